@@ -1,0 +1,313 @@
+"""Settings: `default.yaml` < the file < the environment < flags, into frozen typed sections.
+
+Defaults live in `default.yaml` only. An unknown key is an error that names the nearest known one, a wrong
+type one that says what was expected. Where each value came from stays known (`ragway config` shows it).
+"""
+
+import dataclasses
+import difflib
+import math
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+DEFAULTS = Path(__file__).with_name("default.yaml")
+PROMPTS = Path(__file__).with_name("prompts")
+PREFIX = "RAGWAY_"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used: which one, where it came from, what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    host: str
+    port: int
+    max_body_mb: int
+    cors_origins: tuple[str, ...]
+    shutdown_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One row of `models`. None: not given, so it follows from the name and the environment."""
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    lane: Literal["auto", "relay", "translated", "echo"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    connect_timeout_s: float
+    first_byte_timeout_s: float
+    idle_timeout_s: float
+    keepalive_s: float
+    max_connections: int
+    paths: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    enabled: bool
+    collections: tuple[str, ...]
+    lexical: Literal["bm25", "okapi"]
+    rewrite: Literal["local", "off"]
+    candidates: int
+    rrf_k: int
+    min_cosine: float
+    min_bm25: float
+    k: int
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    template: str
+    budget_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Embedder:
+    model: str
+    backend: Literal["auto", "onnx", "torch"]
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    chunk_tokens: int
+    overlap_tokens: int
+    max_file_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Qdrant:
+    url: str
+    api_key_env: str
+    collection: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All sections, and for each dotted key where its value came from."""
+
+    server: Server
+    auth: Auth
+    models: Mapping[str, Model]
+    upstream: Upstream
+    retrieval: Retrieval
+    inject: Inject
+    embedder: Embedder
+    ingest: Ingest
+    qdrant: Qdrant
+    data: str
+    origins: Mapping[str, str]
+
+
+Tree = dict[str, Any]
+_SECTIONS: Mapping[str, Any] = {
+    name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
+}
+_AT_LEAST_ONE = ("max_body_mb", "max_connections", "candidates", "rrf_k", "k", "budget_tokens", "threads",
+                 "chunk_tokens", "max_file_mb")  # fmt: skip
+
+
+def load(
+    *, file: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """The effective settings.
+
+    file: a YAML file, or None. environ: where RAGWAY_SECTION__KEY is looked up (default: os.environ).
+    flags: dotted key -> value, from the command line; None values are flags not given.
+    Raises SettingsError.
+    """
+    tree: Tree = {}
+    origins: dict[str, str] = {}
+    _merge(tree, _read(DEFAULTS), origins, "default")
+    if file is not None:
+        _merge(tree, _read(file), origins, str(file))
+    for key, value, variable in _from_environment(os.environ if environ is None else environ):
+        _merge(tree, _nested(key, value), origins, variable)
+    for key, value in (flags or {}).items():
+        if value is not None:
+            _merge(tree, _nested(key, value), origins, "command line")
+    return _build(tree, origins)
+
+
+def _read(file: Path) -> Tree:
+    try:
+        content = yaml.safe_load(file.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date like 2024-13-45
+        raise SettingsError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{file} must hold sections (server:, models:, …), not a {type(content).__name__}")
+    return content
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
+    found = []
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX):
+            continue
+        key = variable[len(PREFIX) :].lower().replace("__", ".")
+        found.append((key, _read_variable(environ[variable], _hint_of(key), variable), variable))
+    return found
+
+
+def _read_variable(text: str, hint: Any, variable: str) -> Any:
+    """Text stays as it is, whatever YAML would see in it (2024, off, 1e3); so does a list without brackets."""
+    listed = typing.get_origin(hint) is tuple and not text.lstrip().startswith("[")
+    if not text or listed or hint is str or typing.get_origin(hint) is Literal:
+        return text
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"{variable} is not a valid YAML value: {' '.join(str(error).split())}") from error
+
+
+def _nested(key: str, value: Any) -> Tree:
+    section, _, rest = key.partition(".")
+    return {section: {rest: value}} if rest else {section: value}
+
+
+def _merge(tree: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
+    known = {**_SECTIONS, "models": None, "data": None}
+    for section, value in new.items():
+        if section not in known:
+            raise SettingsError(f"unknown setting {section!r} ({origin}){_nearest(section, known)}")
+        if section in _SECTIONS:
+            if value is None:  # all of its keys are commented out
+                continue
+            if not isinstance(value, dict):
+                raise SettingsError(f"{section} ({origin}) must be a section with keys, got {value!r}")
+            fields = {field.name for field in dataclasses.fields(_SECTIONS[section])}
+            for key, entry in value.items():
+                if key not in fields:
+                    raise SettingsError(f"unknown setting '{section}.{key}' ({origin}){_nearest(key, fields, section)}")
+                tree.setdefault(section, {})[key] = entry
+                origins[f"{section}.{key}"] = origin
+        else:
+            tree[section] = value
+            origins[section] = origin
+
+
+def _nearest(name: object, known: typing.Iterable[str], section: str = "") -> str:
+    close = difflib.get_close_matches(str(name), list(known), 1, 0.5)
+    if not close:
+        return "; known: " + ", ".join(sorted(known))
+    return f"; did you mean '{section + '.' if section else ''}{close[0]}'?"
+
+
+def _hint_of(key: str) -> Any:
+    section, _, name = key.partition(".")
+    if section not in _SECTIONS:
+        return typing.get_type_hints(Settings).get(section)
+    return typing.get_type_hints(_SECTIONS[section]).get(name)
+
+
+def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
+    sections: Tree = {}
+    for section, hint in _SECTIONS.items():
+        hints = typing.get_type_hints(hint)
+        values = {}
+        for name, value in tree[section].items():
+            key = f"{section}.{name}"
+            values[name] = _typed(value, hints[name], f"{key} ({origins[key]})")
+            _in_range(name, values[name], f"{key} ({origins[key]})")
+        sections[section] = hint(**values)
+    where = f"models ({origins['models']})"
+    sections["models"] = _models(tree["models"], where)
+    data = _typed(tree["data"], str, f"data ({origins['data']})")
+    if not data:
+        raise SettingsError(f"data ({origins['data']}) must name a folder")
+    settings = Settings(**sections, data=data, origins=dict(origins))
+    if settings.ingest.overlap_tokens * 2 > settings.ingest.chunk_tokens:
+        raise SettingsError(
+            f"ingest.overlap_tokens ({settings.ingest.overlap_tokens}) must be at most half of "
+            f"ingest.chunk_tokens ({settings.ingest.chunk_tokens})"
+        )
+    return settings
+
+
+def _models(value: Any, where: str) -> Mapping[str, Model]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where} must map names to rows, got {value!r}")
+    hints = typing.get_type_hints(Model)
+    rows = {}
+    for name, row in value.items():
+        if not isinstance(name, str) or not name or "*" in name[:-1]:
+            raise SettingsError(f"{where}: a name is text and may have one * at its end, got {name!r}")
+        if row is not None and not isinstance(row, dict):
+            raise SettingsError(f"{where}: {name} must hold keys (model, api_base, api_key_env, lane), got {row!r}")
+        for key in row or {}:
+            if key not in hints:
+                raise SettingsError(f"unknown setting 'models.{name}.{key}'{_nearest(key, hints, f'models.{name}')}")
+        rows[name] = Model(**{k: _typed(v, hints[k], f"models.{name}.{k}") for k, v in (row or {}).items()})
+        base = rows[name].api_base
+        if base is not None and not base.startswith(("http://", "https://")):
+            raise SettingsError(f"models.{name}.api_base must start with http:// or https://, got {base!r}")
+    return rows
+
+
+def _typed(value: Any, hint: Any, where: str) -> Any:
+    """The value as the hint wants it. Raises SettingsError; a bool is not a number, an int is a float."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        return _typed(value, next(arm for arm in typing.get_args(hint) if arm is not type(None)), where)
+    if origin is Literal:
+        if value is False and "off" in typing.get_args(hint):
+            value = "off"  # YAML reads a bare off as false
+        if value not in typing.get_args(hint):
+            raise SettingsError(f"{where} must be one of {', '.join(typing.get_args(hint))}; got {value!r}")
+        return value
+    if origin is tuple:
+        entries = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise SettingsError(f"{where} must be a list of texts, got {value!r}")
+        return tuple(entries)
+    if origin is not None:  # Mapping[str, str]
+        if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
+            raise SettingsError(f"{where} must map texts to texts, got {value!r}")
+        return dict(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        wanted = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[hint]
+        raise SettingsError(f"{where} must be {wanted}, got {value!r}")
+    return value
+
+
+def _in_range(name: str, value: Any, where: str) -> None:
+    if name in _AT_LEAST_ONE and value < 1:
+        raise SettingsError(f"{where} must be at least 1, got {value!r}")
+    if name.endswith("_s") and not (value > 0 and math.isfinite(value)):
+        raise SettingsError(f"{where} must be a positive number of seconds, got {value!r}")
+    if name == "port" and not 0 <= value <= 65535:
+        raise SettingsError(f"{where} must be a port from 0 to 65535, got {value!r}")
+    if name in ("overlap_tokens", "min_bm25") and not value >= 0:  # NaN is not either
+        raise SettingsError(f"{where} must not be negative, got {value!r}")
+    if name == "min_cosine" and not -1 <= value <= 1:
+        raise SettingsError(f"{where} must be between -1 and 1, got {value!r}")
