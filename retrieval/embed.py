@@ -1,0 +1,211 @@
+"""Texts to unit vectors. The model is prepared once (`export`), then runs as ONNX without torch in memory.
+
+A query embedded through `SentenceTransformer.encode` costs two to three times what the same weights cost as
+ONNX, and importing sentence-transformers takes 6-11 s and 400 MB: so torch is only imported where a model is
+prepared for the first time, or where ONNX does not reproduce it.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.errors import RetrievalError, WrongEmbedder
+from retrieval.knowledge import Backend
+from retrieval.records import Vector
+
+Matrix = NDArray[np.float32]
+
+# Texts of different kinds whose vectors identify a model: two embedders are the same when these agree.
+PROBES = (
+    "How do I connect to the database with TLS?",
+    "EADDRNOTAVAIL (99): cannot assign requested address",
+    "def main() -> None:\n    print('hello')",
+    "Die Rechnung wurde gestern bezahlt.",
+)
+# Cosine between what torch, ONNX and bf16 make of one text is above .9999; two models differ far below .99.
+SAME_MODEL_COSINE = 0.99
+_BATCH_TOKENS = 2048  # a batch of 8 chunks of 256 tokens: larger ones fall out of the CPU's cache
+
+
+class Embedder(Protocol):
+    """A model that turns texts into vectors."""
+
+    name: str
+    dimension: int
+    max_tokens: int  # special tokens included; what lies beyond would be cut
+    document_prompt: str  # "" for most
+    tokenizer_file: Path
+
+    def embed_query(self, texts: Sequence[str]) -> Matrix:
+        """(n, d) float32, rows of unit length, with the model's query prompt where it has one."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        """(n, d) float32, rows of unit length, with the model's document prompt where it has one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What must be known of a prepared model without loading it."""
+
+    name: str
+    dimension: int
+    max_tokens: int
+    query_prompt: str
+    document_prompt: str
+    inputs: tuple[str, ...]  # of the ONNX graph
+
+    @staticmethod
+    def read(folder: Path) -> "Card":
+        """The card of a prepared model. Raises FileNotFoundError."""
+        fields = json.loads((folder / "card.json").read_text("utf-8"))
+        return Card(**{**fields, "inputs": tuple(fields["inputs"])})
+
+
+def open_embedder(model: str, *, backend: Backend, threads: int, cache: Path) -> Embedder:
+    """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
+
+    Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
+    """
+    from retrieval.export import locate, prepare
+
+    source, key = locate(model)
+    folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
+    if not (folder / "card.json").exists():
+        prepare(source, model, folder, onnx=backend != "torch")
+    if backend != "torch" and (folder / "model.onnx").exists():
+        return OnnxEmbedder(folder, threads=threads)
+    if backend == "onnx":
+        raise RetrievalError(
+            f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
+        )
+    return TorchEmbedder(source, folder, threads=threads)
+
+
+class OnnxEmbedder:
+    """The prepared model in onnxruntime; releases the GIL while it computes."""
+
+    def __init__(self, folder: Path, *, threads: int) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        card = Card.read(folder)
+        self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
+        self.document_prompt = card.document_prompt
+        self.tokenizer_file = folder / "tokenizer.json"
+        self._card = card
+        self._tokenizer = Tokenizer.from_file(str(self.tokenizer_file))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(card.max_tokens)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Spinning threads would steal the second core from the gateway between two queries.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session = onnxruntime.InferenceSession(
+            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+
+    def embed_query(self, texts: Sequence[str]) -> Matrix:
+        return self._embed([self._card.query_prompt + text for text in texts])
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        return self._embed([self._card.document_prompt + text for text in texts])
+
+    def _embed(self, texts: Sequence[str]) -> Matrix:
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        encodings = self._tokenizer.encode_batch(list(texts))
+        ids = [np.asarray(encoding.ids, np.int64) for encoding in encodings]
+        for batch in _batches([len(row) for row in ids]):
+            vectors[batch] = self._run([ids[i] for i in batch])
+        return vectors
+
+    def _run(self, rows: Sequence[NDArray[np.int64]]) -> Matrix:
+        width = max(len(row) for row in rows)
+        padded = np.zeros((len(rows), width), np.int64)
+        mask = np.zeros_like(padded)
+        for i, row in enumerate(rows):
+            padded[i, : len(row)] = row
+            mask[i, : len(row)] = 1
+        feed: dict[str, Any] = {"input_ids": padded, "attention_mask": mask}
+        (vectors,) = self._session.run(None, {name: feed[name] for name in self._card.inputs})
+        return np.asarray(vectors, np.float32)
+
+
+class TorchEmbedder:
+    """The model as sentence-transformers runs it, for models that ONNX does not reproduce."""
+
+    def __init__(self, source: str, folder: Path, *, threads: int) -> None:
+        import torch
+
+        from retrieval.export import load_model
+
+        torch.set_num_threads(threads)
+        card = Card.read(folder)
+        self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
+        self.document_prompt = card.document_prompt
+        self.tokenizer_file = folder / "tokenizer.json"
+        self._query_prompt = card.query_prompt
+        self._model = load_model(source)
+
+    def embed_query(self, texts: Sequence[str]) -> Matrix:
+        return self._shaped(self._model.encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))
+
+    def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        # The prompt is ours to name: encode_document takes none where a model calls its own "passage".
+        return self._shaped(self._model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
+
+    def _shaped(self, vectors: Any) -> Matrix:
+        return np.asarray(vectors, np.float32).reshape(-1, self.dimension)
+
+
+_ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": False, "convert_to_numpy": True}
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Positions grouped so that each batch is of like lengths (padding is wasted work) and fits the cache."""
+    batches: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= _BATCH_TOKENS:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches
+
+
+def probe(embedder: Embedder) -> Matrix:
+    """The vectors that identify this embedder: (4, d) float32."""
+    return embedder.embed_documents(PROBES)
+
+
+def check_same_model(collection: str, built_with: str, stored: Matrix, current: Matrix, name: str) -> None:
+    """Raise WrongEmbedder unless the stored probes are what the current embedder makes of them.
+
+    Compared by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, another model of the
+    same dimension differs everywhere.
+    """
+    if stored.shape == current.shape and float(np.sum(stored * current, axis=1).min()) >= SAME_MODEL_COSINE:
+        return
+    raise WrongEmbedder(
+        f"collection {collection!r} was built with the embedder {built_with!r}, now {name!r} is configured: "
+        f"run `ragway rebuild {collection}`, or set embedder.model back"
+    )
+
+
+def mix(vectors: Matrix, weights: Sequence[float]) -> Vector:
+    """The weighted sum of unit vectors, of unit length again: (n, d), n weights -> (d,) float32."""
+    mixed = np.asarray(weights, np.float32) @ vectors
+    length = float(np.linalg.norm(mixed))
+    return np.asarray(mixed / length if length > 0 else vectors[0], np.float32)
+
+
+def cores() -> int:
+    """CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

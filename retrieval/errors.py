@@ -1,0 +1,33 @@
+"""What can go wrong in retrieval and is caught by somebody.
+
+RetrievalError            anything below; its text says what was wrong and what to do
+├── Unreadable            a file that cannot become a document (ingest names it and goes on)
+├── UnknownCollection     a collection that was asked for by name and does not exist
+├── WrongEmbedder         a collection built with another embedder than the one now loaded
+├── DataInUse             the data folder is held by another process
+└── IndexDown             the index process does not answer (not started, died, too slow)
+"""
+
+
+class RetrievalError(Exception):
+    """Base of everything that retrieval raises on purpose."""
+
+
+class Unreadable(RetrievalError):
+    """A file that cannot become a document: missing, empty, binary, oversized, wrongly encoded."""
+
+
+class UnknownCollection(RetrievalError):
+    """A collection that does not exist."""
+
+
+class WrongEmbedder(RetrievalError):
+    """The collection's vectors were made by another model: searching it would return nonsense."""
+
+
+class DataInUse(RetrievalError):
+    """Another process has the data folder open."""
+
+
+class IndexDown(RetrievalError):
+    """The index process cannot be asked right now."""

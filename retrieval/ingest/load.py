@@ -1,0 +1,235 @@
+"""Paths to documents: which files there are, their bytes, and the text, title and format of each.
+
+`find` walks, `read` opens one file, `parse` makes a document of its bytes; `load` is the last two in a row. They are
+apart so that a caller can compare a file's content with what it knows before it pays for parsing. Whatever is wrong
+with one file is an `Unreadable` of one line (or, in `find`, a `Failure`) and never concerns the next one.
+"""
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from retrieval.errors import Unreadable
+from retrieval.ingest import markdown, rst, webpage
+from retrieval.ingest.blocks import plain
+from retrieval.ingest.decode import decode
+from retrieval.records import Document, Failure, Format
+
+FORMATS: dict[str, Format] = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".rst": "rst",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+    ".text": "text",
+}
+
+_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!---|\.\.\.|\+\+\+).*\n)*?)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
+_FRONT_KEY = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
+_TITLE_WITHIN_CHARS = 20_000  # a first heading further down is not the title of the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may become a document."""
+
+    path: Path  # absolute, symbolic links resolved
+    source: str  # as people and models see it, e.g. "docs/guide/connect.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is below some paths: files to read, files passed over (reason -> how many), and what is wrong."""
+
+    candidates: tuple[Candidate, ...]
+    skipped: dict[str, int]
+    failures: tuple[Failure, ...]
+
+
+def find(paths: Sequence[Path], *, max_bytes: int) -> Found:
+    """The files to ingest under `paths`, in the order given, each folder's sorted; every file once.
+
+    Hidden files and folders and linked folders below a folder are left out. A file that was named itself and cannot
+    be used is a failure; so is a path that does not exist, a folder that cannot be listed, a file over `max_bytes`.
+    """
+    candidates: dict[Path, Candidate] = {}
+    skipped: Counter[str] = Counter()
+    failures: list[Failure] = []
+    for given in paths:
+        root = Path(os.path.realpath(given))
+        for file in _walk(root, failures) if _is_folder(root) else [root]:
+            other, bad = _other(file), _bad(file, max_bytes)
+            if other and not bad and file != root:
+                skipped[other] += 1
+            elif bad or other:
+                failures.append(Failure(_shown(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
+            else:
+                source = PurePosixPath(root.name) / file.relative_to(root).as_posix()
+                path = Path(os.path.realpath(file))
+                candidates.setdefault(path, Candidate(path, _shown(source)))
+    return Found(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures))
+
+
+def load(path: Path, source: str, *, max_bytes: int) -> Document:
+    """The document in one file. Raises Unreadable where there is none."""
+    data = read(path, max_bytes=max_bytes)
+    try:
+        modified_s = path.stat().st_mtime
+    except OSError as error:
+        raise Unreadable(f"gone while it was being read ({error.strerror})") from error
+    return parse(data, path, source, modified_s)
+
+
+def read(path: Path, *, max_bytes: int) -> bytes:
+    """The bytes of one regular file. Raises Unreadable; never waits for a pipe or a device."""
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody to write to it; what is opened is checked afterwards.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable(f"{_kind(status.st_mode)}, not a regular file")
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise Unreadable(_os_reason(error)) from error
+    if len(data) > max_bytes:
+        raise Unreadable(_too_large(max(status.st_size, len(data)), max_bytes))
+    return data
+
+
+def content_hash(data: bytes) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    return sha256(data).hexdigest()
+
+
+def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
+    """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none."""
+    # The source first: a link may have the extension that its target lacks.
+    kind = FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
+    text = decode(data, html=kind == "html")
+    title = ""
+    match kind:
+        case "markdown":
+            title, text = _front_matter(text)
+            title = title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
+        case "rst":
+            title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
+        case "html":
+            title, text = webpage.to_markdown(text)
+        case "text":
+            pass
+    if not text.strip():
+        raise Unreadable("empty: there is no text in it")
+    return Document(source, title or _readable(PurePosixPath(source).stem), text, kind, modified_s)
+
+
+def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
+    """The visible files below `folder`, sorted by path; iterative, because folders nest deeper than Python recurses."""
+    waiting = [folder]
+    while waiting:
+        at = waiting.pop()
+        if at != folder and not _is_folder(at):
+            yield at
+            continue
+        try:
+            with os.scandir(at) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            failures.append(Failure(_shown(at), f"cannot list this folder: {_os_reason(error)}"))
+            continue
+        for entry in entries:
+            path = Path(entry.path)
+            if not entry.name.startswith(".") and not (entry.is_symlink() and _is_folder(path)):
+                waiting.append(path)
+
+
+def _other(file: Path) -> str:
+    """What kind of file this is where it is none of ours; "" if it is."""
+    try:
+        mode = file.stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    if not stat.S_ISREG(mode):
+        return f"{_kind(mode)}, not a regular file"
+    return "" if file.suffix.lower() in FORMATS else _unsupported(file)
+
+
+def _bad(file: Path, max_bytes: int) -> str:
+    """Why a file of ours cannot be read; "" if nothing is known against it."""
+    try:
+        size_bytes = file.stat().st_size
+    except (OSError, ValueError) as error:
+        return _os_reason(error)
+    return _too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _other(file) else ""
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):  # `Path.is_dir` raises where there is no permission to look
+        return False
+
+
+def _unsupported(file: Path) -> str:
+    return f"unsupported type {_shown(file.suffix.lower()) or '(no extension)'}"
+
+
+def _too_large(size_bytes: int, max_bytes: int) -> str:
+    return f"too large: {size_bytes:,} bytes, at most {max_bytes:,} are read; split it or raise the limit"
+
+
+def _os_reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "does not exist"
+    if isinstance(error, IsADirectoryError):
+        return "a folder, not a regular file"
+    if isinstance(error, PermissionError):
+        return "no permission to read it"
+    return f"cannot be read: {error.strerror if isinstance(error, OSError) else error}"
+
+
+def _kind(mode: int) -> str:
+    names = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return names.get(stat.S_IFMT(mode), "something special")
+
+
+def _shown(path: object) -> str:
+    """A path as text that can be printed and stored: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(str(path)).decode("utf-8", "replace")
+
+
+def _front_matter(text: str) -> tuple[str, str]:
+    """Title from the front matter ("" without one), and the text after it.
+
+    Only the title is wanted, so nothing of it is given to a YAML parser. A text that merely begins with a thematic
+    break has no `key:` on the lines up to the next one, and stays whole.
+    """
+    found = _FRONT_MATTER.match(text)
+    if not found or (found[2].strip() and not _FRONT_KEY.search(found[2])):
+        return "", text
+    title = _FRONT_TITLE.search(found[2])
+    named = title[1].strip() if title else ""
+    if len(named) > 1 and named[0] == named[-1] and named[0] in "\"'":
+        named = named[1:-1]
+    return plain(named) if named.strip("|>-+ ") else "", text[found.end() :].lstrip("\n")
+
+
+def _readable(stem: str) -> str:
+    words = " ".join(re.split(r"[\s_-]+", stem)).strip() or stem
+    return words[0].upper() + words[1:] if words.islower() else words

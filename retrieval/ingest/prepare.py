@@ -1,0 +1,206 @@
+"""From a file's bytes to what the store needs: split into chunks, then both vectors of each chunk.
+
+The same two steps run in a thread (`InThread`: a command that owns its process) or in a child process
+(`InChild`: inside the index process, so that neither a hostile file nor hours of embedding stand in the way of
+a question).
+"""
+
+import asyncio
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from retrieval.embed import Embedder, Matrix, cores, open_embedder
+from retrieval.errors import RetrievalError, Unreadable
+from retrieval.ingest.chunk import chunk
+from retrieval.ingest.load import parse
+from retrieval.knowledge import Backend
+from retrieval.records import Chunk, Document, Sparse, shown_text
+from retrieval.terms import document_vector
+from retrieval.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to be parsed: its content, and what is said of it."""
+
+    path: Path
+    source: str
+    data: bytes
+    modified_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A document, its chunks, and how many tokens each takes of a budget when it is shown."""
+
+    document: Document
+    chunks: list[Chunk]
+    tokens: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Both vectors of n texts: (n, d) float32 rows of unit length, and n sparse ones."""
+
+    dense: Matrix
+    sparse: list[Sparse]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How documents become points. `text` is kept with each revision: another recipe makes it stale."""
+
+    model: str
+    backend: Backend
+    cache: Path
+    chunk_tokens: int
+    overlap_tokens: int
+
+    @property
+    def text(self) -> str:
+        return f"chunk 1, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"
+
+
+class Preparation(Protocol):
+    """Where the work is done."""
+
+    async def split(self, item: File | Document) -> Split:
+        """Raises Unreadable if the file cannot become a document."""
+        ...
+
+    async def vectors(self, texts: Sequence[str]) -> Vectors: ...
+
+    async def close(self) -> None: ...
+
+
+class Preparer:
+    """The work itself, in whatever process it runs."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._embedder: Embedder | None = None
+        self._tokens: Tokens | None = None
+
+    def split(self, item: File | Document) -> Split:
+        document = parse(item.data, item.path, item.source, item.modified_s) if isinstance(item, File) else item
+        embedder = self._open()
+        if self._tokens is None:
+            self._tokens = Tokens(embedder.tokenizer_file)
+        # Two special tokens and the model's own prompt, where it has one, frame every text it reads.
+        room = embedder.max_tokens - 2 - self._tokens.count(embedder.document_prompt)
+        budget = min(self._recipe.chunk_tokens, room)
+        chunks = chunk(
+            document, tokens=self._tokens, chunk_tokens=budget, overlap_tokens=min(self._recipe.overlap_tokens, budget // 2)
+        )
+        shown = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
+        return Split(document, chunks, self._tokens.counts(shown))
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        return Vectors(self._open().embed_documents(texts), [document_vector(text) for text in texts])
+
+    def _open(self) -> Embedder:
+        if self._embedder is None:
+            recipe = self._recipe
+            self._embedder = open_embedder(recipe.model, backend=recipe.backend, threads=cores(), cache=recipe.cache)
+        return self._embedder
+
+
+class InThread:
+    """Prepares in a thread of this process."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._preparer = Preparer(recipe)
+
+    async def split(self, item: File | Document) -> Split:
+        return await asyncio.to_thread(self._preparer.split, item)
+
+    async def vectors(self, texts: Sequence[str]) -> Vectors:
+        return await asyncio.to_thread(self._preparer.vectors, texts)
+
+    async def close(self) -> None:
+        pass
+
+
+class InChild:
+    """Prepares in a child process, started on first use and again after it died; ends with this process."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._process: Any = None
+        self._pipe: Connection[Any, Any] | None = None
+
+    async def split(self, item: File | Document) -> Split:
+        split: Split = await self._call("split", item)
+        return split
+
+    async def vectors(self, texts: Sequence[str]) -> Vectors:
+        vectors: Vectors = await self._call("vectors", texts)
+        return vectors
+
+    async def close(self) -> None:
+        self._kill()
+
+    async def _call(self, step: str, argument: Any) -> Any:
+        try:
+            answer = await asyncio.to_thread(self._exchange, step, argument)
+        except asyncio.CancelledError:
+            self._kill()  # its answer would be taken for the next question's
+            raise
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _exchange(self, step: str, argument: Any) -> Any:
+        if self._pipe is None:
+            self._start()
+        pipe = self._pipe
+        assert pipe is not None
+        try:
+            pipe.send((step, argument))
+            return pipe.recv()
+        except (EOFError, OSError):
+            self._kill()
+            return RetrievalError("the process that reads and embeds files died (out of memory?); try again")
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, self._recipe), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
+
+def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
+    """The child's life: answer until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    preparer = Preparer(recipe)
+    while True:
+        try:
+            step, argument = pipe.recv()
+        except EOFError:
+            return
+        answer: Any
+        try:
+            answer = preparer.split(argument) if step == "split" else preparer.vectors(argument)
+        except RetrievalError as error:
+            answer = error
+        except (MemoryError, RecursionError) as error:
+            answer = Unreadable(f"too much for the reader ({type(error).__name__})")
+        try:
+            pipe.send(answer)
+        except OSError:
+            return

@@ -1,0 +1,83 @@
+"""Retriever: conversation -> query -> both arms -> fused -> checked against the catalog -> context."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from retrieval.catalog import Catalog, Collection
+from retrieval.embed import Embedder, Matrix, check_same_model, mix, probe
+from retrieval.errors import RetrievalError
+from retrieval.knowledge import SearchOptions
+from retrieval.records import Hit, Retrieved, Turn
+from retrieval.search.fuse import fuse, relevant
+from retrieval.search.pack import pack
+from retrieval.search.rewrite import rewrite, verbatim
+from retrieval.stores.base import Store
+
+
+class Retriever:
+    """Finds passages for a conversation in collections of one store."""
+
+    def __init__(self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._embedder = embedder
+        self._options = options
+        self._probe: Matrix = probe(embedder)
+        self._complete: set[str] = set()  # tenants whose points were counted since the start
+
+    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+        """The best passages for the latest question. k: None takes the setting.
+
+        Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
+        """
+        options = self._options
+        clock = _Clock()
+        query = rewrite(turns) if options.rewrite else verbatim(turns, reason="rewriting is off")
+        clock.lap("rewrite")
+        tenants = await self._tenants(collections)
+        # In a thread: onnxruntime releases the GIL, so that other questions go on meanwhile.
+        vectors = await asyncio.to_thread(self._embedder.embed_query, [text for text, _ in query.vectors])
+        vector = mix(vectors, [weight for _, weight in query.vectors])
+        clock.lap("embed")
+        arms = await self._store.search(tenants, vector, query.terms, k=options.candidates)
+        clock.lap("search")
+        hits = self._only_current(fuse(arms, rrf_k=options.rrf_k))
+        hits = relevant(hits, min_cosine=options.min_cosine, min_bm25=options.min_bm25)
+        clock.lap("fuse")
+        context = pack(hits[: options.candidates], k=k or options.k, budget_tokens=options.budget_tokens)
+        clock.lap("pack")
+        return Retrieved(query, tuple(hits[: k or options.k]), context, clock.laps_ms)
+
+    async def _tenants(self, collections: Sequence[str]) -> list[str]:
+        rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]
+        for row in rows:
+            check_same_model(row.name, row.embedder, row.probes, self._probe, self._embedder.name)
+            await self._check_complete(row)
+        return [row.tenant for row in rows]
+
+    async def _check_complete(self, row: Collection) -> None:
+        """An index that lost points (deleted, restored from an old copy) must not pass for an empty collection."""
+        if row.tenant in self._complete:
+            return
+        if await self._store.count(row.tenant) < self._catalog.chunks(row.name):
+            raise RetrievalError(f"the index of collection {row.name!r} is incomplete: run `ragway rebuild {row.name}`")
+        self._complete.add(row.tenant)
+
+    def _only_current(self, hits: list[Hit]) -> list[Hit]:
+        """Without points of revisions being written or already replaced."""
+        current = self._catalog.current([hit.passage.document for hit in hits])
+        return [hit for hit in hits if current.get(hit.passage.document) == hit.passage.revision]
+
+
+class _Clock:
+    """Milliseconds of each stage, in the order they ran."""
+
+    def __init__(self) -> None:
+        self.laps_ms: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.laps_ms[stage] = round((now - self._last) * 1000, 3)
+        self._last = now

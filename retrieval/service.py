@@ -1,0 +1,282 @@
+"""Index: everything that holds the data folder, in one object; and the index process, which serves it.
+
+A command that finds no index process opens the `Index` itself. Either way it has the interface `Knowledge`, so
+callers need not know which.
+
+    python -m retrieval.service    reads a Plan as JSON from the first line of standard input, prints "ready" when
+                                   it answers on the socket, and ends when standard input does: with its parent.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from retrieval.catalog import Catalog
+from retrieval.embed import Embedder, open_embedder, probe
+from retrieval.errors import DataInUse, RetrievalError
+from retrieval.ingest.pipeline import Ingester
+from retrieval.ingest.prepare import InChild, InThread, Recipe
+from retrieval.knowledge import Knowledge, Plan, Progress
+from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.remote import SOCKET, decode, framed, reachable, read_frame
+from retrieval.search.pipeline import Retriever
+from retrieval.stores.base import Store
+
+log = logging.getLogger("ragway")
+_BROKEN = ".broken"
+
+
+class Index:
+    """The index in this process."""
+
+    def __init__(
+        self, lock: IO[str], catalog: Catalog, store: Store, ingester: Ingester, retriever: Retriever,
+        preparation: InThread | InChild,
+    ) -> None:  # fmt: skip
+        self._lock = lock
+        self._catalog = catalog
+        self._store = store
+        self._ingester = ingester
+        self._retriever = retriever
+        self._preparation = preparation
+
+    @staticmethod
+    async def open(plan: Plan, *, serving: bool) -> "Index":
+        """Take the data folder and load everything. serving: files are read and embedded in a child process.
+
+        Raises DataInUse if another process holds the folder, RetrievalError if something in it cannot be used.
+        """
+        data = Path(plan.data)
+        lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
+        try:
+            catalog = Catalog.open(data / "catalog.sqlite")
+            recipe = Recipe(plan.model, plan.backend, data / "models", plan.chunk_tokens, plan.overlap_tokens)
+            embedder = open_embedder(plan.model, backend=plan.backend, threads=plan.threads, cache=recipe.cache)
+            store = await _open_store(plan, data, embedder)
+            _remove_unused_shards(data / "index", {_shard(embedder.name, embedder.dimension), *_shards(catalog)})
+        except BaseException:
+            lock.close()
+            raise
+        preparation = InChild(recipe) if serving else InThread(recipe)
+        ingester = Ingester(
+            catalog, store, preparation, embedder=embedder.name, probes=probe(embedder), recipe=recipe.text,
+            max_bytes=plan.max_file_bytes,
+        )  # fmt: skip
+        await ingester.recover()
+        retriever = Retriever(catalog, store, embedder, plan.search)
+        return Index(lock, catalog, store, ingester, retriever, preparation)
+
+    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+        return await self._retriever.retrieve(turns, collections, k=k)
+
+    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+        return await self._ingester.ingest(paths, collection, progress)
+
+    async def rebuild(self, collection: str, progress: Progress) -> int:
+        return await self._ingester.rebuild(collection, progress)
+
+    async def collections(self) -> list[CollectionInfo]:
+        return self._catalog.describe()
+
+    async def close(self) -> None:
+        """Close the store and give the data folder back."""
+        await self._preparation.close()
+        await self._store.close()
+        self._catalog.close()
+        self._lock.close()
+
+
+async def _open_store(plan: Plan, data: Path, embedder: Embedder) -> Store:
+    store: Store
+    if plan.qdrant_url:
+        from retrieval.stores.qdrant import QdrantStore
+
+        store = await QdrantStore.connect(
+            plan.qdrant_url, api_key=plan.qdrant_api_key,
+            collection=f"{plan.qdrant_collection}-{_shard(embedder.name, embedder.dimension)}", dimension=embedder.dimension, timeout_s=plan.qdrant_timeout_s,
+        )  # fmt: skip
+    else:
+        store = _open_shard(data / "index" / _shard(embedder.name, embedder.dimension), embedder.dimension)
+    if plan.lexical == "okapi":
+        from retrieval.stores.okapi import OkapiStore
+
+        store = OkapiStore(store)
+    return store
+
+
+def _open_shard(folder: Path, dimension: int) -> Store:
+    """The embedded store; one that cannot be read is put aside, for everything in it can be made again."""
+    from retrieval.stores.edge import EdgeStore
+
+    try:
+        return EdgeStore.open(folder, dimension=dimension)
+    except DataInUse:
+        raise
+    except RetrievalError as error:
+        broken = folder.with_name(folder.name + _BROKEN)
+        shutil.rmtree(broken, ignore_errors=True)
+        folder.rename(broken)
+        log.warning("the index was put aside as %s, run `ragway rebuild` for each collection: %s", broken, error)
+        return EdgeStore.open(folder, dimension=dimension)
+
+
+def _shard(embedder: str, dimension: int) -> str:
+    """One shard per embedder: the folder's name. A change of embedder builds beside the old shard, never in it."""
+    return f"{re.sub('[^A-Za-z0-9._-]+', '-', embedder)[-80:].strip('-.')}-{dimension}"
+
+
+def _shards(catalog: Catalog) -> set[str]:
+    return {_shard(row.embedder, row.probes.shape[1]) for row in catalog.collections()}
+
+
+def _remove_unused_shards(folder: Path, used: set[str]) -> None:
+    """Once every collection was rebuilt with another embedder, nothing reads the old one's shard any more."""
+    for shard in folder.iterdir() if folder.is_dir() else ():
+        if shard.name.removesuffix(_BROKEN) not in used:
+            shutil.rmtree(shard, ignore_errors=True)
+
+
+def hold(data: Path, holder: str | None = None) -> IO[str]:
+    """Take the data folder for this process (it is made where missing): the lock lasts until the file is closed.
+
+    Raises DataInUse naming its holder (default: this process), RetrievalError if the folder cannot be written.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (data / "lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise RetrievalError(f"cannot use the data folder {data}: {error.strerror or error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.seek(0)
+        other = file.read().strip() or "another process"
+        file.close()
+        raise DataInUse(
+            f"the data folder {data} is in use by {other}: stop that process, or name another folder with --data"
+        ) from error
+    file.truncate(0)
+    file.write(holder or f"process {os.getpid()} ({' '.join(Path(arg).name for arg in sys.argv[:2])})")
+    file.flush()
+    return file
+
+
+class Server:
+    """Answers calls on the socket from one `Knowledge`."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    @contextlib.asynccontextmanager
+    async def listening(self, data: Path) -> AsyncIterator[None]:
+        """Serve on the data folder's socket (mode 0600) while the context lasts."""
+        (data / SOCKET).unlink(missing_ok=True)
+        umask = os.umask(0o177)
+        try:
+            with reachable(data) as path:
+                server = await asyncio.start_unix_server(self._serve, path)
+        finally:
+            os.umask(umask)
+        try:
+            yield
+        finally:
+            server.close()
+            (data / SOCKET).unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun = b""
+        try:
+            while True:
+                frame = await read_frame(reader, begun)
+                call = asyncio.ensure_future(self._answer(frame, writer))
+                # Nothing may come before the answer but the end of the connection: then the caller left.
+                ahead = asyncio.ensure_future(reader.read(1))
+                await asyncio.wait({call, ahead}, return_when=asyncio.FIRST_COMPLETED)
+                if not call.done():
+                    call.cancel()
+                    await asyncio.wait({call})
+                    return
+                call.result()
+                ahead.cancel()
+                await asyncio.wait({ahead})
+                begun = b"" if ahead.cancelled() else ahead.result()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the caller left
+        finally:
+            writer.close()
+
+    async def _answer(self, frame: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        def progress(done: int, total: int, chunks: int) -> None:
+            writer.write(framed({"progress": [done, total, chunks]}))
+
+        try:
+            result = await self._run(frame["call"], frame["args"], progress)
+        except RetrievalError as error:
+            writer.write(framed({"error": {"kind": type(error).__name__, "text": str(error)}}))
+        else:
+            writer.write(framed({"result": result}))
+        await writer.drain()
+
+    async def _run(self, call: str, args: Mapping[str, Any], progress: Progress) -> Any:
+        match call:
+            case "retrieve":
+                turns = [Turn(**turn) for turn in args["turns"]]
+                return await self._knowledge.retrieve(turns, args["collections"], k=args["k"])
+            case "ingest":
+                return await self._knowledge.ingest([Path(p) for p in args["paths"]], args["collection"], progress)
+            case "rebuild":
+                return await self._knowledge.rebuild(args["collection"], progress)
+            case "collections":
+                return await self._knowledge.collections()
+        raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+
+
+async def run(plan: Plan) -> None:
+    """The index process: open, listen, say so, and end with the parent. Raises RetrievalError."""
+    index = await Index.open(plan, serving=True)
+    try:
+        async with Server(index).listening(Path(plan.data)):
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            await _parent_gone()
+    finally:
+        await index.close()
+
+
+async def _parent_gone() -> None:
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, gone.set)
+    stdin = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
+    waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(stdin.read())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, which ends us
+    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
+        plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
+    try:
+        asyncio.run(run(plan))
+    except RetrievalError as error:
+        sys.stdout.write(f"error {' '.join(str(error).split())}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

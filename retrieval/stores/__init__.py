@@ -1,0 +1,8 @@
+"""Where points live: the same promises kept by several engines.
+
+base     the protocol and its promises
+schema   one point schema, and what the Qdrant stores do alike
+edge     embedded, on disk: the default
+qdrant   a Qdrant server or cluster
+okapi    another store with rank-bm25 as its lexical arm: the reference and a baseline
+"""

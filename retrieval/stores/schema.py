@@ -1,0 +1,88 @@
+"""One point schema for Qdrant Edge and the Qdrant server, and what both stores do alike around it.
+
+A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields and `tenant`.
+Both engines cut a list of equal scores where they like. To break ties by id the stores ask for one hit more than
+wanted; where the cut falls between two equal scores they ask again, for `TIES` more.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from retrieval.records import Hit, Passage, Point
+
+DENSE = "dense"
+BM25 = "bm25"
+TENANT = "tenant"
+
+BATCH = 256  # points a write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
+PAGE = 1000  # points read at a time by `passages`
+TIES = 100  # equal scores at the cut are ordered by id as far as this; beyond, the engine's choice stands
+
+
+def payload_of(tenant: str, passage: Passage) -> dict[str, Any]:
+    return {
+        TENANT: tenant,
+        "document": passage.document,
+        "revision": passage.revision,
+        "ordinal": passage.ordinal,
+        "title": passage.title,
+        "source": passage.source,
+        "modified_s": passage.modified_s,
+        "headings": list(passage.headings),
+        "start": passage.start,
+        "end": passage.end,
+        "text": passage.text,
+        "tokens": passage.tokens,
+    }
+
+
+def passage_of(payload: Mapping[str, Any]) -> Passage:
+    return Passage(
+        document=payload["document"],
+        revision=payload["revision"],
+        ordinal=payload["ordinal"],
+        title=payload["title"],
+        source=payload["source"],
+        modified_s=float(payload["modified_s"]),  # JSON of another client may have made 3.0 a 3
+        headings=tuple(payload["headings"]),
+        start=payload["start"],
+        end=payload["end"],
+        text=payload["text"],
+        tokens=payload["tokens"],
+    )
+
+
+def checked(vector: Any, dimension: int) -> list[float]:
+    """The vector as the engines take it. Raises ValueError: the engines take NaN in silence and find nothing by it."""
+    array = np.asarray(vector, dtype=np.float32)
+    if array.shape != (dimension,):
+        raise ValueError(f"vector of shape {array.shape} in a store of {dimension} dimensions: another embedder's?")
+    if not np.isfinite(array).all():
+        raise ValueError("vector with NaN or infinity: expected finite numbers; the embedder returned a bad vector")
+    if not array.any():
+        raise ValueError("vector of length zero: expected unit length; nothing is near or far from it")
+    numbers: list[float] = array.tolist()
+    return numbers
+
+
+def checked_points(points: Sequence[Point], dimension: int) -> list[tuple[Point, list[float]]]:
+    return [(point, checked(point.dense, dimension)) for point in points]
+
+
+def checked_k(k: int) -> int:
+    if k < 1:
+        raise ValueError(f"k is {k}, expected 1 or more")
+    return k
+
+
+def cut_between_equals(hits: Sequence[Hit], k: int) -> bool:
+    """Whether the k-th and the next hit have one score. hits: best first, k + 1 of them if there are so many."""
+    return len(hits) > k and hits[k - 1].score == hits[k].score
+
+
+def best(lists: Iterable[Sequence[Hit]], k: int) -> list[Hit]:
+    """The k best hits of all lists, best first, ties by id."""
+    return sorted(chain.from_iterable(lists), key=lambda hit: (-hit.score, hit.id))[:k]

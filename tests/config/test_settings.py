@@ -1,0 +1,368 @@
+"""Settings: four sources in one order, each value's origin known, every mistake one clear line."""
+
+import dataclasses
+import re
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config.settings import DEFAULTS, PROMPTS, Model, Settings, SettingsError, load
+
+
+class Source:
+    """A settings file in a folder of its own; nothing comes from the environment of the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "ragway.yaml"
+
+    def load(
+        self, text: str = "", environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+    ) -> Settings:
+        self.file.write_text(text, "utf-8")
+        return load(file=self.file, environ=environ or {}, flags=flags)
+
+    def refused(self, text: str = "", environ: Mapping[str, str] | None = None) -> str:
+        """The error's text: one line."""
+        with pytest.raises(SettingsError) as caught:
+            self.load(text, environ)
+        message = str(caught.value)
+        assert "\n" not in message
+        return message
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return Source(tmp_path)
+
+
+# Where a value comes from
+
+
+def test_flags_win_over_the_environment_over_the_file_over_the_defaults(source: Source) -> None:
+    file, environ, flags = "server: {port: 1111}", {"RAGWAY_SERVER__PORT": "2222"}, {"server.port": 3333}
+    assert source.load().server.port == 8000
+    assert source.load(file).server.port == 1111
+    assert source.load(file, environ).server.port == 2222
+    assert source.load(file, environ, flags).server.port == 3333
+
+
+def test_each_value_knows_its_origin(source: Source) -> None:
+    file = "server: {port: 1111, host: 127.0.0.2}"
+    settings = source.load(file, {"RAGWAY_SERVER__PORT": "2222"}, {"data": "elsewhere"})
+    assert settings.origins["server.host"] == str(source.file)
+    assert settings.origins["server.port"] == "RAGWAY_SERVER__PORT"
+    assert settings.origins["data"] == "command line"
+    assert settings.origins["retrieval.k"] == settings.origins["models"] == "default"
+
+
+def test_a_key_given_leaves_its_neighbours_alone(source: Source) -> None:
+    assert source.load("server: {port: 1111}").server == dataclasses.replace(source.load().server, port=1111)
+
+
+def test_a_flag_that_was_not_given_changes_nothing(source: Source) -> None:
+    settings = source.load("server: {port: 1111}", flags={"server.port": None, "data": None})
+    assert settings.server.port == 1111
+    assert settings.data == "data"
+
+
+@pytest.mark.parametrize("text", ["# nothing\n", "server:\n  # port: 9000\nauth:\n"])
+def test_a_file_or_section_without_values_changes_nothing(source: Source, text: str) -> None:
+    assert source.load(text) == source.load()
+
+
+def test_variables_of_others_are_left_alone(source: Source) -> None:
+    assert source.load(environ={"PORT": "1", "RAG_SERVER__PORT": "x", "OPENAI_API_KEY": "k"}) == source.load()
+
+
+# Values in the environment
+
+
+@pytest.mark.parametrize(
+    "text", ["2024", "1e3", "0x10", "true", "null", "~", "2024-01-31", "a: b", "[a]", "@home", " x", "off"]
+)
+def test_text_from_the_environment_stays_as_it_is(source: Source, text: str) -> None:
+    settings = source.load(environ={"RAGWAY_DATA": text, "RAGWAY_QDRANT__COLLECTION": text})
+    assert settings.data == settings.qdrant.collection == text
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "value"),
+    [
+        ("RAGWAY_SERVER__PORT", "9000", 9000),
+        ("RAGWAY_SERVER__SHUTDOWN_S", "3", 3.0),
+        ("RAGWAY_AUTH__OPEN", "true", True),
+        ("RAGWAY_RETRIEVAL__REWRITE", "off", "off"),
+        ("RAGWAY_RETRIEVAL__COLLECTIONS", "docs", ("docs",)),
+        ("RAGWAY_RETRIEVAL__COLLECTIONS", "docs, 2024", ("docs", "2024")),
+        ("RAGWAY_RETRIEVAL__COLLECTIONS", "2024", ("2024",)),
+        ("RAGWAY_RETRIEVAL__COLLECTIONS", "[docs, wiki]", ("docs", "wiki")),
+        ("RAGWAY_RETRIEVAL__COLLECTIONS", "", ()),
+        ("RAGWAY_INJECT__TEMPLATE", "", ""),
+        ("RAGWAY_UPSTREAM__PATHS", "{/v1/files: gpt-4o}", {"/v1/files": "gpt-4o"}),
+        ("RAGWAY_MODELS", "{gpt-4o: {lane: echo}}", {"gpt-4o": Model(lane="echo")}),
+    ],
+)
+def test_reads_every_kind_of_value_from_the_environment(
+    source: Source, variable: str, text: str, value: object
+) -> None:
+    section, _, key = variable.removeprefix("RAGWAY_").lower().partition("__")
+    found = getattr(source.load(environ={variable: text}), section)
+    assert (getattr(found, key) if key else found) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "says"),
+    [
+        ("RAGWAY_SERVER__PORT", "", "server.port (RAGWAY_SERVER__PORT) must be a whole number"),
+        ("RAGWAY_SERVER__PORT", "80 00", "a whole number, got '80 00'"),
+        ("RAGWAY_SERVER__PORT", "[", "RAGWAY_SERVER__PORT is not a valid YAML value"),
+        ("RAGWAY_SERVER__PORT", "2024-13-45", "RAGWAY_SERVER__PORT is not a valid YAML value"),
+        ("RAGWAY_SERVER", "8000", "server (RAGWAY_SERVER) must be a section"),
+        ("RAGWAY_SERVER__PROT", "1", "did you mean 'server.port'?"),
+        ("RAGWAY_SEVER__PORT", "1", "did you mean 'server'?"),
+        ("RAGWAY_DATA", "", "must name a folder"),
+    ],
+)
+def test_names_the_variable_that_cannot_be_used(source: Source, variable: str, text: str, says: str) -> None:
+    assert says in source.refused(environ={variable: text})
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("server: {prot: 1}", "unknown setting 'server.prot'"),
+        ("server: {prot: 1}", "did you mean 'server.port'?"),
+        ("retreival: {k: 1}", "did you mean 'retrieval'?"),
+        ("retrieval: {zzzz: 1}", "known: candidates, collections,"),
+        ("1: 2", "unknown setting 1"),
+        ("server: {1: 2}", "unknown setting 'server.1'"),
+        ("models: {gpt: {api_bas: x}}", "did you mean 'models.gpt.api_base'?"),
+        ("models: {gpt: {1: x}}", "unknown setting 'models.gpt.1'"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_known_one(source: Source, text: str, says: str) -> None:
+    assert says in source.refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("server: {port: '8000'}", "must be a whole number, got '8000'"),
+        ("server: {port: true}", "must be a whole number, got True"),
+        ("server: {port: 1.5}", "must be a whole number, got 1.5"),
+        ("server: {port: }", "must be a whole number, got None"),
+        ("server: {host: 127}", "must be text, got 127"),
+        ("server: {shutdown_s: soon}", "must be a number, got 'soon'"),
+        ("server: {shutdown_s: true}", "must be a number, got True"),
+        ("auth: {open: 1}", "must be true or false, got 1"),
+        ("retrieval: {collections: [1]}", "must be a list of texts, got [1]"),
+        ("retrieval: {collections: {a: b}}", "must be a list of texts"),
+        ("retrieval: {lexical: off}", "must be one of bm25, okapi; got False"),
+        ("retrieval: {rewrite: [local]}", "must be one of local, off; got ['local']"),
+        ("upstream: {paths: [a]}", "must map texts to texts"),
+        ("upstream: {paths: {/v1/files: 1}}", "must map texts to texts"),
+        ("server: 8000", "server"),
+        ("server: [host]", "must be a section with keys"),
+        ("data: [a]", "must be text"),
+        ("- a\n- b", "must hold sections"),
+    ],
+)
+def test_a_value_of_the_wrong_type_says_what_was_expected(source: Source, text: str, says: str) -> None:
+    message = source.refused(text)
+    assert says in message
+    assert "ragway.yaml" in message
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "server: {port: -1}",
+        "server: {port: 65536}",
+        "server: {max_body_mb: 0}",
+        "server: {shutdown_s: 0}",
+        "server: {shutdown_s: .inf}",
+        "server: {shutdown_s: .nan}",
+        "upstream: {connect_timeout_s: -1}",
+        "upstream: {max_connections: 0}",
+        "retrieval: {k: 0}",
+        "retrieval: {candidates: 0}",
+        "retrieval: {rrf_k: 0}",
+        "retrieval: {min_cosine: 1.1}",
+        "retrieval: {min_cosine: .nan}",
+        "retrieval: {min_bm25: -0.1}",
+        "retrieval: {min_bm25: .nan}",
+        "inject: {budget_tokens: 0}",
+        "embedder: {threads: 0}",
+        "ingest: {chunk_tokens: 0}",
+        "ingest: {overlap_tokens: -1}",
+        "ingest: {overlap_tokens: 128}",
+        "ingest: {max_file_mb: 0}",
+    ],
+)
+def test_a_value_out_of_range_is_refused(source: Source, setting: str) -> None:
+    section, key = re.findall(r"\w+", setting)[:2]
+    assert f"{section}.{key}" in source.refused(setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "server: {port: 0}",
+        "server: {port: 65535}",
+        "retrieval: {min_cosine: -1}",
+        "retrieval: {min_bm25: 0}",
+        "ingest: {overlap_tokens: 0}",
+        "ingest: {overlap_tokens: 127}",
+    ],
+)
+def test_the_ends_of_a_range_are_in_it(source: Source, setting: str) -> None:
+    ((section, values),) = yaml.safe_load(setting).items()
+    ((key, value),) = values.items()
+    assert getattr(getattr(source.load(setting), section), key) == value
+
+
+def test_a_whole_number_will_do_for_a_number(source: Source) -> None:
+    value = source.load("retrieval: {min_bm25: 4}").retrieval.min_bm25
+    assert (value, type(value)) == (4.0, float)
+
+
+def test_off_without_quotes_is_the_text_off(source: Source) -> None:
+    assert source.load("retrieval: {rewrite: off}").retrieval.rewrite == "off"
+
+
+@pytest.mark.parametrize(
+    "text", ["server: [", "a: b: c", "\tserver:", "data: 2024-13-45", "data: !!python/name:os.system x"]
+)
+def test_bad_yaml_is_one_line_that_names_the_file(source: Source, text: str) -> None:
+    message = source.refused(text)
+    assert "ragway.yaml is not valid YAML" in message
+
+
+def test_a_file_of_brackets_is_refused(source: Source) -> None:
+    assert "is not valid YAML" in source.refused("[" * 5000)
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"data: caf\xe9")
+    with pytest.raises(SettingsError, match=r"latin\.yaml is not valid YAML"):
+        load(file=file, environ={})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.yaml: No such file"):
+        load(file=tmp_path / "none.yaml", environ={})
+    with pytest.raises(SettingsError, match="Is a directory"):
+        load(file=tmp_path, environ={})
+
+
+# Models
+
+
+def test_reads_the_rows_of_models(source: Source) -> None:
+    text = """
+    models:
+      gpt-4o:
+      claude: {model: anthropic/claude-3, api_key_env: MY_KEY, lane: translated}
+      "local/*": {api_base: "http://127.0.0.1:11434/v1", lane: relay}
+      "*": {lane: echo}
+    """
+    assert source.load(text).models == {
+        "gpt-4o": Model(),
+        "claude": Model(model="anthropic/claude-3", api_key_env="MY_KEY", lane="translated"),
+        "local/*": Model(api_base="http://127.0.0.1:11434/v1", lane="relay"),
+        "*": Model(lane="echo"),
+    }
+
+
+@pytest.mark.parametrize("text", ["models:", "models: {}", ""])
+def test_no_models_is_an_empty_mapping(source: Source, text: str) -> None:
+    assert source.load(text).models == {}
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        ("[gpt-4o]", "must map names to rows"),
+        ("gpt-4o", "must map names to rows"),
+        ("{1: {}}", "a name is text"),
+        ("{'': {}}", "a name is text"),
+        ("{'g*t': {}}", "one * at its end"),
+        ("{'**': {}}", "one * at its end"),
+        ("{gpt: relay}", "gpt must hold keys"),
+        ("{gpt: {lane: fast}}", "models.gpt.lane must be one of auto, relay, translated, echo; got 'fast'"),
+        ("{gpt: {lane: off}}", "models.gpt.lane must be one of"),
+        ("{gpt: {model: 4}}", "models.gpt.model must be text"),
+        ("{gpt: {api_base: api.openai.com}}", "models.gpt.api_base must start with http"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(source: Source, models: str, says: str) -> None:
+    assert says in source.refused(f"models: {models}")
+
+
+# The file of defaults
+
+
+def keys_of_the_schema() -> set[str]:
+    hints = typing.get_type_hints(Settings)
+    keys = set()
+    for name, hint in hints.items():
+        if dataclasses.is_dataclass(hint):
+            keys |= {f"{name}.{field.name}" for field in dataclasses.fields(hint)}
+        elif name != "origins":
+            keys.add(name)
+    return keys
+
+
+def keys_of_the_file() -> dict[str, str]:
+    """Dotted key -> the help beside it."""
+    keys: dict[str, str] = {}
+    section = ""
+    for line in DEFAULTS.read_text("utf-8").splitlines():
+        found = re.match(r"( *)(\w+):(.*)$", line)
+        if found is None:
+            continue
+        indent, name, rest = found.groups()
+        comment = rest.partition(" # ")[2].strip()
+        if indent:
+            keys[f"{section}.{name}"] = comment
+        elif rest.strip() and (not rest.strip().startswith("#") or name == "models"):
+            keys[name] = comment
+        section = section if indent else name
+    return keys
+
+
+def test_every_setting_has_a_default_and_every_default_a_setting(source: Source) -> None:
+    assert set(keys_of_the_file()) == keys_of_the_schema()
+    assert set(source.load().origins) == keys_of_the_schema()
+
+
+def test_every_setting_has_one_line_of_help() -> None:
+    assert [key for key, help_ in keys_of_the_file().items() if not help_] == []
+
+
+def test_only_the_rows_of_models_have_defaults_in_code() -> None:
+    """A default lives once, in default.yaml; a row of models has none there."""
+    for hint in typing.get_type_hints(Settings).values():
+        if dataclasses.is_dataclass(hint):
+            assert all(field.default is dataclasses.MISSING for field in dataclasses.fields(hint)), hint
+
+
+def test_the_defaults_are_safe_to_serve(source: Source) -> None:
+    settings = source.load()
+    assert settings.server.host == "127.0.0.1"
+    assert not settings.auth.open
+    assert settings.server.cors_origins == ()
+    assert (PROMPTS / "answer.txt").is_file()
+
+
+def test_settings_cannot_be_changed_afterwards(source: Source) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        source.load().server.port = 1  # type: ignore[misc]

@@ -1,0 +1,49 @@
+"""Small points for the store suites: passages with real BM25 terms and seeded vectors, no model."""
+
+from uuid import UUID
+
+import numpy as np
+
+from retrieval.records import Passage, Point, Vector, indexed_text
+from retrieval.terms import document_vector
+
+DIMENSION = 8
+
+
+def id_of(number: int) -> str:
+    return str(UUID(int=number))
+
+
+def vector_of(seed: int) -> Vector:
+    vector = np.random.default_rng(seed).normal(size=DIMENSION).astype(np.float32)
+    return vector / np.float32(np.linalg.norm(vector))
+
+
+def passage_of(text: str, *, title: str = "", headings: tuple[str, ...] = (), ordinal: int = 0) -> Passage:
+    return Passage(
+        document="d1",
+        revision=1,
+        ordinal=ordinal,
+        title=title,
+        source="docs/page.md",
+        modified_s=1700000000.25,
+        headings=headings,
+        start=0,
+        end=len(text),
+        text=text,
+        tokens=len(text.split()),
+    )
+
+
+def point_of(number: int, text: str, *, seed: int | None = None) -> Point:
+    """Point `number`; equal seeds make equal vectors."""
+    return point_with(number, passage_of(text, ordinal=number), seed=seed)
+
+
+def point_with(number: int, passage: Passage, *, seed: int | None = None) -> Point:
+    terms = document_vector(indexed_text(passage.title, passage.headings, passage.text))
+    return Point(id_of(number), passage, vector_of(number if seed is None else seed), terms)
+
+
+def points_of(texts: list[str], *, first: int = 1) -> list[Point]:
+    return [point_of(first + i, text) for i, text in enumerate(texts)]

@@ -1,0 +1,151 @@
+"""Whatever JSON a client sends, in whatever spelling: an edit touches its own bytes and no others."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.chat import parse
+from proxy.errors import ApiError
+
+NUMBERS = "0 -0 1 1.0 1e-7 1E+2 -1.5e-3 9223372036854775808 18446744073709551616 1e400".split()
+ESCAPES = r"\" \\ \/ \b \f \n \r \t \u0041 \u0000 \ud83d\ude00 \ud83d \ude00 \u007d".split()
+PIECES = ["model", "messages", "rag", "{", "}", "[", "]", ",", ":", " ", "'", "é", "日本", "🎈", "\u2028", "\x7f"]
+SPELLINGS = {
+    "model": ['"model"', r'"mod\u0065l"', r'"\u006d\u006F\u0064el"'],
+    "messages": ['"messages"', r'"message\u0073"'],
+    "rag": ['"rag"', r'"\u0072ag"'],
+}
+
+spaces = st.sampled_from(["", "", " ", "\r\n", "\t \n "])
+characters = st.characters(exclude_categories=["C"], exclude_characters='"\\')
+strings = st.lists(st.sampled_from(PIECES + ESCAPES) | characters, max_size=4).map(lambda parts: f'"{"".join(parts)}"')
+
+
+def joined(draw: st.DrawFn, entries: list[str], opening: str, closing: str) -> str:
+    """The entries with commas and odd white space between them."""
+    padded = [draw(spaces) + entry + draw(spaces) for entry in entries]
+    return opening + (",".join(padded) or draw(spaces)) + closing
+
+
+@st.composite
+def lists(draw: st.DrawFn, children: st.SearchStrategy[str]) -> str:
+    return joined(draw, draw(st.lists(children, max_size=3)), "[", "]")
+
+
+@st.composite
+def objects(draw: st.DrawFn, children: st.SearchStrategy[str]) -> str:
+    """An object; its keys may repeat, be empty, or be called like ours."""
+    pairs = draw(st.lists(st.tuples(strings, children), max_size=3))
+    return joined(draw, [key + draw(spaces) + ":" + draw(spaces) + value for key, value in pairs], "{", "}")
+
+
+scalars = st.sampled_from([*NUMBERS, "true", "false", "null"]) | strings
+values = st.recursive(scalars, lambda children: lists(children) | objects(children), max_leaves=4)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as text, and the spelling of each top-level member's key and value."""
+
+    raw: bytes
+    members: list[tuple[str, str]]
+
+
+@st.composite
+def requests(draw: st.DrawFn, present: tuple[str, ...] = ()) -> Sent:
+    """A chat request with the members `present`, others of ours by chance, unknown ones anywhere."""
+    ours: dict[str, st.SearchStrategy[str]] = {"model": strings, "messages": lists(objects(values)), "rag": values}
+    members = draw(st.lists(st.tuples(strings, values), max_size=3))
+    members = [(name, value) for name, value in members if json.loads(name) not in ours]
+    for key, value in ours.items():
+        if key in present or draw(st.booleans()):
+            members.append((draw(st.sampled_from(SPELLINGS[key])), draw(value)))
+    members = draw(st.permutations(members))
+    entries = [name + draw(spaces) + ":" + draw(spaces) + value for name, value in members]
+    text = draw(spaces) + joined(draw, entries, "{", "}") + draw(spaces)
+    return Sent(text.encode(), members)
+
+
+def read(raw: bytes) -> Any:
+    """JSON as an independent reader sees it: pairs in order with repeated keys, numbers as spelled."""
+    return json.loads(raw.decode(), object_pairs_hook=tuple, parse_int=str, parse_float=str)
+
+
+def without(raw: bytes, at: int, length: int) -> bytes:
+    return raw[:at] + raw[at + length :]
+
+
+@given(requests())
+def test_finds_every_member_and_edits_nothing_by_itself(sent: Sent) -> None:
+    body = parse(sent.raw)
+    assert body.edited() is sent.raw
+    for place, (name, value) in zip(body.order, sent.members, strict=True):
+        assert sent.raw.startswith(name.encode(), place.start)
+        assert sent.raw[place.value : place.end] == value.encode()
+    ours = {json.loads(name): value.encode() for name, value in sent.members if json.loads(name) in SPELLINGS}
+    assert {key: sent.raw[place.value : place.end] for key, place in body.members.items()} == ours
+
+
+@given(requests(present=("messages",)), st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_a_lead_is_one_message_more_and_taken_out_again_leaves_the_original(sent: Sent, lead: str) -> None:
+    body = parse(sent.raw)
+    edited = body.edited(lead=lead)
+    at = body.members["messages"].value + 1
+    assert without(edited, at, len(edited) - len(sent.raw)) == sent.raw
+    message = (("role", "system"), ("content", lead))
+    expected = [(name, [message, *value] if name == "messages" else value) for name, value in read(sent.raw)]
+    assert list(read(edited)) == expected
+
+
+@given(requests(present=("model",)), st.text())
+def test_a_model_is_replaced_within_its_own_span(sent: Sent, model: str) -> None:
+    body = parse(sent.raw)
+    place = body.members["model"]
+    edited = body.edited(model=model)
+    assert edited.startswith(sent.raw[: place.value])
+    assert edited.endswith(sent.raw[place.end :])
+    value = edited[place.value : len(edited) - len(sent.raw) + place.end]
+    assert json.loads(value) == model
+    if json.loads(sent.raw[place.value : place.end]) == model:
+        assert edited is sent.raw
+
+
+@given(requests(present=("rag",)))
+def test_taking_rag_out_leaves_valid_json_and_every_other_byte(sent: Sent) -> None:
+    edited = parse(sent.raw).edited(without_rag=True)
+    assert list(read(edited)) == [pair for pair in read(sent.raw) if pair[0] != "rag"]
+    missing = len(sent.raw) - len(edited)
+    assert any(without(sent.raw, at, missing) == edited for at in range(len(edited) + 1))
+
+
+@given(requests(present=("model", "messages", "rag")), st.text('ab"\\é', min_size=1), st.text("xy\n", min_size=1))
+def test_edits_together_are_the_edits_one_by_one(sent: Sent, model: str, lead: str) -> None:
+    together = parse(sent.raw).edited(lead=lead, model=model, without_rag=True)
+    one_by_one = parse(parse(parse(sent.raw).edited(without_rag=True)).edited(model=model)).edited(lead=lead)
+    assert together == one_by_one
+
+
+def ends_in_an_object_or_a_400(raw: bytes) -> None:
+    """Nothing but a Body or an ApiError 400 comes of any bytes."""
+    refused: ApiError | None = None
+    try:
+        assert parse(raw).edited() is raw
+    except ApiError as error:
+        refused = error
+    assert refused is None or (refused.status == 400 and json.loads(refused.body()))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    ends_in_an_object_or_a_400(raw)
+
+
+@given(requests(), st.data())
+def test_a_damaged_request_is_read_or_refused(sent: Sent, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(sent.raw)))
+    lost, instead = data.draw(st.integers(0, 3)), data.draw(st.binary(max_size=3))
+    ends_in_an_object_or_a_400(sent.raw[:at])
+    ends_in_an_object_or_a_400(sent.raw[:at] + instead + sent.raw[at + lost :])

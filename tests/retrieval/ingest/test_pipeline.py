@@ -1,0 +1,241 @@
+"""Learning, from files on disk to what is found: with the real embedder and the real engine."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.knowledge import Plan
+from retrieval.records import Report, Retrieved, Turn
+from retrieval.service import Index
+from tests.plans import plan_for, silent
+
+pytestmark = pytest.mark.models
+
+
+@asynccontextmanager
+async def opened(plan: Plan) -> AsyncIterator[Index]:
+    index = await Index.open(plan, serving=False)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+async def ask(index: Index, question: str, collection: str = "docs") -> Retrieved:
+    return await index.retrieve([Turn("user", question)], [collection], k=None)
+
+
+async def sources(index: Index, question: str, collection: str = "docs") -> list[str]:
+    return [hit.passage.source for hit in (await ask(index, question, collection)).hits]
+
+
+async def test_finds_the_page_that_answers(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        report = await index.ingest([corpus], "docs", silent)
+        assert (report.added, report.failures) == (5, ())
+        found = await ask(index, "how do I encrypt the connection?")
+    best = found.hits[0].passage
+    assert best.source == "handbook/connect.md"
+    assert "tls=True" in best.text
+    assert found.context.passages[0] == best
+    assert 0 < found.context.tokens <= 1800
+
+
+async def test_finds_an_error_code_by_its_letters(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
+
+
+async def test_nothing_relevant_is_an_empty_context(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        found = await ask(index, "zzzz qqqq xxyyzz")
+    assert found.hits == ()
+    assert found.context.passages == ()
+
+
+async def test_unchanged_files_are_not_embedded_again(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        report = await index.ingest([corpus], "docs", silent)
+    assert (report.added, report.changed, report.unchanged, report.chunks) == (0, 0, 5, 0)
+
+
+async def test_a_changed_file_replaces_its_old_text(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        (corpus / "pets.html").write_text("<h1>Pets</h1><p>The office cat is called Minerva.</p>")
+        report = await index.ingest([corpus], "docs", silent)
+        assert (report.changed, report.unchanged) == (1, 4)
+        found = await ask(index, "what is the office dog or cat called?")
+    texts = " ".join(hit.passage.text for hit in found.hits)
+    assert "Minerva" in texts
+    assert "Bruno" not in texts
+
+
+async def test_a_removed_file_goes(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        (corpus / "errors.txt").unlink()
+        report = await index.ingest([corpus], "docs", silent)
+        assert report.removed == 1
+        assert "handbook/errors.txt" not in await sources(index, "EADDRNOTAVAIL (99)")
+        assert [row.documents for row in await index.collections()] == [4]
+
+
+async def test_a_folder_ingested_beside_another_removes_nothing_of_it(data: Path, corpus: Path, tmp_path: Path) -> None:
+    other = tmp_path / "handbook2"
+    other.mkdir()
+    (other / "new.md").write_text("# New\n\nSomething else.")
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        report = await index.ingest([other], "docs", silent)
+    assert (report.added, report.removed) == (1, 0)
+
+
+async def test_one_bad_file_is_named_and_stops_nothing(data: Path, corpus: Path) -> None:
+    (corpus / "binary.md").write_bytes(b"\x00\x01\x02" * 100)
+    (corpus / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    (corpus / "empty.md").write_text("")
+    (corpus / "picture.png").write_bytes(b"\x89PNG")
+    async with opened(plan_for(data)) as index:
+        report = await index.ingest([corpus], "docs", silent)
+    assert report.added == 5
+    assert sorted(Path(failure.path).name for failure in report.failures) == ["binary.md", "empty.md", "latin.txt"]
+    assert sum(report.skipped.values()) == 1
+
+
+async def test_a_file_that_became_unreadable_keeps_its_old_text(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        (corpus / "pets.html").write_bytes(b"\x00\x00\x00")
+        report = await index.ingest([corpus], "docs", silent)
+        assert (report.removed, len(report.failures)) == (0, 1)
+        assert "handbook/pets.html" in await sources(index, "what is the office dog called?")
+
+
+async def test_two_collections_do_not_see_each_other(data: Path, corpus: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dog.md").write_text("# Dogs\n\nThe office dog of the other team is called Rex.")
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        await index.ingest([other], "other", silent)
+        assert await sources(index, "what is the office dog called?", "other") == ["other/dog.md"]
+        assert "other/dog.md" not in await sources(index, "what is the office dog called?")
+
+
+async def test_the_same_question_finds_the_same_again(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        first, second = await ask(index, "add the driver"), await ask(index, "add the driver")
+    assert first.context == second.context
+    assert first.hits == second.hits
+
+
+async def test_a_follow_up_brings_the_pages_it_means(data: Path, corpus: Path) -> None:
+    turns = [
+        Turn("user", "How do I add the Zephyr driver in Kotlin?"),
+        Turn("assistant", "Add zephyr-driver-kotlin-coroutine to Gradle."),
+        Turn("user", "can I do the same in Java?"),
+    ]
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        found = await index.retrieve(turns, ["docs"], k=None)
+    assert found.hits[0].passage.source == "handbook/java.md"
+    assert "can I do the same in Java?" in found.query.text
+
+
+async def test_the_index_is_rebuilt_from_the_catalog_alone(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        before = await ask(index, "how do I encrypt the connection?")
+    shutil.rmtree(data / "index")
+    shutil.rmtree(corpus)
+    async with opened(plan_for(data)) as index:
+        with pytest.raises(RetrievalError, match="ragway rebuild docs"):
+            await ask(index, "how do I encrypt the connection?")
+        assert await index.rebuild("docs", silent) > 0
+        after = await ask(index, "how do I encrypt the connection?")
+    assert [hit.passage.text for hit in after.hits] == [hit.passage.text for hit in before.hits]
+    assert [hit.score for hit in after.hits] == [hit.score for hit in before.hits]
+
+
+async def test_ingest_mends_a_lost_index(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+    shutil.rmtree(data / "index")
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        assert "handbook/pets.html" in await sources(index, "what is the office dog called?")
+
+
+async def test_another_chunk_size_writes_the_documents_again(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+    async with opened(plan_for(data, chunk_tokens=64, overlap_tokens=0)) as index:
+        report = await index.ingest([corpus], "docs", silent)
+    assert (report.changed, report.unchanged) == (5, 0)
+
+
+async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Path, corpus: Path) -> None:
+    for i in range(40):
+        (corpus / f"page{i:02}.md").write_text(f"# Page {i}\n\n" + f"Number {i} of the Zephyr pages. " * 200)
+    written = asyncio.Event()
+
+    def progress(_done: int, _total: int, chunks: int) -> None:
+        if chunks:
+            written.set()
+
+    async with opened(plan_for(data)) as index:
+        ingest = asyncio.create_task(index.ingest([corpus], "docs", progress))
+        await written.wait()
+        ingest.cancel()
+        await asyncio.wait({ingest})
+    async with opened(plan_for(data)) as index:
+        report: Report = await index.ingest([corpus], "docs", silent)
+        (row,) = await index.collections()
+        assert report.failures == ()
+        assert row.documents == 45
+        assert len(await sources(index, "Number 7 of the Zephyr pages")) > 0
+
+
+async def test_the_okapi_arm_answers_too(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data, lexical="okapi")) as index:
+        await index.ingest([corpus], "docs", silent)
+        assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
+
+
+async def test_an_unknown_collection_names_the_known_ones(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        with pytest.raises(UnknownCollection, match="docs"):
+            await ask(index, "anything", "nope")
+
+
+async def test_a_data_folder_has_one_holder(data: Path) -> None:
+    async with opened(plan_for(data)):
+        with pytest.raises(DataInUse, match=str(os.getpid())):
+            await Index.open(plan_for(data), serving=False)
+    async with opened(plan_for(data)):
+        pass
+
+
+async def test_a_collection_of_another_embedder_is_not_searched(data: Path, corpus: Path, tiny_model: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+    shutil.rmtree(data / "index")  # of another dimension: the engine would refuse it first
+    async with opened(plan_for(data, model=str(tiny_model))) as index:
+        with pytest.raises(WrongEmbedder, match="ragway rebuild docs"):
+            await ask(index, "what is the office dog called?")
+        with pytest.raises(WrongEmbedder, match="ragway rebuild docs"):
+            await index.ingest([corpus], "docs", silent)
+        await index.rebuild("docs", silent)
+        await ask(index, "what is the office dog called?")

@@ -1,0 +1,75 @@
+"""Reciprocal rank fusion as the paper has it, and which hits are relevant at all."""
+
+import pytest
+
+from retrieval.records import Hit, Passage
+from retrieval.search.fuse import fuse, relevant
+
+
+def passage(text: str = "text") -> Passage:
+    return Passage("d", 1, 0, "", "a.md", 0.0, (), 0, len(text), text, len(text))
+
+
+def hits(*found: tuple[str, float]) -> list[Hit]:
+    return [Hit(id, score, passage(id)) for id, score in found]
+
+
+def test_adds_up_one_over_60_plus_rank_by_hand() -> None:
+    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7)), "bm25": hits(("c", 12.0), ("a", 9.0))}, rrf_k=60)
+    assert [hit.id for hit in fused] == ["a", "c", "b"]
+    assert [hit.score for hit in fused] == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62], abs=1e-15)
+
+
+def test_ranks_count_from_one() -> None:
+    (hit,) = fuse({"dense": hits(("a", 0.5))}, rrf_k=1)
+    assert hit.score == 1 / 2
+
+
+def test_every_hit_keeps_what_each_arm_said_of_it() -> None:
+    fused = {hit.id: hit for hit in fuse({"dense": hits(("a", 0.9), ("b", 0.8)), "bm25": hits(("b", 7.5))}, rrf_k=60)}
+    assert (fused["b"].ranks, fused["b"].scores) == ({"dense": 2, "bm25": 1}, {"dense": 0.8, "bm25": 7.5})
+    assert (fused["a"].ranks, fused["a"].scores) == ({"dense": 1}, {"dense": 0.9})
+    assert fused["a"].passage == passage("a")
+
+
+def test_first_in_one_arm_is_less_than_second_in_both() -> None:
+    fused = fuse({"dense": hits(("x", 1.0), ("both", 0.5)), "bm25": hits(("y", 9.0), ("both", 8.0))}, rrf_k=60)
+    assert [hit.id for hit in fused] == ["both", "x", "y"]
+
+
+def test_ties_are_broken_by_id() -> None:
+    assert [hit.id for hit in fuse({"dense": hits(("b", 0.9)), "bm25": hits(("a", 1.0))}, rrf_k=60)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
+def test_nothing_found_is_nothing_fused(arms: dict[str, list[Hit]]) -> None:
+    assert fuse(arms, rrf_k=60) == []
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept"),
+    [
+        ({"dense": 0.25, "bm25": 3.9}, True),
+        ({"dense": 0.24, "bm25": 4.0}, True),
+        ({"dense": 0.25, "bm25": 4.0}, True),
+        ({"dense": 0.24, "bm25": 3.9}, False),
+        ({"dense": 0.25}, True),
+        ({"dense": 0.24}, False),
+        ({"bm25": 4.0}, True),
+        ({"bm25": 3.9}, False),
+        ({"dense": -0.1, "bm25": 4.0}, True),
+        ({}, False),
+    ],
+)
+def test_a_hit_is_dropped_where_it_is_below_both_thresholds(scores: dict[str, float], kept: bool) -> None:
+    hit = Hit("a", 0.016, passage(), scores=scores)
+    assert relevant([hit], min_cosine=0.25, min_bm25=4.0) == ([hit] if kept else [])
+
+
+def test_a_hit_that_an_arm_did_not_return_is_below_the_lowest_threshold() -> None:
+    assert relevant([Hit("a", 0.016, passage(), scores={"bm25": 1.0})], min_cosine=-1.0, min_bm25=4.0) == []
+
+
+def test_the_order_stays() -> None:
+    found = [Hit(id, 0.1, passage(), scores={"dense": cosine}) for id, cosine in (("b", 0.3), ("x", 0.1), ("a", 0.9))]
+    assert [hit.id for hit in relevant(found, min_cosine=0.25, min_bm25=4.0)] == ["b", "a"]

@@ -1,0 +1,149 @@
+"""Preparing a model: once, all or nothing, and afterwards without torch."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrieval.embed import Card, OnnxEmbedder, TorchEmbedder, open_embedder
+from retrieval.errors import RetrievalError
+from retrieval.export import DEFAULT_MODEL, locate, prepare
+
+PREPARED = ["card.json", "model.onnx", "tokenizer.json"]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")}
+
+
+def test_prepares_graph_tokenizer_and_card(tiny_model: Path, tmp_path: Path) -> None:
+    open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert names(folder) == PREPARED
+    assert Card.read(folder) == Card(
+        name=str(tiny_model), dimension=16, max_tokens=64, query_prompt="", document_prompt="",
+        inputs=("input_ids", "attention_mask"),
+    )  # fmt: skip
+
+
+def test_a_prepared_model_is_used_again_as_it_is(tiny_model: Path, tmp_path: Path) -> None:
+    first = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
+    before = stamps(tmp_path)
+    second = open_embedder(str(tiny_model), backend="onnx", threads=2, cache=tmp_path)
+    assert stamps(tmp_path) == before
+    assert np.allclose(first.embed_query(["use tls"]), second.embed_query(["use tls"]), atol=1e-5)
+
+
+def test_a_model_prepared_for_torch_is_not_taken_for_one_without_a_graph(tiny_model: Path, tmp_path: Path) -> None:
+    assert isinstance(open_embedder(str(tiny_model), backend="torch", threads=1, cache=tmp_path), TorchEmbedder)
+    assert isinstance(open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path), OnnxEmbedder)
+    before = stamps(tmp_path)
+    assert isinstance(open_embedder(str(tiny_model), backend="torch", threads=1, cache=tmp_path), TorchEmbedder)
+    assert stamps(tmp_path) == before
+
+
+def test_what_an_interrupted_preparation_left_is_never_taken_for_a_model(tiny_model: Path, tmp_path: Path) -> None:
+    _, key = locate(str(tiny_model))
+    for name in (key, key + ".k1ll3d"):  # killed while it wrote; the first as an older version may have left it
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_bytes(b"half a gra")
+    embedder = open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path)
+    assert embedder.embed_query(["use tls"]).shape == (1, 16)
+    assert names(tmp_path / key) == PREPARED
+    assert names(tmp_path) == [key, key + ".k1ll3d"]
+
+
+def test_a_preparation_that_fails_leaves_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    """Weights that are not the known ones must never run under the default's name."""
+    with pytest.raises(
+        RetrievalError, match=r"weights of all-MiniLM-L6-v2 are not the known ones \(SHA-256 [0-9a-f]{64}\)"
+    ):
+        prepare(str(tiny_model), DEFAULT_MODEL, tmp_path / "cache" / "key", onnx=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_that_prepare_at_once_both_end_with_a_whole_model(tiny_model: Path, tmp_path: Path) -> None:
+    source, key = locate(str(tiny_model))
+    prepare(source, str(tiny_model), tmp_path / key, onnx=True)
+    prepare(source, str(tiny_model), tmp_path / key, onnx=True)  # the later finds the earlier's folder in its place
+    assert names(tmp_path) == [key]
+    assert names(tmp_path / key) == PREPARED
+
+
+def test_a_model_that_changed_on_disk_is_prepared_anew(tiny_model: Path) -> None:
+    assert locate(str(tiny_model)) == locate(str(tiny_model))
+    _, before = locate(str(tiny_model))
+    config = tiny_model / "config.json"
+    stat = config.stat()
+    os.utime(config, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000_000))
+    try:
+        assert locate(str(tiny_model))[1] != before
+    finally:
+        os.utime(config, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_the_cache_folder_of_any_model_is_one_plain_name(tmp_path: Path) -> None:
+    for model in (str(tmp_path), "BAAI/bge-small-en-v1.5", "x/../../y", "all-MiniLM-L6-v2"):
+        _, key = locate(model)
+        assert "/" not in key
+        assert key not in (".", "..")
+
+
+def test_models_of_the_same_folder_name_have_caches_of_their_own(tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "model").mkdir(parents=True)
+    assert locate(str(tmp_path / "a" / "model"))[1] != locate(str(tmp_path / "b" / "model"))[1]
+
+
+def test_a_prepared_model_runs_without_torch(tiny_model: Path, tmp_path: Path) -> None:
+    open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
+    script = (
+        "import sys; from pathlib import Path; from retrieval.embed import open_embedder\n"
+        f"e = open_embedder({str(tiny_model)!r}, backend='auto', threads=1, cache=Path({str(tmp_path)!r}))\n"
+        "print(e.embed_query(['use tls']).shape)\n"
+        "print(sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["(1, 16)", "[]"]
+
+
+@pytest.mark.models
+def test_the_packaged_default_knows_what_is_alike(models: Path) -> None:
+    embedder = open_embedder(DEFAULT_MODEL, backend="auto", threads=1, cache=models)
+    assert isinstance(embedder, OnnxEmbedder)
+    assert (embedder.name, embedder.dimension, embedder.max_tokens) == ("all-MiniLM-L6-v2", 384, 256)
+    question = embedder.embed_query(["How do I encrypt the connection to my database?"])[0]
+    same, near, far = (
+        embedder.embed_documents(
+            [
+                "Turn on TLS to encrypt traffic between the client and the database server.",
+                "The database server listens on port 27017.",
+                "Bake the cake for forty minutes.",
+            ]
+        )
+        @ question
+    )
+    assert same > 0.6 > near > 0.2 > far
+
+
+@pytest.mark.models
+def test_the_packaged_default_reads_256_tokens(models: Path) -> None:
+    """Its tokenizer.json would cut at 128."""
+    embedder = open_embedder(DEFAULT_MODEL, backend="auto", threads=1, cache=models)
+    words = ["word"] * 254
+    plain, at_130, at_254, beyond = embedder.embed_documents(
+        [
+            " ".join(text)
+            for text in (words, [*words[:129], "whale", *words[130:]], [*words[:253], "whale"], [*words, "whale"])
+        ]
+    )
+    assert np.array_equal(plain, beyond)
+    assert np.abs(plain - at_130).max() > 1e-3
+    assert np.abs(plain - at_254).max() > 1e-3
