@@ -1,0 +1,5 @@
+"""`python -m proxy` is `ragway`."""
+
+from proxy.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""The shapes of ASGI, and the few answers that need no framework."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from proxy.errors import ApiError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    """Send one whole JSON answer."""
+    start = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(headers or [])]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_error(send: Send, error: ApiError) -> None:
+    """Send an error of ours in OpenAI's shape."""
+    await send_json(send, error.status, error.body())
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """The whole request body, or None when the client left before its end."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)

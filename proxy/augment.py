@@ -1,0 +1,157 @@
+"""The middleware: read the body, decide, retrieve, inject, replay. Only the request is ever changed.
+
+It fails open, and visibly: whatever goes wrong while passages are looked for, the chat goes on without them,
+marked `degraded`. The reply never passes through here.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.chat import Body, parse
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.gate import Decision, decide
+from proxy.inject import Template
+from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.knowledge import Knowledge
+from retrieval.records import Retrieved
+
+Resolve = Callable[[str], Target]
+log = logging.getLogger("ragway")
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentOptions:
+    """The settings of augmentation."""
+
+    enabled: bool
+    collections: tuple[str, ...]
+    deadline_s: float
+    max_body_bytes: int
+
+
+class Augment:
+    """Chat completions with passages in front of the model; everything behind it sees an ordinary request."""
+
+    def __init__(
+        self, app: App, *, knowledge: Knowledge, resolve: Resolve, template: Template, options: AugmentOptions
+    ) -> None:
+        self._app = app
+        self._knowledge = knowledge
+        self._resolve = resolve
+        self._template = template
+        self._options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        raw = await read_body(scope, receive, max_bytes=self._options.max_body_bytes)
+        clock = time.perf_counter()
+        body = parse(raw)
+        decision = decide(body, scope, enabled=self._options.enabled, collections=self._options.collections)
+        exchange.target = target = self._resolve(decision.model)
+        exchange.model = decision.model
+        exchange.timings_ms["parse"] = round((time.perf_counter() - clock) * 1000, 3)
+        if decision.turns:
+            lead = await self._context(decision, exchange)
+        else:
+            exchange.rag_status, exchange.rag_reason, lead = decision.status, decision.reason, ""
+        await self._app(*replay(scope, receive, _forwarded(body, lead, decision, target)), send)
+
+    async def _context(self, decision: Decision, exchange: Exchange) -> str:
+        """The text to inject; "" where there is none, with the reason in the exchange."""
+        clock = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._options.deadline_s):
+                found = await self._knowledge.retrieve(decision.turns, decision.collections, k=decision.k)
+            text = self._told(found, decision, exchange)
+        except UnknownCollection as error:
+            if decision.explicit:
+                raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+            exchange.rag_status, exchange.rag_reason, text = "empty", "no such collection yet", ""
+        except (RetrievalError, TimeoutError) as error:
+            text = _degraded(exchange, error)
+        except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
+            log.exception("%s retrieval failed", exchange.id)
+            text = _degraded(exchange, error)
+        exchange.timings_ms["retrieval"] = round((time.perf_counter() - clock) * 1000, 3)
+        return text
+
+    def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
+        exchange.timings_ms.update(found.timings_ms)
+        exchange.rag_reason = found.query.reason
+        passages = found.context.passages
+        if not passages:
+            exchange.rag_status, exchange.rag_reason = "empty", "nothing relevant found"
+            return ""
+        exchange.rag_status = "augmented"
+        exchange.sources = tuple(passage.source for passage in passages)
+        return self._template.render(passages, decision.collections)
+
+
+def _degraded(exchange: Exchange, error: Exception) -> str:
+    reasons: Sequence[tuple[type[Exception], str]] = (
+        (TimeoutError, "retrieval took too long"),
+        (IndexDown, "index is down"),
+        (WrongEmbedder, "index was built with another embedder"),
+        (RetrievalError, "index cannot be searched"),
+    )
+    exchange.rag_status = "degraded"
+    exchange.rag_reason = next((text for kind, text in reasons if isinstance(error, kind)), "internal error")
+    exchange.error = str(error) or exchange.rag_reason
+    return ""
+
+
+def _forwarded(body: Body, lead: str, decision: Decision, target: Target) -> bytes:
+    """The bytes for the upstream. An untouched request stays byte for byte as it came."""
+    return body.edited(lead=lead, model=target.model or decision.model, without_rag=True)
+
+
+async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
+    """The whole request body. Raises ApiError 413 (too large), 415 (encoded), ClientGone."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and int(value) > max_bytes:
+            raise _too_large(max_bytes)
+        if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
+            raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class ClientGone(Exception):
+    """The client left before its request was whole: there is nobody to answer."""
+
+
+def _too_large(max_bytes: int) -> ApiError:
+    message = f"The request body is larger than {max_bytes // 2**20} MB (server.max_body_mb)."
+    return ApiError(413, message, code="body_too_large")
+
+
+def replay(scope: Scope, receive: Receive, raw: bytes) -> tuple[Scope, Receive]:
+    """The request once more, with this body: what follows the body (the client leaving) still comes through."""
+    length = b"%d" % len(raw)
+    headers = [pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"transfer-encoding")]
+    first = True
+
+    async def again() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": raw, "more_body": False}
+        return await receive()
+
+    return {**scope, "headers": [*headers, (b"content-length", length)]}, again

@@ -1,0 +1,71 @@
+"""Who may reach the gateway while it has no keys: programs on this machine, and no web page.
+
+Without keys it listens on loopback only (`check_bind`). That alone does not keep a web page in a browser on the
+same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON (a form
+or an image tag cannot send that without asking first). With `auth.open` something else guards the address,
+and `Host` is not looked at.
+"""
+
+import ipaddress
+from collections.abc import Collection
+
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.errors import ApiError
+
+_UNGUARDED = ("/healthz", "/readyz")
+
+
+class Guard:
+    """Refuses what could come from a web page."""
+
+    def __init__(self, app: App, *, open: bool, origins: Collection[str], any_type_paths: Collection[str]) -> None:
+        self._app = app
+        self._open = open
+        self._origins = frozenset(origins)
+        self._any_type_paths = frozenset(any_type_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
+            self._check(scope)
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        host = origin = content_type = ""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+            elif name == b"content-type":
+                content_type = value.decode("latin-1")
+        if not self._open and not is_loopback(_hostname(host)):
+            message = f"The Host {host!r} is not this machine: without keys the gateway answers loopback names only."
+            raise ApiError(403, message, code="host_not_allowed", type="permission_error")
+        if origin and origin not in self._origins and origin.partition("://")[2] != host:
+            message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins."
+            raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
+        if scope["method"] in ("POST", "PUT", "PATCH") and not self._takes_any_type(scope["path"]):
+            media = content_type.partition(";")[0].strip().lower()
+            if media != "application/json":
+                message = f"Send the body with content-type: application/json, got {media or 'none'!r}."
+                raise ApiError(415, message, code="unsupported_content_type")
+
+    def _takes_any_type(self, path: str) -> bool:
+        """Whether a listed path covers this one, as it does where it is relayed."""
+        return any(path == listed or path.startswith(listed + "/") for listed in self._any_type_paths)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _hostname(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()

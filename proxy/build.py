@@ -1,0 +1,132 @@
+"""Settings to objects: the only file that knows both."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from config.settings import PROMPTS, Model, Settings, SettingsError
+from proxy.app import Parts, application
+from proxy.asgi import App
+from proxy.augment import Augment, AugmentOptions
+from proxy.exchange import Lane, Target
+from proxy.inject import Template, TemplateError
+from proxy.passthrough import Passthrough
+from proxy.upstream.base import Routes, Upstream
+from proxy.upstream.client import Client
+from proxy.upstream.echo import Echo
+from proxy.upstream.relay import Relay
+from proxy.upstream.translated import Translated
+from retrieval.knowledge import Knowledge, Plan, SearchOptions
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+# Providers whose own dialect is not OpenAI's, as litellm prefixes their models: `auto` translates these.
+_FOREIGN = (
+    "anthropic", "azure", "azure_ai", "bedrock", "cohere", "cohere_chat", "gemini", "replicate", "sagemaker",
+    "vertex_ai", "watsonx",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The application and what must be started before it and closed after it."""
+
+    app: App
+    client: Client
+    translated: Translated | None  # None: no model needs litellm
+    routes: Routes
+
+
+def gateway(
+    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], environ: Mapping[str, str] | None = None
+) -> Gateway:
+    """The gateway for these settings. Raises SettingsError."""
+    up = settings.upstream
+    rows = targets(settings, os.environ if environ is None else environ)
+    routes = Routes(rows)
+    client = Client(
+        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
+        idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
+    )  # fmt: skip
+    translated = Translated(
+        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
+        idle_timeout_s=up.idle_timeout_s,
+    )  # fmt: skip
+    lanes: dict[Lane, App] = {"relay": Relay(client), "translated": translated, "echo": Echo()}
+    upstream = Upstream(lanes)
+    max_body_bytes = settings.server.max_body_mb * 2**20
+    parts = Parts(
+        chat=Augment(
+            upstream, knowledge=knowledge, resolve=routes.resolve, template=template(settings),
+            options=AugmentOptions(
+                enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
+                deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+            ),
+        ),
+        passthrough=Passthrough(
+            upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
+        ),
+        upstream=upstream, routes=routes, ready=ready, open=settings.auth.open,
+        cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
+    )  # fmt: skip
+    needs_litellm = any(row.lane == "translated" for row in rows.values())
+    return Gateway(application(parts), client, translated if needs_litellm else None, routes)
+
+
+def template(settings: Settings) -> Template:
+    """The text around the passages. Raises SettingsError."""
+    file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
+    try:
+        return Template.read(file)
+    except TemplateError as error:
+        raise SettingsError(f"inject.template: {error}") from error
+
+
+def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:
+    """Every row of `models`, resolved; without any: OpenAI by its usual variables, else echo."""
+    base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
+    if not settings.models:
+        if base or key:
+            return {"*": Target("", "relay", (base or OPENAI_BASE_URL).rstrip("/"), key)}
+        return {"*": Target("", "echo", "", "")}
+    return {name: _target(name, row, environ) for name, row in settings.models.items()}
+
+
+def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
+    model = row.model or ""
+    lane = _lane(name, row)
+    base = (row.api_base or "").rstrip("/")
+    key_env = row.api_key_env
+    if lane == "relay" and not base:
+        base = (environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL).rstrip("/")
+        key_env = key_env or ("OPENAI_API_KEY" if environ.get("OPENAI_API_KEY") else None)
+        model = model.removeprefix("openai/")
+    if key_env and not environ.get(key_env):
+        raise SettingsError(f"models.{name}.api_key_env names the environment variable {key_env}, which is not set")
+    return Target(model, lane, base, environ[key_env] if key_env else "")
+
+
+def _lane(name: str, row: Model) -> Lane:
+    if row.lane != "auto":
+        return row.lane
+    provider, slash, _ = (row.model or name).partition("/")
+    return "translated" if slash and provider in _FOREIGN else "relay"
+
+
+def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
+    """What the index needs to know, as plain values."""
+    environ = os.environ if environ is None else environ
+    retrieval, qdrant = settings.retrieval, settings.qdrant
+    return Plan(
+        data=str(Path(settings.data).absolute()),
+        model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
+        chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
+        max_file_bytes=settings.ingest.max_file_mb * 2**20,
+        qdrant_url=qdrant.url, qdrant_api_key=environ.get(qdrant.api_key_env, ""),
+        qdrant_collection=qdrant.collection, qdrant_timeout_s=qdrant.timeout_s, lexical=retrieval.lexical,
+        search=SearchOptions(
+            rewrite=retrieval.rewrite != "off", candidates=retrieval.candidates, rrf_k=retrieval.rrf_k,
+            min_cosine=retrieval.min_cosine, min_bm25=retrieval.min_bm25, k=retrieval.k,
+            budget_tokens=settings.inject.budget_tokens,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""The command line: one file per command, imported when it is called, so that --help stays quick.
+
+Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 something failed (one line says
+what), 2 wrong usage.
+"""
+
+import importlib
+import sys
+from importlib.metadata import version
+
+import click
+
+# Command -> its module and its line in `ragway --help`. The list of collections is in `listing`: a module must not
+# be named like a standard one.
+COMMANDS = {
+    "serve": ("serve", "Serve the gateway until Ctrl-C."),
+    "ingest": ("ingest", "Read files and folders into a collection."),
+    "search": ("search", "Search as a chat would, and print what is found."),
+    "collections": ("listing", "List the collections."),
+    "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
+    "config": ("config", "Print every setting, its value and its origin."),
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command's module only when that command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"proxy.cli.{COMMANDS[name][0]}").command
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("ragway"), prog_name="ragway")
+def ragway() -> None:
+    """A transparent RAG proxy gateway: swap the OpenAI base_url, get answers from your own documents.
+
+    \b
+    ragway ingest docs/ --collection docs     read files and folders
+    ragway search "how do I connect?"         see what would be found
+    ragway serve                              answer on http://127.0.0.1:8000/v1
+
+    Every command takes --config FILE (default: ragway.yaml where it exists) and --data DIR (default: data/).
+    Any setting can be given in the environment as RAGWAY_SECTION__KEY; `ragway config` lists them.
+    """
+
+
+def main() -> None:
+    """Run the command line: errors are one line on standard error, never a traceback."""
+    sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))

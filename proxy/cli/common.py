@@ -1,0 +1,105 @@
+"""What every command shares: its options, its settings, its way to the documents, its errors."""
+
+import asyncio
+import functools
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from config.settings import Settings, SettingsError, load
+from retrieval.errors import DataInUse, IndexDown, RetrievalError
+from retrieval.knowledge import Knowledge
+
+_STARTING_S = 15.0  # how long a serve that is just starting may take to answer
+_CONFIG = "ragway.yaml"
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--config and --data."""
+    config = click.option(
+        "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False),
+        help=f"Settings file (default: {_CONFIG} where it exists).",
+    )  # fmt: skip
+    data = click.option("--data", type=click.Path(file_okay=False), help="Data folder (default: data/).")
+    return config(data(command))
+
+
+def settings_of(config_file: Path | None, **flags: Any) -> Settings:
+    """The effective settings; flags by dotted key with `.` written `__`. Raises click.ClickException."""
+    if config_file is None and Path(_CONFIG).exists():
+        config_file = Path(_CONFIG)
+    try:
+        return load(file=config_file, flags={key.replace("__", "."): value for key, value in flags.items()})
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run a command's work and end with its exit code; what retrieval refuses becomes one line."""
+    try:
+        code = asyncio.run(work)
+    except (RetrievalError, SettingsError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was finished is kept", err=True)
+        code = 130
+    sys.exit(code)
+
+
+@asynccontextmanager
+async def knowledge(settings: Settings) -> AsyncIterator[Knowledge]:
+    """The documents: through the running `serve` where there is one, else opened by this process.
+
+    Raises RetrievalError; DataInUse if another process holds the data folder and answers no questions.
+    """
+    opened = await _connect(settings)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def _connect(settings: Settings) -> Knowledge:
+    from proxy.build import plan
+    from retrieval.remote import Client
+    from retrieval.service import Index
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _STARTING_S
+    while True:
+        client = Client(Path(settings.data))
+        try:
+            await client.collections()
+            return client
+        except IndexDown:
+            await client.close()
+        try:
+            return await Index.open(plan(settings), serving=False)
+        except DataInUse:
+            if loop.time() > deadline:
+                raise
+        await asyncio.sleep(0.1)  # its holder may be a serve that is starting and has no socket yet
+
+
+def progress_bar(what: str) -> Callable[[int, int, int], None]:
+    """A progress callback that draws a bar on standard error; silent where that is no terminal."""
+    from tqdm import tqdm
+
+    make = functools.partial(tqdm, desc=what, unit=" documents", disable=not sys.stderr.isatty(), leave=False)
+    bar: Any = None
+
+    def progress(done: int, total: int, chunks: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = make(total=total)
+        bar.set_postfix_str(f"{chunks} chunks", refresh=False)
+        bar.update(done - bar.n)
+        bar.refresh()
+        if done >= total:
+            bar.close()
+
+    return progress

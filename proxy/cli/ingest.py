@@ -1,0 +1,45 @@
+"""ragway ingest: files and folders into a collection."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from config.settings import Settings
+from proxy.cli.common import knowledge, options, progress_bar, run, settings_of
+from retrieval.records import Report
+
+
+@click.command("ingest")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--collection", help="Collection to write (default: the first of retrieval.collections).")
+@options
+def command(paths: Sequence[Path], collection: str | None, config_file: Path | None, data: str | None) -> None:
+    """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
+
+    Run it again after changes: unchanged files are skipped, changed ones replaced, removed ones go. It works
+    while `ragway serve` runs, which then answers from the new documents without a restart.
+
+    A file that cannot be read does not stop the others: it is named at the end, and the exit code is 1.
+    """
+    settings = settings_of(config_file, data=data)
+    run(_ingest(settings, paths, collection or settings.retrieval.collections[0]))
+
+
+async def _ingest(settings: Settings, paths: Sequence[Path], collection: str) -> int:
+    async with knowledge(settings) as documents:
+        report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"))
+    click.echo(_summary(report))
+    for failure in report.failures:
+        click.echo(f"not ingested: {failure.path}: {failure.reason}", err=True)
+    return 1 if report.failures else 0
+
+
+def _summary(report: Report) -> str:
+    parts = [f"{report.added} added", f"{report.changed} changed", f"{report.unchanged} unchanged"]
+    parts.append(f"{report.removed} removed")
+    line = f"{report.collection}: {', '.join(parts)}; {report.chunks} chunks written"
+    if report.skipped:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
+        line += f"; skipped: {skipped}"
+    return line

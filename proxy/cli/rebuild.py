@@ -1,0 +1,26 @@
+"""ragway rebuild: a collection's index made anew from the catalog alone."""
+
+from pathlib import Path
+
+import click
+
+from config.settings import Settings
+from proxy.cli.common import knowledge, options, progress_bar, run, settings_of
+
+
+@click.command("rebuild")
+@click.argument("collection")
+@options
+def command(collection: str, config_file: Path | None, data: str | None) -> None:
+    """Chunk and embed a collection again from the catalog's text: after a lost index or with another embedder.
+
+    The new index is built beside the one in use, then takes its place at once.
+    """
+    run(_rebuild(settings_of(config_file, data=data), collection))
+
+
+async def _rebuild(settings: Settings, collection: str) -> int:
+    async with knowledge(settings) as documents:
+        chunks = await documents.rebuild(collection, progress_bar(f"rebuild {collection}"))
+    click.echo(f"{collection}: {chunks} chunks written")
+    return 0

@@ -1,0 +1,54 @@
+"""ragway search: what would be found for a question."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+
+from config.settings import Settings
+from proxy.cli.common import knowledge, options, run, settings_of
+from retrieval.records import Hit, Turn
+
+
+@click.command("search")
+@click.argument("question")
+@click.option("--collection", "collections", multiple=True, help="Collection to search; may be given several times.")
+@click.option("-k", type=click.IntRange(1, 100), help="How many passages at most (default: retrieval.k).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with the query, the hits and the timings.")
+@options
+def command(
+    question: str, collections: Sequence[str], k: int | None, as_json: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Search as a chat would, and print the passages found, best first.
+
+    Each line tells the rank and score in each arm (dense: cosine, bm25: BM25 score). Exit code 0 also when
+    nothing was found.
+    """
+    if not question.strip():
+        raise click.UsageError("the question is empty")
+    settings = settings_of(config_file, data=data)
+    run(_search(settings, question, collections or settings.retrieval.collections, k, as_json=as_json))
+
+
+async def _search(
+    settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
+) -> int:
+    async with knowledge(settings) as documents:
+        found = await documents.retrieve([Turn("user", question)], collections, k=k)
+    if as_json:
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        return 0
+    for number, hit in enumerate(found.hits, 1):
+        click.echo(_shown(number, hit))
+    if not found.hits:
+        click.echo(f"nothing found in {', '.join(collections)}", err=True)
+    return 0
+
+
+def _shown(number: int, hit: Hit) -> str:
+    arms = ", ".join(f"{arm} #{rank} {hit.scores[arm]:.3g}" for arm, rank in sorted(hit.ranks.items()))
+    passage = hit.passage
+    path = " > ".join(part for part in (passage.title, *passage.headings) if part)
+    text = "\n".join("    " + line for line in passage.text.strip().splitlines())
+    return f"{number}. {path}  ({passage.source}; {arms})\n{text}\n"

@@ -1,0 +1,40 @@
+"""Errors of ours as clients see them: a status and OpenAI's error body, from one place.
+
+The upstream's own errors never pass through here; they are relayed as they came.
+"""
+
+import orjson
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class ApiError(Exception):
+    """An answer of ours that is an error: what was wrong, what was expected, what to do."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        type: str = "invalid_request_error",
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.type = type
+        self.param = param
+
+    def body(self) -> bytes:
+        """OpenAI's error body as JSON."""
+        message = self.message.encode("utf-8", "backslashreplace").decode()  # it may quote half a surrogate pair
+        return orjson.dumps({
+            "error": {"message": message, "type": self.type, "param": self.param, "code": self.code}
+        })
+
+
+def upstream_error(status: int, message: str, code: str) -> ApiError:
+    """An error that is the upstream's doing: 502 could not be reached or broke off, 504 took too long."""
+    return ApiError(status, message, code=code, type="upstream_error")

@@ -1,0 +1,55 @@
+"""Exchange: the one record that travels with a request.
+
+The log line, the response headers and, later, metrics, traces and receipts all read it and nothing else.
+It lives in the ASGI scope under `KEY`; everybody on the path writes what only they know.
+"""
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proxy.asgi import Scope
+
+KEY = "ragway.exchange"
+
+RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
+Lane = Literal["relay", "translated", "echo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a model's requests go: one row of the `models` setting, resolved for one request."""
+
+    model: str  # the name the upstream knows
+    lane: Lane
+    api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "" where litellm knows better
+    api_key: str  # "" sends no Authorization
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known so far of one request and its reply. Times are milliseconds."""
+
+    id: str = field(default_factory=lambda: "rag-" + secrets.token_hex(12))
+    started: float = field(default_factory=time.perf_counter)
+    method: str = ""
+    path: str = ""
+    model: str = ""  # as the client named it
+    target: Target | None = None
+    rag_status: RagStatus = ""  # "" where no request for a model was understood
+    rag_reason: str = ""
+    sources: tuple[str, ...] = ()  # of the injected passages, best first
+    timings_ms: dict[str, float] = field(default_factory=dict)  # stage -> ms, in the order they ran
+    status: int = 0  # sent to the client
+    error: str = ""  # what went wrong, in a few words; "" when nothing did
+
+    def elapsed_ms(self) -> float:
+        """Milliseconds since the request arrived."""
+        return (time.perf_counter() - self.started) * 1000
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """The exchange of this request. Raises KeyError outside `observe`, which opens it."""
+    exchange: Exchange = scope[KEY]
+    return exchange

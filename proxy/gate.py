@@ -1,0 +1,135 @@
+"""Whether a request is augmented, from which collections, and why: one precedence for all controls.
+
+Off wins wherever it is said: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body.
+Collections come from the body's `rag`, else the header `x-rag-collection`, else the model prefix
+`rag/<collection>/`, else the setting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.asgi import Scope
+from proxy.chat import Body, messages_of, model_of, text_of
+from proxy.errors import ApiError
+from proxy.exchange import RagStatus
+from retrieval.records import Turn
+
+_MAX_TURNS = 12  # of the conversation's end: what rewriting can use
+_MAX_TURN_CHARS = 20_000
+_MAX_K = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done with a request. `turns` is empty unless it is augmented."""
+
+    model: str  # without our prefixes
+    status: RagStatus  # off or skipped; augmented means: search
+    reason: str
+    turns: tuple[Turn, ...]
+    collections: tuple[str, ...]
+    explicit: bool  # the client named the collections
+    k: int | None
+
+
+def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str]) -> Decision:
+    """Raises ApiError 400 where a control, the model or the messages cannot be read."""
+    model, raw, prefix = _split_model(model_of(body))
+    messages = messages_of(body)
+    header = _header(scope, b"x-rag").lower()
+    if header not in ("", "on", "off"):
+        raise ApiError(400, f"The header x-rag must be on or off, got {header!r}.", code="invalid_x_rag")
+    wish = _rag_of(body)
+    chosen = wish.collections or _names(_header(scope, b"x-rag-collection")) or _names(prefix)
+    off = _off_reason(enabled, raw, header, wish)
+    turns = _turns(messages)
+    status: RagStatus = "off" if off else "augmented" if turns else "skipped"
+    reason = off or ("" if turns else "no user text")
+    searched = turns if status == "augmented" else ()
+    return Decision(model, status, reason, searched, chosen or tuple(collections), bool(chosen), wish.k)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    enabled: bool
+    collections: tuple[str, ...]
+    k: int | None
+
+
+def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
+    if not enabled:
+        return "retrieval is disabled"
+    if raw:
+        return "raw model"
+    if header == "off":
+        return "x-rag header"
+    return "" if wish.enabled else "rag in the body"
+
+
+def _split_model(name: str) -> tuple[str, bool, str]:
+    """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "")."""
+    kind, _, rest = name.partition("/")
+    if kind == "raw" and rest:
+        return rest, True, ""
+    if kind == "rag" and "/" in rest:
+        collection, _, model = rest.partition("/")
+        if collection and model:
+            return model, False, collection
+    return name, False, ""
+
+
+def _rag_of(body: Body) -> _Wish:
+    """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
+    rag = body.fields.get("rag")
+    if rag is None or isinstance(rag, bool):
+        return _Wish(rag is not False, (), None)
+    if not isinstance(rag, dict):
+        raise _bad_rag("must be an object or a boolean")
+    unknown = sorted(set(rag) - {"enabled", "collections", "k"})
+    if unknown:
+        raise _bad_rag(f"has no '{unknown[0]}'; it takes enabled, collections and k")
+    enabled, names, k = rag.get("enabled", True), rag.get("collections", []), rag.get("k")
+    if not isinstance(enabled, bool):
+        raise _bad_rag("'enabled' must be true or false")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        raise _bad_rag("'collections' must be a list of names")
+    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MAX_K):
+        raise _bad_rag(f"'k' must be a whole number from 1 to {_MAX_K}")
+    return _Wish(enabled, tuple(names), k)
+
+
+def _bad_rag(what: str) -> ApiError:
+    return ApiError(400, f"'rag' in the request body {what}.", code="invalid_rag", param="rag")
+
+
+def _turns(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
+    """The conversation up to the latest user message; () where that has no text.
+
+    What follows the latest user message (tool calls, tool results) belongs to the same turn: it is searched
+    for the same question again, so that every round of it gets the same context.
+    """
+    last = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    if last < 0 or not text_of(messages[last].get("content")).strip():
+        return ()
+    turns = []
+    for message in messages[: last + 1]:
+        text = text_of(message.get("content"))
+        if message["role"] in ("user", "assistant") and text.strip():
+            turns.append(Turn(message["role"], _clip(text)))
+    return tuple(turns[-_MAX_TURNS:])
+
+
+def _clip(text: str) -> str:
+    if len(text) > _MAX_TURN_CHARS:
+        text = text[: _MAX_TURN_CHARS // 2] + "\n" + text[-_MAX_TURN_CHARS // 2 :]
+    # Half a surrogate pair cannot be encoded for the index process.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1").strip() for key, value in scope["headers"] if key == name), "")

@@ -1,0 +1,76 @@
+"""Outermost: opens the exchange, answers errors of ours in OpenAI's shape, writes one log line per request."""
+
+import logging
+
+from proxy.asgi import App, Message, Receive, Scope, Send, send_error
+from proxy.augment import ClientGone
+from proxy.errors import ApiError
+from proxy.exchange import KEY, Exchange
+from proxy.inject import sources_header
+
+log = logging.getLogger("ragway")
+
+
+class Observe:
+    """Wraps every HTTP request in an `Exchange`; other ASGI traffic passes untouched."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(method=scope["method"], path=scope["path"])
+        scope[KEY] = exchange
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *_headers(exchange)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except ClientGone:
+            exchange.error = "client left"
+        except ApiError as error:
+            exchange.error = error.code
+            if not exchange.status:
+                await send_error(tell, error)
+        except Exception:  # the last line: a fault of ours is a 500 in OpenAI's shape, and is in the log
+            log.exception("%s failed", exchange.id)
+            exchange.error = exchange.error or "internal error"
+            if not exchange.status:
+                message = f"Internal error of the gateway; its log has more under {exchange.id}."
+                await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
+        finally:
+            if scope["path"].startswith("/v1/"):
+                log.info("%s", _line(exchange))
+
+
+def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
+    headers = [(b"x-rag-id", exchange.id.encode())]
+    if not exchange.rag_status:
+        return headers
+    headers.append((b"x-rag-status", exchange.rag_status.encode()))
+    if exchange.rag_reason:
+        headers.append((b"x-rag-reason", exchange.rag_reason.encode("ascii", "replace")))
+    if exchange.sources:
+        headers.append((b"x-rag-sources", sources_header(exchange.sources)))
+    stages = [f"{stage};dur={ms:.1f}" for stage, ms in exchange.timings_ms.items()]
+    headers.append((b"server-timing", ", ".join(stages).encode()))
+    return headers
+
+
+def _line(exchange: Exchange) -> str:
+    parts = [exchange.method, exchange.path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
+    if exchange.model:
+        parts += [f"model={exchange.model!r}", f"rag={exchange.rag_status or '-'}"]
+        if exchange.sources:
+            parts.append(f"passages={len(exchange.sources)}")
+        if exchange.rag_reason and exchange.rag_status != "augmented":
+            parts.append(f"({exchange.rag_reason})")
+    if exchange.error:
+        parts.append(f"error={exchange.error!r}")
+    return " ".join([*parts, exchange.id])

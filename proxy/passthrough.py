@@ -1,0 +1,50 @@
+"""The other paths under /v1: relayed to the upstream of the `model` in their body, never augmented."""
+
+from collections.abc import Mapping
+
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.augment import Resolve, read_body, replay
+from proxy.chat import model_of, parse
+from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+
+_WITH_MODEL = ("/v1/embeddings", "/v1/completions", "/v1/responses")
+_ELSEWHERE = ("/v1/chat/completions", "/v1/models")  # routes of their own, which take one method each
+
+
+class Passthrough:
+    """Embeddings, completions and responses by their model; other paths by the `upstream.paths` setting."""
+
+    def __init__(self, app: App, *, resolve: Resolve, paths: Mapping[str, str], max_body_bytes: int) -> None:
+        self._app = app
+        self._resolve = resolve
+        self._paths = paths
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        path = scope["path"]
+        listed = self._listed(path)
+        if listed is not None:
+            exchange.model = listed
+            exchange.target = self._resolve(listed)
+            raw = await read_body(scope, receive, max_bytes=self._max_body_bytes)
+        elif path in _WITH_MODEL and scope["method"] == "POST":
+            body = parse(await read_body(scope, receive, max_bytes=self._max_body_bytes))
+            exchange.model = model_of(body)
+            exchange.target = self._resolve(exchange.model)
+            raw = body.edited(model=exchange.target.model)
+        elif path in (*_WITH_MODEL, *_ELSEWHERE):
+            raise ApiError(405, f"{path} does not take {scope['method']}.", code="method_not_allowed")
+        else:
+            message = f"{scope['method']} {path} is not served here; list it in upstream.paths to relay it."
+            raise ApiError(404, message, code="unknown_path")
+        exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
+        if exchange.target.lane != "relay":
+            message = f"{path} is relayed only, and {exchange.model!r} is served by the {exchange.target.lane} lane."
+            raise ApiError(404, message, code="path_not_supported", param="model")
+        await self._app(*replay(scope, receive, raw), send)
+
+    def _listed(self, path: str) -> str | None:
+        """The model for a listed path or one below it (/v1/files covers /v1/files/file-1)."""
+        return next((model for p, model in self._paths.items() if path == p or path.startswith(p + "/")), None)

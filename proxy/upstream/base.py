@@ -1,0 +1,54 @@
+"""Where requests go: a model's name to its target, and a target's lane to the app that speaks to it."""
+
+from collections.abc import Mapping, Sequence
+
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.errors import ApiError
+from proxy.exchange import Lane, Target, exchange_of
+
+
+class Routes:
+    """The configured models: an exact name wins, then the longest pattern that ends with *."""
+
+    def __init__(self, rows: Mapping[str, Target]) -> None:
+        self._exact = {name: row for name, row in rows.items() if not name.endswith("*")}
+        patterns = [(name[:-1], row) for name, row in rows.items() if name.endswith("*")]
+        self._patterns = sorted(patterns, key=lambda pattern: len(pattern[0]), reverse=True)
+
+    def resolve(self, name: str) -> Target:
+        """The target for a model. An empty `Target.model` takes the name asked for. Raises ApiError 404."""
+        target = self._exact.get(name)
+        if target is None:
+            target = next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
+        if target is None:
+            listed = ", ".join(self.names()) or "none by name"
+            message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
+            raise ApiError(404, message, code="model_not_found", param="model")
+        if target.model:
+            return target
+        return Target(name, target.lane, target.api_base, target.api_key)
+
+    def names(self) -> Sequence[str]:
+        """What can be asked for by name; patterns are left out, an echo behind one is "echo"."""
+        names = list(self._exact)
+        if not names and any(row.lane == "echo" for _, row in self._patterns):
+            names.append("echo")
+        return names
+
+    def lister(self) -> Target | None:
+        """The upstream that knows the models behind a pattern, where no model is configured by name."""
+        if self._exact:
+            return None
+        return next((row for _, row in self._patterns if row.lane == "relay"), None)
+
+
+class Upstream:
+    """The last app: hands the request to the lane of its target."""
+
+    def __init__(self, lanes: Mapping[Lane, App]) -> None:
+        self._lanes = lanes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target = exchange_of(scope).target
+        assert target is not None, "whoever is in front sets the target"
+        await self._lanes[target.lane](scope, receive, send)

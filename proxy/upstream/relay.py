@@ -1,0 +1,185 @@
+"""The relay lane: an ASGI app that hands a request to an OpenAI-dialect upstream and its reply back, byte for byte.
+
+Request headers travel by an allow-list, so that no credential or cookie of the client's reaches a provider, and nothing
+of the gateway's protocol does either; the key is the one of the exchange's target. Reply headers travel unless they
+concern one hop only. When the client leaves, in whatever phase, the upstream's connection is closed at once: providers
+stop generating, and billing, when they see that.
+
+A failure before the reply's head is an error of ours (502, 504). After it the reply ends without its last ASGI message,
+whereupon the server breaks the connection off: a cut stream must never look complete.
+"""
+
+import asyncio
+import time
+from urllib.parse import quote
+
+from proxy.asgi import Receive, Scope, Send, read_body
+from proxy.errors import ApiError, Headers, upstream_error
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.client import (
+    BadReply,
+    Client,
+    ConnectFailed,
+    ConnectTimeout,
+    FirstByteTimeout,
+    PoolTimeout,
+    Response,
+    UpstreamError,
+    host_of,
+)
+
+PREFIX = b"/v1"  # of our own paths; what follows it is joined to the target's api_base
+
+REQUEST_HEADERS = frozenset({
+    b"accept", b"accept-encoding", b"accept-language", b"content-encoding", b"content-type", b"idempotency-key",
+    b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
+})  # fmt: skip
+REQUEST_PREFIXES = (b"openai-", b"x-stainless-")
+OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # they belong to the key, which is the gateway's
+
+# RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
+HOP_BY_HOP = frozenset({
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade",
+})  # fmt: skip
+
+
+class Relay:
+    """Forwards each request to its exchange's target through `client`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Relay one exchange. Raises ApiError when the upstream failed before its reply's head."""
+        exchange = exchange_of(scope)
+        body = await read_body(receive)
+        if body is None:
+            exchange.error = "the client left before its request was read"
+            return
+        task = asyncio.current_task()
+        assert task is not None  # we are in a coroutine
+        watcher = asyncio.create_task(cancel_when_gone(receive, task))
+        try:
+            whole = await self._relay(scope, exchange, body, send)
+        except asyncio.CancelledError:
+            left = watcher.done() and not watcher.cancelled()
+            if not left or task.uncancel() > 0:  # somebody else cancelled us too: the server shutting down
+                raise
+            exchange.error = "the client left"
+            return
+        finally:
+            watcher.cancel()
+        # Only now that nobody watches: a server reports the end of a complete reply as a disconnect, too.
+        if whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _relay(self, scope: Scope, exchange: Exchange, body: bytes, send: Send) -> bool:
+        """Send the reply but for its last message; whether it came to its end."""
+        response = await self._ask(scope, exchange, body)
+        try:
+            exchange.status = response.status
+            headers = end_to_end(response.headers, response.status)
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            async for chunk in response.chunks():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except UpstreamError as error:
+            exchange.error = f"upstream: {error}"
+            return False
+        finally:
+            response.close()
+        return True
+
+    async def _ask(self, scope: Scope, exchange: Exchange, body: bytes) -> Response:
+        """The upstream's reply, its head received. Raises ApiError."""
+        target = exchange.target
+        if target is None:
+            raise RuntimeError("a request reached the relay without a target: the lane is chosen before it")
+        url = url_of(target.api_base, scope)
+        began = time.perf_counter()
+        try:
+            headers = request_headers(scope["headers"], target.api_key)
+            response = await self._client.request(scope["method"].encode("ascii"), url, headers, body)
+        except (UpstreamError, ValueError) as error:
+            exchange.error = f"upstream: {error}"
+            raise answer_to(error, target) from error
+        finally:
+            exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
+        return response
+
+
+async def cancel_when_gone(receive: Receive, task: asyncio.Task[object]) -> None:
+    """Cancel `task` when the client disconnects: that ends a connect, a wait, a read or a write alike."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    task.cancel()
+
+
+def url_of(api_base: str, scope: Scope) -> str:
+    """Where the request goes: the path after /v1 and the query, joined to `api_base`. Raises ApiError for `..`.
+
+    The path's own percent-encoding is kept (model and file ids may hold %2F). A path with dot segments is refused:
+    some servers resolve them, and the request would leave `api_base` with the gateway's key in hand.
+    """
+    path: str = scope["path"]
+    segments = path.replace("\\", "/").split("/")
+    if ".." in segments or "." in segments:
+        raise ApiError(400, f"The path {path!r} holds a dot segment: send the path itself.", code="invalid_path")
+    raw: bytes = scope.get("raw_path") or b""
+    if not raw.startswith(PREFIX + b"/"):  # its prefix is encoded too, or the server gives no raw path
+        raw = quote(path).encode("ascii")
+    rest = raw.removeprefix(PREFIX).decode("ascii") if raw.isascii() else quote(raw.removeprefix(PREFIX), safe="/%")
+    query: bytes = scope.get("query_string") or b""
+    return api_base.rstrip("/") + rest + (f"?{query.decode('latin-1')}" if query else "")
+
+
+def request_headers(headers: Headers, api_key: str) -> Headers:
+    """The client's headers that travel, and the target's key. ValueError: the key is not ASCII."""
+    kept = [
+        (name, value)
+        for name, value in headers
+        if name in REQUEST_HEADERS
+        or (name.startswith(REQUEST_PREFIXES) and name not in OF_THE_KEY and b"_" not in name)
+    ]
+    if api_key:
+        kept.append((b"authorization", b"Bearer " + api_key.encode("ascii")))
+    return kept
+
+
+def end_to_end(headers: Headers, status: int) -> Headers:
+    """The reply's headers without those of one hop, the ones that `Connection` names among them."""
+    dropped = set(HOP_BY_HOP)
+    for name, value in headers:
+        if name.lower() == b"connection":
+            dropped.update(token.strip().lower() for token in value.split(b","))
+    if status in (204, 304):
+        dropped.add(b"content-length")  # says how long another reply's body was; servers take it for this one's
+    return [(name.lower(), value) for name, value in headers if name.lower() not in dropped]
+
+
+def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
+    """What the client is told of an upstream that gave no reply. Names the host and what to check, never the key."""
+    match error:
+        case ConnectFailed():
+            status, code = 502, "upstream_unreachable"
+            check = f"Check that it runs and that api_base of model {target.model!r} is right"
+        case ConnectTimeout():
+            status, code = 504, "upstream_timeout"
+            check = f"Check the network and api_base of model {target.model!r}, or raise upstream.connect_timeout_s"
+        case PoolTimeout():
+            status, code = 504, "upstream_timeout"
+            check = "Try again later, or raise upstream.max_connections"
+        case FirstByteTimeout():
+            status, code = 504, "upstream_timeout"
+            check = "Check that it is not overloaded, or raise upstream.first_byte_timeout_s"
+        case BadReply():
+            status, code = 502, "upstream_bad_reply"
+            check = f"Check that api_base of model {target.model!r} is an HTTP/1.1 server (http or https as it expects)"
+        case UpstreamError():
+            status, code = 502, "upstream_closed"
+            check = "Try again; if it repeats, look into the upstream's log"
+        case _:  # the request could not even be written
+            status, code = 502, "upstream_unreachable"
+            check = f"Check that the key of model {target.model!r} is plain ASCII without spaces or line breaks"
+    what = error if isinstance(error, UpstreamError) else "the request's head cannot be sent"
+    return upstream_error(status, f"Upstream {host_of(target.api_base)}: {what}. {check}.", code)

@@ -1,0 +1,206 @@
+"""The translated lane: a chat completion answered by any provider that litellm knows, in OpenAI's dialect.
+
+`translated_request` says what of the client's body reaches litellm, `translated_reply` what of litellm's replies
+reaches the client, `translated_errors` the same for what goes wrong. litellm is imported on first use (seconds), so
+`serve` calls `warm` before it is ready. docs/translated-lane.md lists what differs from the relay.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import socket
+import time
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import orjson
+
+from proxy import sse
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.errors import ApiError, Headers, upstream_error
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.translated_errors import ProviderError, provider_errors
+from proxy.upstream.translated_reply import chunks_of, completion_of
+from proxy.upstream.translated_request import parameters_of
+
+_EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+
+
+class Translated:
+    """An ASGI app that answers chat completions through litellm. All limits are seconds.
+
+    `first_byte_timeout_s` bounds the wait for the first chunk, or for a whole answer that is not streamed;
+    `idle_timeout_s` the silence between two chunks.
+    """
+
+    def __init__(self, *, connect_timeout_s: float, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
+        self._first_byte_timeout_s = first_byte_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        # litellm's read limit only has to come after ours; connecting is litellm's alone.
+        self._timeout = httpx.Timeout(max(first_byte_timeout_s, idle_timeout_s) + 1, connect=connect_timeout_s)
+
+    async def warm(self) -> None:
+        """Import litellm and all that its first calls import (seconds more), so that no request pays for it.
+
+        The calls go to a port of this machine where nobody listens, and to litellm's mock for the first chunk.
+        """
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+        hello: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+            for model in ("openai/gpt-4o", "anthropic/claude-sonnet-4-5"):
+                with contextlib.suppress(ApiError):
+                    await self._ask(Target(model, "translated", address, "none"), {**hello, "stream": True})
+        async for _ in await _litellm().acompletion(model=model, **hello, stream=True, mock_response="hi"):
+            pass
+
+    async def close(self) -> None:
+        """Close the connections that litellm keeps for this process; nothing to do where it was never used."""
+        if _litellm.cache_info().currsize:
+            litellm = _litellm()
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()  # or a closed client would be taken again,
+            vars(litellm).pop("module_level_aclient", None)  # from either place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; when the client leaves first, cancel the provider's call at once."""
+        exchange = exchange_of(scope)
+        body = await _read(receive)
+        work = asyncio.create_task(self._answer(exchange, body, send))
+        gone = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                exchange.error = "the client left"
+        finally:
+            work.cancel()
+            gone.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+        if not work.cancelled():
+            work.result()
+
+    async def _answer(self, exchange: Exchange, body: bytes, send: Send) -> None:
+        """Ask the provider and send what it says, an error included."""
+        target = exchange.target
+        assert target is not None, "the lane was called without a resolved target"
+        asked = time.perf_counter()
+        frames, first, whole = None, b"", b""
+        try:
+            parameters = parameters_of(body)
+            async with _limit(self._first_byte_timeout_s, "did not begin to answer within"):
+                reply = await self._ask(target, parameters)
+                if parameters.get("stream"):
+                    frames = _frames(reply, target)
+                    first = await anext(frames)
+                else:
+                    whole = orjson.dumps(completion_of(reply))
+        except ApiError as error:
+            exchange.status, exchange.error = error.status, error.message
+            headers = error.headers if isinstance(error, ProviderError) else []
+            await send_json(send, error.status, error.body(), headers)
+            return
+        finally:
+            exchange.timings_ms["upstream"] = (time.perf_counter() - asked) * 1000
+        exchange.status = 200
+        if frames is None:
+            await send_json(send, 200, whole)
+            return
+        async with aclosing(frames):
+            await self._stream(exchange, first, frames, send)
+
+    async def _ask(self, target: Target, parameters: dict[str, Any]) -> Any:
+        """The reply of litellm: a whole one, or a stream whose first chunk may still be on its way."""
+        litellm = await asyncio.to_thread(_litellm)
+        with provider_errors(target):
+            return await litellm.acompletion(
+                **parameters,
+                model=target.model,
+                api_base=target.api_base or None,
+                # With no key litellm takes one from the environment: not to be sent to an address configured here.
+                api_key=target.api_key or ("none" if target.api_base else None),
+                timeout=self._timeout,
+                num_retries=0,
+                max_retries=0,
+                drop_params=False,
+            )
+
+    async def _stream(self, exchange: Exchange, first: bytes, frames: AsyncGenerator[bytes], send: Send) -> None:
+        """Send the frames; a stream that cannot be completed gets an error frame and no end of the response.
+
+        The server then breaks the connection, and no client takes the answer for a whole one.
+        """
+        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
+        frame: bytes | None = first
+        try:
+            while frame is not None:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+                async with _limit(self._idle_timeout_s, "sent nothing for"):
+                    frame = await anext(frames, None)
+        except ApiError as error:
+            exchange.error = error.message
+            await send({"type": "http.response.body", "body": sse.error_frame(error), "more_body": True})
+            return
+        await send({"type": "http.response.body", "body": sse.DONE})
+
+
+async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
+    """The chunks of a reply as event-stream frames, at least one, without [DONE]. Raises ApiError where it broke."""
+    with provider_errors(target):
+        try:
+            async with aclosing(chunks_of(reply)) as chunks:
+                async for chunk in chunks:
+                    yield sse.frame(orjson.dumps(chunk))
+        finally:
+            await reply.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
+    """Raise ApiError 504 when the block takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
+
+
+async def _read(receive: Receive) -> bytes:
+    """The whole request body; what there is of it when the client leaves."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@functools.cache
+def _litellm() -> Any:
+    """Import litellm and tell it to fetch nothing, print nothing, report nothing and retry nothing."""
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        os.environ[name] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
+    # Of a class of litellm's that pydantic builds at the first chunk; nothing a reader of the log could do about it.
+    warnings.filterwarnings("ignore", message="Item 'summary' on TypedDict class", category=UserWarning)
+    import litellm
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True  # the "Give Feedback" banner
+    litellm.disable_streaming_logging = True  # a thread and an event loop per chunk
+    litellm.drop_params = False
+    litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its warnings quote prompts and replies
+    return litellm

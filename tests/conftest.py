@@ -1,0 +1,93 @@
+"""Fixtures are real things: documents on disk, a prepared embedder, a served gateway."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from retrieval.embed import open_embedder
+from tests.gateway import Served, serve
+from tests.tiny_model import make_tiny_model
+
+CORPUS = {
+    "connect.md": """# Connecting
+
+Use `Client.connect(url)` to open a session with the Zephyr server.
+
+## TLS
+
+Pass `tls=True` and the path of the certificate authority as `ca_file` to encrypt the connection on the wire.
+""",
+    "kotlin.md": """---
+title: Zephyr from Kotlin
+---
+
+# Install
+
+Add the coroutine driver to Gradle:
+
+```kotlin
+implementation("org.zephyr:zephyr-driver-kotlin-coroutine:5.1.0")
+```
+""",
+    "java.md": """# Zephyr from Java
+
+Add the synchronous driver to Maven:
+
+```xml
+<artifactId>zephyr-driver-sync</artifactId>
+```
+
+Insert one record with `collection.insertOne(record)`.
+""",
+    "errors.txt": "EADDRNOTAVAIL (99) means that the Zephyr client has no free local port left: widen the port range.",
+    "pets.html": "<html><head><title>Pets</title></head><body><h1>Pets</h1><p>The office dog is called Bruno.</p></body></html>",
+}
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the default embedder prepared: made once per test run, shared by all data folders."""
+    cache = tmp_path_factory.mktemp("models")
+    open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
+    return cache
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sentence-transformers model of random weights and dimension 16, saved to a folder."""
+    return make_tiny_model(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture
+def data(tmp_path: Path, models: Path) -> Path:
+    """An empty data folder with the embedder at hand."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "models").symlink_to(models)
+    return folder
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder of five small documents about an invented database."""
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    for name, text in CORPUS.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+@pytest.fixture
+def served(data: Path, tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Starts `ragway serve` as a process of its own, on the `data` folder; all are ended after the test."""
+    running: list[Served] = []
+
+    def start(settings: str = "", **environ: str) -> Served:
+        gateway = serve(data, tmp_path, settings, environ)
+        running.append(gateway)
+        return gateway
+
+    yield start
+    for gateway in running:
+        gateway.stop()

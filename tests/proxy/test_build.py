@@ -1,0 +1,191 @@
+"""Settings become objects: which model goes where, with whose key, and what the index is told."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.settings import Settings, SettingsError, load
+from proxy.build import gateway, plan, targets, template
+from proxy.exchange import Target
+from retrieval.records import CollectionInfo, Report, Retrieved
+
+OPENAI = "https://api.openai.com/v1"
+
+
+def settings_of(tmp_path: Path, text: str = "") -> Settings:
+    file = tmp_path / "ragway.yaml"
+    file.write_text(text, "utf-8")
+    return load(file=file, environ={})
+
+
+def targets_of(tmp_path: Path, models: str, environ: Mapping[str, str] | None = None) -> dict[str, Target]:
+    return targets(settings_of(tmp_path, f"models: {models}"), environ or {})
+
+
+# Without models
+
+
+@pytest.mark.parametrize(
+    ("environ", "target"),
+    [
+        ({}, Target("", "echo", "", "")),
+        ({"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}, Target("", "echo", "", "")),
+        ({"OPENAI_API_KEY": "sk-1"}, Target("", "relay", OPENAI, "sk-1")),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1/"}, Target("", "relay", "http://127.0.0.1:1/v1", "")),
+        ({"OPENAI_BASE_URL": "http://h/v1", "OPENAI_API_KEY": "sk-1"}, Target("", "relay", "http://h/v1", "sk-1")),
+    ],
+)
+def test_without_models_everything_goes_to_openai_by_its_variables_else_to_echo(
+    tmp_path: Path, environ: dict[str, str], target: Target
+) -> None:
+    assert targets_of(tmp_path, "{}", environ) == {"*": target}
+
+
+# Lanes
+
+
+@pytest.mark.parametrize(
+    ("row", "lane"),
+    [
+        ("gpt-4o: {}", "relay"),
+        ("gpt-4o:", "relay"),
+        ("x: {model: gpt-4o, api_base: 'http://h/v1'}", "relay"),
+        ("x: {model: openai/gpt-4o}", "relay"),
+        ("x: {model: some/model, api_base: 'http://h/v1'}", "relay"),
+        ("x: {model: anthropic/claude-3}", "translated"),
+        ("anthropic/claude-3:", "translated"),
+        ("anthropic/*:", "translated"),
+        ("anthropic:", "relay"),
+        ("x: {model: gemini/flash}", "translated"),
+        ("x: {model: anthropic/claude-3, lane: relay, api_base: 'http://h/v1'}", "relay"),
+        ("x: {model: gpt-4o, lane: translated}", "translated"),
+        ("x: {lane: echo}", "echo"),
+        ("anthropic/x: {lane: echo}", "echo"),
+    ],
+)
+def test_auto_translates_what_does_not_speak_openai_and_a_named_lane_is_taken(
+    tmp_path: Path, row: str, lane: str
+) -> None:
+    (target,) = targets_of(tmp_path, "{" + row.rstrip(":") + ("}" if "{" in row else ": {}}")).values()
+    assert target.lane == lane
+
+
+# Bases and keys
+
+
+def test_a_row_with_a_base_of_its_own_gets_no_key_that_was_not_named(tmp_path: Path) -> None:
+    environ = {"OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": "http://elsewhere/v1"}
+    (target,) = targets_of(tmp_path, "{x: {api_base: 'http://h/v1/'}}", environ).values()
+    assert target == Target("", "relay", "http://h/v1", "")
+
+
+def test_a_row_with_a_key_sends_that_key(tmp_path: Path) -> None:
+    models = "{x: {model: y, api_base: 'http://h/v1', api_key_env: MY_KEY}}"
+    assert targets_of(tmp_path, models, {"MY_KEY": "k1", "OPENAI_API_KEY": "k2"})["x"].api_key == "k1"
+
+
+@pytest.mark.parametrize(
+    ("environ", "base", "key"),
+    [
+        ({}, OPENAI, ""),
+        ({"OPENAI_API_KEY": "sk-1"}, OPENAI, "sk-1"),
+        ({"OPENAI_API_KEY": ""}, OPENAI, ""),
+        ({"OPENAI_BASE_URL": "http://h/v1/", "OPENAI_API_KEY": "sk-1"}, "http://h/v1", "sk-1"),
+    ],
+)
+def test_a_relayed_row_without_a_base_goes_where_openais_variables_say(
+    tmp_path: Path, environ: dict[str, str], base: str, key: str
+) -> None:
+    assert targets_of(tmp_path, "{gpt-4o: {}}", environ) == {"gpt-4o": Target("", "relay", base, key)}
+
+
+def test_openais_prefix_is_litellms_and_is_not_sent_to_openai(tmp_path: Path) -> None:
+    models = "{a: {model: openai/gpt-4o}, b: {model: openai/gpt-4o, lane: translated}}"
+    found = targets_of(tmp_path, models)
+    assert (found["a"].model, found["b"].model) == ("gpt-4o", "openai/gpt-4o")
+
+
+@pytest.mark.parametrize("environ", [{}, {"MY_KEY": ""}])
+@pytest.mark.parametrize("lane", ["auto", "relay", "translated"])
+def test_a_key_variable_that_is_not_set_is_an_error_that_names_it(
+    tmp_path: Path, environ: dict[str, str], lane: str
+) -> None:
+    with pytest.raises(SettingsError, match=r"models\.x\.api_key_env .* MY_KEY, which is not set"):
+        targets_of(tmp_path, f"{{x: {{api_key_env: MY_KEY, lane: {lane}}}}}", environ)
+
+
+def test_a_translated_row_leaves_base_and_key_to_litellm(tmp_path: Path) -> None:
+    environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://h/v1"}
+    (target,) = targets_of(tmp_path, "{claude: {model: anthropic/claude-3}}", environ).values()
+    assert target == Target("anthropic/claude-3", "translated", "", "")
+
+
+# The gateway as a whole
+
+
+class Nothing:
+    """A knowledge that is never asked: building must not need it."""
+
+    async def retrieve(self, *_: Any, **__: Any) -> Retrieved:
+        raise AssertionError
+
+    async def ingest(self, *_: Any) -> Report:
+        raise AssertionError
+
+    async def rebuild(self, *_: Any) -> int:
+        raise AssertionError
+
+    async def collections(self) -> list[CollectionInfo]:
+        raise AssertionError
+
+    async def close(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("models", "needed"),
+    [("{}", False), ("{a: {lane: echo}}", False), ("{a: {lane: translated}, b: {lane: echo}}", True)],
+)
+async def test_litellm_is_warmed_only_where_a_model_needs_it(tmp_path: Path, models: str, needed: bool) -> None:
+    built = gateway(settings_of(tmp_path, f"models: {models}"), Nothing(), ready=lambda: "", environ={})
+    built.client.close()
+    assert (built.translated is not None) == needed
+
+
+def test_the_template_is_the_shipped_one_unless_another_is_named(tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("Mine: {passages}", "utf-8")
+    assert "own documents" in template(settings_of(tmp_path)).render([], ["docs"])
+    assert template(settings_of(tmp_path, f"inject: {{template: {own}}}")).render([], ["docs"]) == "Mine: "
+
+
+@pytest.mark.parametrize("text", [None, "no place for them"])
+def test_a_template_that_cannot_be_used_is_a_settings_error(tmp_path: Path, text: str | None) -> None:
+    own = tmp_path / "own.txt"
+    if text is not None:
+        own.write_text(text, "utf-8")
+    with pytest.raises(SettingsError, match=r"inject\.template: .*own\.txt"):
+        template(settings_of(tmp_path, f"inject: {{template: {own}}}"))
+
+
+def test_the_index_is_told_everything_in_its_own_units(tmp_path: Path) -> None:
+    text = """
+    data: relative
+    retrieval: {rewrite: off, k: 3, lexical: okapi}
+    inject: {budget_tokens: 77}
+    ingest: {max_file_mb: 2}
+    qdrant: {url: "http://q:6333", api_key_env: MY_QDRANT_KEY}
+    """
+    found = plan(settings_of(tmp_path, text), {"MY_QDRANT_KEY": "qk", "QDRANT_API_KEY": "other"})
+    assert found.data == str(Path.cwd() / "relative")
+    assert (found.search.rewrite, found.search.k, found.search.budget_tokens) == (False, 3, 77)
+    assert (found.lexical, found.max_file_bytes) == ("okapi", 2 * 2**20)
+    assert (found.qdrant_url, found.qdrant_api_key) == ("http://q:6333", "qk")
+
+
+def test_by_default_the_index_rewrites_and_needs_no_server(tmp_path: Path) -> None:
+    found = plan(settings_of(tmp_path), {})
+    assert found.search.rewrite
+    assert (found.qdrant_url, found.qdrant_api_key) == ("", "")

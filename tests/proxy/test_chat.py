@@ -1,0 +1,253 @@
+"""A chat request's bytes: what is not edited stays, what cannot be read is a 400 and nothing else."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proxy.chat import Body, messages_of, model_of, parse, text_of
+from proxy.errors import ApiError
+
+MESSAGE = b'{"role":"user","content":"hi"}'
+
+
+def refusal(call: Callable[[], object]) -> ApiError:
+    """The 400 that `call` raises; its body can be sent."""
+    with pytest.raises(ApiError) as caught:
+        call()
+    assert caught.value.status == 400
+    assert json.loads(caught.value.body())["error"]["message"]
+    return caught.value
+
+
+def body_of(**fields: Any) -> Body:
+    return parse(json.dumps(fields).encode())
+
+
+# Bodies that cannot be read
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b" \n",
+        b"{",
+        b"}",
+        b"not json",
+        b"{'model': 1}",
+        b'{"model": "m",}',
+        b'{"model": "m"} x',
+        b'{"model": "m"}{}',
+        b'{"temperature": NaN}',
+        b'{"temperature": Infinity}',
+        b'{"temperature": -Infinity}',
+        b'{"temperature": NaN, "user": "\\ud800"}',
+        b'{"temperature": 01}',
+        b'{"user": "\xff"}',
+        b'{"user": "\xed\xa0\x80"}',
+        b'{"user": "a\nb"}',
+        b'{"user": "\\x41"}',
+        b'{"user": "\\ud800", "a": tru}',
+        b'\xef\xbb\xbf{"model": "m"}',
+        b'{\x00"model": "m"}',
+        '{"model": "m"}'.encode("utf-16"),
+        b"\x1f\x8b\x08\x00",
+        b'{"seed": ' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_is_not_json_is_a_400(raw: bytes) -> None:
+    assert refusal(lambda: parse(raw)).code == "invalid_json"
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b"[]", "a list"),
+        (b'"{}"', "a text"),
+        (b"1", "a number"),
+        (b"1.5", "a number"),
+        (b"true", "a boolean"),
+        (b" null ", "null"),
+        (b'"\\ud800"', "a text"),
+    ],
+)
+def test_what_is_not_an_object_is_a_400_that_says_what_it_is(raw: bytes, kind: str) -> None:
+    error = refusal(lambda: parse(raw))
+    assert error.code == "invalid_body"
+    assert kind in error.message
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+@pytest.mark.parametrize("extra", [b"", b',"user":"\\ud800"'])
+def test_a_hundred_thousand_levels_are_a_400(opening: bytes, closing: bytes, extra: bytes) -> None:
+    deep = opening * 100_000 + b"1" + closing * 100_000
+    assert refusal(lambda: parse(b'{"a":' + deep + extra + b"}")).code == "invalid_json"
+
+
+def test_a_hundred_levels_are_read() -> None:
+    deep = b"[" * 100 + b"]" * 100
+    body = parse(b'{"tools":' + deep + b',"model":"m"}')
+    assert body.edited(model="n") == b'{"tools":' + deep + b',"model":"n"}'
+
+
+@pytest.mark.parametrize("key", ["model", "messages", "rag"])
+@pytest.mark.parametrize("spelling", ["{}", "\\u00{:02x}"])
+def test_a_repeated_member_of_ours_is_a_400(key: str, spelling: str) -> None:
+    again = key if spelling == "{}" else spelling.format(ord(key[0])) + key[1:]
+    error = refusal(lambda: parse(f'{{"{key}": 1, "x": 2, "{again}": 1}}'.encode()))
+    assert (error.code, error.param) == ("duplicate_field", key)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"user": 1, "user": 2}',
+        b'{"": 1, "": 2}',
+        b'{"a": {"model": 1, "model": 2}}',
+        b'{"messages": [{"rag": 1, "rag": 2}]}',
+        b'{"Model": 1, "model": 2}',
+        b'{"user": "\\"model\\": 1, \\"model\\": 2"}',
+    ],
+)
+def test_repeated_members_of_others_pass(raw: bytes) -> None:
+    assert parse(raw).edited(without_rag=True) is raw
+
+
+# Edits
+
+
+def test_without_an_edit_the_very_same_bytes_come_back() -> None:
+    raw = b'\t{ "model" :"m" , "messages":[ ], "x":1.0e-7 }\r\n'
+    body = parse(raw)
+    assert body.edited() is raw
+    assert body.edited(model="m", without_rag=True) is raw
+    assert body.edited(lead="") is raw
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (b"[]", b"[%s]"),
+        (b"[ ]", b"[%s ]"),
+        (b"[%s]" % MESSAGE, b"[%%s,%s]" % MESSAGE),
+        (b"[ \n%s\n]" % MESSAGE, b"[%%s, \n%s\n]" % MESSAGE),
+    ],
+)
+def test_the_lead_stands_first_among_the_messages(messages: bytes, expected: bytes) -> None:
+    lead = b'{"role":"system","content":"look"}'
+    assert parse(b'{"messages":' + messages + b"}").edited(lead="look") == b'{"messages":' + expected % lead + b"}"
+
+
+@pytest.mark.parametrize("lead", ['"}]', "\\", "a\nb\x00\x7f", "日本 🎈 \u2028", "{passages}"])
+def test_the_lead_is_text_whatever_is_in_it(lead: str) -> None:
+    edited = json.loads(parse(b'{"messages":[' + MESSAGE + b"]}").edited(lead=lead))
+    assert edited["messages"] == [{"role": "system", "content": lead}, json.loads(MESSAGE)]
+
+
+def test_the_model_is_replaced_where_it_stands_and_nowhere_else() -> None:
+    raw = b'{"user":"model","a":{"model":"m"},"mod\\u0065l" : "m" ,"tools":["model","m"]}'
+    expected = b'{"user":"model","a":{"model":"m"},"mod\\u0065l" : "n\\"" ,"tools":["model","m"]}'
+    assert parse(raw).edited(model='n"') == expected
+
+
+@pytest.mark.parametrize("model", ["raw/\ud800", "日本/模型", '"\\'])
+def test_a_model_of_any_spelling_can_be_put_in(model: str) -> None:
+    assert json.loads(parse(b'{"model":"m"}').edited(model=model)) == {"model": model}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b'{"rag":false}', b"{}"),
+        (b'{ "rag" : {"k": 1} }', b"{  }"),
+        (b'{"rag":1,"a":2}', b'{"a":2}'),
+        (b'{"rag":1 ,\n "a":2}', b'{"a":2}'),
+        (b'{"a":2,"rag":[1,{"rag":2}]}', b'{"a":2}'),
+        (b'{"a":2 , "rag":"x" }', b'{"a":2 }'),
+        (b'{"a":1, "r\\u0061g":{"a":"}"}, "b":2}', b'{"a":1, "b":2}'),
+        (b'{"a":{"rag":1},"b":"rag"}', b'{"a":{"rag":1},"b":"rag"}'),
+        (b'{"rag":null,"a":-0}', b'{"a":-0}'),
+    ],
+)
+def test_rag_goes_with_one_comma(raw: bytes, expected: bytes) -> None:
+    assert parse(raw).edited(without_rag=True) == expected
+
+
+def test_all_edits_at_once_do_not_disturb_each_other() -> None:
+    raw = b'{"messages":[' + MESSAGE + b'], "model":"m", "rag":{"k":3}}'
+    expected = b'{"messages":[{"role":"system","content":"x"},' + MESSAGE + b'], "model":"longer name"}'
+    assert parse(raw).edited(lead="x", model="longer name", without_rag=True) == expected
+
+
+def test_a_body_of_megabytes_is_edited() -> None:
+    image = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
+    messages = [{"role": "user", "content": image}, {"role": "tool", "x": ['\\"{['] * 100_000}]
+    raw = json.dumps({"messages": messages, "model": "m"}).encode()
+    assert parse(raw).edited(model="n") == raw[: -len('"m"}')] + b'"n"}'
+
+
+def test_half_a_surrogate_pair_passes_as_it_came() -> None:
+    raw = b'{"model":"m","messages":[{"role":"user","content":"cut \\ud83d"}],"\\udc00":"\\ud800"}'
+    body = parse(raw)
+    assert body.edited() is raw
+    assert body.edited(model="n") == raw.replace(b'"m"', b'"n"')
+    assert body.fields["messages"][0]["content"] == "cut \ud83d"
+
+
+def test_numbers_too_large_for_a_double_pass_as_they_came() -> None:
+    raw = b'{"seed":1e400,"model":"m","n":99999999999999999999999}'
+    assert parse(raw).edited(model="n") == raw.replace(b'"m"', b'"n"')
+
+
+# What is read of it
+
+
+def test_reads_the_model() -> None:
+    assert model_of(body_of(model="gpt-4o")) == "gpt-4o"
+
+
+@pytest.mark.parametrize("fields", [{}, {"model": None}, {"model": ""}, {"model": 4}, {"model": ["m"]}])
+def test_a_missing_model_is_a_400(fields: dict[str, Any]) -> None:
+    error = refusal(lambda: model_of(body_of(**fields)))
+    assert (error.code, error.param) == ("missing_model", "model")
+
+
+def test_reads_messages_with_all_that_is_in_them() -> None:
+    messages = [{"role": "tool", "content": None, "x": 1}, {"role": "anything"}]
+    assert messages_of(body_of(messages=messages)) == messages
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [([], "none"), (None, "none"), ({}, "none"), ({"role": "user"}, "an object"), ("hi", "a text"), (7, "a number")],
+)
+def test_messages_that_are_no_list_are_a_400(messages: Any, found: str) -> None:
+    error = refusal(lambda: messages_of(body_of(messages=messages)))
+    assert (error.code, error.param) == ("invalid_messages", "messages")
+    assert found in error.message
+
+
+@pytest.mark.parametrize("message", [None, "hi", [], {}, {"content": "hi"}, {"role": None}, {"role": 1}])
+def test_a_message_without_a_role_is_a_400_that_names_it(message: Any) -> None:
+    error = refusal(lambda: messages_of(body_of(messages=[{"role": "user"}, message])))
+    assert (error.code, error.param) == ("invalid_messages", "messages[1]")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("hi", "hi"),
+        ("", ""),
+        (None, ""),
+        (7, ""),
+        ({"type": "text", "text": "hi"}, ""),
+        ([], ""),
+        ([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "image_url", "image_url": {"url": "data:"}}], ""),
+        ([{"type": "text"}, {"type": "text", "text": None}, "bare", None, {"text": "untyped"}], ""),
+    ],
+)
+def test_reads_the_text_of_any_content(content: Any, text: str) -> None:
+    assert text_of(content) == text

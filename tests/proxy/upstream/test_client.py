@@ -1,0 +1,493 @@
+"""Connections: made, reused, limited, closed; and no slot lost whatever is cancelled."""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.upstream.client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response, host_of
+from tests.clients import client, fetch
+from tests.upstream_servers import (
+    Upstream,
+    Wire,
+    answering,
+    certificate,
+    chunked,
+    closing,
+    head,
+    reply,
+    resetting,
+    staying,
+    upstream,
+)
+
+CHUNKED = b"transfer-encoding: chunked"
+OK = answering(reply(b"ok"))
+STREAM = answering(head(CHUNKED) + b"2\r\nok\r\n", then=staying)  # begins, and never ends
+
+
+async def numbered(wire: Wire) -> None:
+    """Answer every request with the connection's number."""
+    while True:
+        await wire.request()
+        await wire.send(reply(b"%d" % wire.number))
+
+
+async def hold(http: Client, server: Upstream, count: int) -> list[Response]:
+    """`count` requests at once, each holding its slot."""
+    return list(await asyncio.gather(*(http.request(b"POST", server.url, [], b"") for _ in range(count))))
+
+
+# --- reuse --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with upstream(OK) as server, client() as http:
+        for _ in range(5):
+            assert (await fetch(http, server.url))[2] == b"ok"
+        assert server.connections == 1
+
+
+async def test_the_last_connection_parked_is_the_first_used() -> None:
+    async with upstream(numbered) as server, client() as http:
+        held = await hold(http, server, 3)
+        bodies = {response: b"".join([chunk async for chunk in response.chunks()]) for response in held}
+        assert sorted(bodies.values()) == [b"1", b"2", b"3"]
+        for _ in range(3):
+            assert (await fetch(http, server.url))[2] == bodies[held[-1]]
+
+
+@pytest.mark.parametrize("last_words", [b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"])
+async def test_a_connection_that_the_upstream_closed_meanwhile_is_not_used(last_words: bytes) -> None:
+    closed = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(reply(b"%d" % wire.number))
+        if wire.number == 1:
+            await proceed.wait()
+            await wire.send(last_words)
+            await wire.close()
+            closed.set()
+        await wire.gone()
+
+    proceed = asyncio.Event()
+    async with upstream(script) as server, client() as http:
+        assert (await fetch(http, server.url))[2] == b"1"
+        proceed.set()
+        await closed.wait()
+        assert (await fetch(http, server.url))[2] == b"2"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        reply(b"ok") + b"x",
+        reply(b"ok") + reply(b"for nobody"),
+        reply(b"ok", b"connection: close"),
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        head(CHUNKED) + b"".join(chunked([b"ok"])) + b"\0",
+    ],
+    ids=["stray byte", "second reply", "connection: close", "HTTP/1.0", "stray byte after chunks"],
+)
+async def test_a_connection_that_cannot_be_trusted_is_not_used_again(raw: bytes) -> None:
+    async with upstream(answering(raw)) as server, client(max_connections=1) as http:
+        for _ in range(3):
+            assert (await fetch(http, server.url))[2] == b"ok"
+        assert server.connections == 3
+
+
+async def test_an_old_idle_connection_is_not_used() -> None:
+    async with upstream(OK) as server, client(keepalive_s=0.0) as http:
+        for _ in range(3):
+            assert (await fetch(http, server.url))[2] == b"ok"
+        assert server.connections == 3
+
+
+async def test_an_old_idle_connection_is_closed_without_another_request() -> None:
+    async with upstream(OK) as server, client(keepalive_s=0.05) as http:
+        for response in await hold(http, server, 3):
+            assert [chunk async for chunk in response.chunks()] == [b"ok"]
+        await server.until_open(0)
+
+
+async def test_addresses_do_not_share_connections() -> None:
+    async with upstream(OK) as one, upstream(OK) as two, client(max_connections=1) as http:
+        for server in (one, two, one, two):
+            await fetch(http, server.url)
+        assert (one.connections, two.connections) == (1, 1)
+
+
+async def test_nothing_is_sent_twice() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(reply(b"ok"))
+        await wire.request()
+        wire.reset()
+
+    async with upstream(script) as server, client() as http:
+        await fetch(http, server.url)
+        with pytest.raises(Cut):
+            await fetch(http, server.url)
+        assert (len(server.requests), server.connections) == (2, 1)
+
+
+# --- limits -------------------------------------------------------------------------------------------------------
+
+
+async def test_more_requests_than_connections_wait_for_their_turn() -> None:
+    async with upstream(numbered) as server, client(max_connections=3) as http:
+        replies = await asyncio.gather(*(fetch(http, server.url) for _ in range(50)))
+        assert {body for _, _, body in replies} <= {b"1", b"2", b"3"}
+        assert server.connections <= 3
+
+
+async def test_waiting_for_a_connection_ends_with_a_pool_timeout() -> None:
+    async with upstream(STREAM) as server, client(max_connections=2, connect_timeout_s=0.05) as http:
+        held = await hold(http, server, 2)
+        with pytest.raises(PoolTimeout, match="all 2 connections"):
+            await fetch(http, server.url)
+        held[0].close()
+        held += await hold(http, server, 1)
+        assert await anext(held[-1].chunks()) == b"ok"
+        for response in held:
+            response.close()
+            response.close()
+        await server.until_open(0)
+
+
+async def test_a_reply_closed_before_its_end_closes_the_connection_and_is_not_read_on() -> None:
+    async with upstream(STREAM) as server, client(max_connections=1) as http:
+        response = await http.request(b"POST", server.url, [], b"")
+        chunks = response.chunks()
+        assert await anext(chunks) == b"ok"
+        response.close()
+        await server.until_open(0)
+        with pytest.raises(Cut):
+            await anext(chunks)
+
+
+async def test_a_reply_that_came_whole_may_be_closed_unread_and_its_connection_used_again() -> None:
+    replies = iter([reply(b"first"), reply(b"second")])
+
+    async def script(wire: Wire) -> None:
+        for raw in replies:
+            await wire.request()
+            await wire.send(raw)
+        await wire.gone()
+
+    async with upstream(script) as server, client(max_connections=1) as http:
+        unread = await http.request(b"POST", server.url, [], b"")
+        unread.close()
+        assert (await fetch(http, server.url))[2] == b"second"
+        assert server.connections == 1
+        with pytest.raises(Cut):  # what the next reply brought is not this one's
+            await anext(unread.chunks())
+
+
+async def test_an_end_that_has_arrived_and_was_not_yet_seen_counts() -> None:
+    """The upstream's FIN is in our socket, and the event loop has had no turn to say so."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_once() -> socket.socket:
+            accepted, _ = listener.accept()
+            accepted.recv(1 << 16)
+            accepted.sendall(reply(b"ok"))
+            return accepted
+
+        async with client(max_connections=1) as http:
+            for _ in range(3):
+                answering_now = asyncio.create_task(asyncio.to_thread(answer_once))
+                url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+                assert (await fetch(http, url, b""))[2] == b"ok"
+                (await answering_now).close()  # and straight on to the next request
+
+
+async def test_closing_the_client_ends_everything() -> None:
+    async with upstream(STREAM) as server, client(max_connections=2) as http:
+        held = await hold(http, server, 2)
+        waiting = asyncio.ensure_future(fetch(http, server.url))
+        chunks = held[0].chunks()
+        await anext(chunks)
+        reading = asyncio.create_task(following(chunks))
+        await asyncio.sleep(0)
+        http.close()
+        with pytest.raises(Cut):
+            await reading
+        held[1].close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await waiting
+        await server.until_open(0)
+        with pytest.raises(RuntimeError, match="closed"):
+            await fetch(http, server.url)
+
+
+# --- connecting ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_port_nobody_listens_on_is_connect_failed() -> None:
+    with socket.socket() as bound:  # bound and not listening: nobody else can take the port meanwhile
+        bound.bind(("127.0.0.1", 0))
+        async with client(max_connections=1) as http:
+            for _ in range(2):
+                with pytest.raises(ConnectFailed, match="127.0.0.1"):
+                    await fetch(http, f"http://127.0.0.1:{bound.getsockname()[1]}/v1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://no-such-host.invalid/v1",
+        "http://" + "a" * 70 + ".invalid/",
+        "ftp://127.0.0.1/",
+        "127.0.0.1:80/v1",
+        "/v1/chat/completions",
+        "",
+        "http://",
+        "http://127.0.0.1:99999/",
+        "http://[::1/",
+        "http://user:secret@127.0.0.1/",
+        "http://127.0.0.1/ü",
+    ],
+)
+async def test_an_address_that_leads_nowhere_is_connect_failed(url: str) -> None:
+    async with client(max_connections=1) as http:
+        for _ in range(2):
+            with pytest.raises(ConnectFailed) as caught:
+                await fetch(http, url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_host_is_shown_without_the_password() -> None:
+    assert host_of("https://user:secret@host:1/v1") == "host:1"
+    assert host_of("") == "without a host"
+    assert host_of("http://[::1/") == "with a malformed address"
+
+
+async def test_a_handshake_nobody_answers_is_a_connect_timeout() -> None:
+    async with upstream(staying) as server, client(connect_timeout_s=0.05, max_connections=1) as http:
+        for _ in range(2):
+            with pytest.raises(ConnectTimeout):
+                await fetch(http, server.url.replace("http:", "https:"))
+        await server.until_open(0)
+
+
+async def test_a_full_backlog_is_a_connect_timeout() -> None:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(8):  # nobody accepts: after the first few the kernel leaves SYNs unanswered
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        async with client(connect_timeout_s=0.1, max_connections=1) as http:
+            for _ in range(2):
+                with pytest.raises(ConnectTimeout):
+                    await fetch(http, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+
+# --- TLS ----------------------------------------------------------------------------------------------------------
+
+
+async def test_tls_with_a_trusted_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, pem = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    body = b"data: 1\n\n" * 50_000
+    async with upstream(answering(reply(body)), tls=context) as server, client() as http:
+        for _ in range(3):
+            assert (await fetch(http, server.url, b"y" * 500_000))[2] == body
+        assert server.connections == 1
+        assert server.requests[0].body == b"y" * 500_000
+
+
+async def test_tls_with_a_certificate_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    context, _ = certificate(tmp_path)
+    async with upstream(OK, tls=context) as server, client(max_connections=1) as http:
+        for _ in range(2):
+            with pytest.raises(ConnectFailed, match="certificate"):
+                await fetch(http, server.url)
+        assert server.requests == []
+
+
+async def test_tls_with_another_hosts_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, pem = certificate(tmp_path, host="other.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    async with upstream(OK, tls=context) as server, client() as http:
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            with pytest.raises(ConnectFailed, match="certificate"):
+                await fetch(http, url)
+        assert server.requests == []
+
+
+async def test_tls_to_a_plain_server_is_connect_failed() -> None:
+    async with upstream(answering_anything) as server, client() as http:
+        with pytest.raises(ConnectFailed):
+            await fetch(http, server.url.replace("http:", "https:"))
+
+
+async def answering_anything(wire: Wire) -> None:
+    """What a plain HTTP server says to a TLS handshake."""
+    await wire.reader.read(1)
+    await wire.send(reply(b"", status=b"400 Bad Request"))
+
+
+async def test_tls_tells_an_end_from_a_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, pem = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    proceed = asyncio.Event()
+
+    async def end(wire: Wire) -> None:
+        await proceed.wait()
+        if wire.number == 1:
+            await closing(wire)
+        wire.writer.transport.abort()  # the socket ends without TLS saying so: anybody on the way can do that
+        await resetting(wire)
+
+    async with upstream(answering(head() + b"abc", then=end), tls=context) as server, client() as http:
+        proceed.set()
+        assert (await fetch(http, server.url))[2] == b"abc"
+        proceed.clear()
+        response = await http.request(b"POST", server.url, [], b"")
+        chunks = response.chunks()
+        assert await anext(chunks) == b"abc"
+        proceed.set()
+        with pytest.raises(Cut):
+            await anext(chunks)
+
+
+# --- cancellation -------------------------------------------------------------------------------------------------
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Let a task come to its first await, cancel it there, and wait for its end."""
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_cancelling_while_connecting_closes_the_connection() -> None:
+    connected = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        connected.set()
+        await wire.gone()
+
+    async with upstream(script) as server, client(max_connections=1) as http:
+        for _ in range(3):
+            connected.clear()
+            task = asyncio.create_task(fetch(http, server.url.replace("http:", "https:")))
+            await connected.wait()
+            await cancelled(task)
+            await server.until_open(0)
+
+
+async def test_cancelling_while_waiting_for_the_head_closes_the_connection() -> None:
+    asked = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        asked.set()
+        await wire.gone()
+
+    async with upstream(script) as server, client(max_connections=1) as http:
+        for _ in range(3):
+            asked.clear()
+            task = asyncio.create_task(fetch(http, server.url))
+            await asked.wait()
+            await cancelled(task)
+            await server.until_open(0)
+
+
+async def test_cancelling_while_reading_closes_the_connection() -> None:
+    async with upstream(STREAM) as server, client(max_connections=1) as http:
+        for _ in range(3):
+            response = await http.request(b"POST", server.url, [], b"")
+            chunks = response.chunks()
+            assert await anext(chunks) == b"ok"
+            await cancelled(asyncio.create_task(following(chunks)))
+            await server.until_open(0)
+
+
+async def following(chunks: AsyncIterator[bytes]) -> bytes:
+    """The next chunk."""
+    return await anext(chunks)
+
+
+async def test_cancelling_while_waiting_for_a_slot_leaves_the_line() -> None:
+    async with upstream(STREAM) as server, client(max_connections=1) as http:
+        (held,) = await hold(http, server, 1)
+        waiting = [asyncio.create_task(http.request(b"POST", server.url, [], b"")) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        held.close()  # hands its slot on in the same moment
+        waiting[1].cancel()
+        response = await waiting[2]
+        assert [task.cancelled() for task in waiting] == [True, True, False]
+        response.close()
+        await server.until_open(0)
+
+
+async def moody(wire: Wire) -> None:
+    """Answers in different ways and speeds, decided by the request's target."""
+    while True:
+        request = await wire.request()
+        mood = int(request.line.split(b"/")[1].split()[0])
+        for _ in range(mood % 7):
+            await asyncio.sleep(0)
+        if mood % 5 == 0:
+            await staying(wire)
+        if mood % 5 == 1:
+            await wire.send(reply(b"z" * 300_000))
+        elif mood % 5 == 2:
+            await wire.send(head(CHUNKED), *chunked([b"data: %d\n\n" % i for i in range(30)]))
+        elif mood % 5 == 3:
+            await wire.send(head(CHUNKED))
+            while True:
+                await wire.send(b"4\r\n: x\n\r\n")
+        else:
+            await wire.send(reply(b"ok"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_slot_is_lost_whatever_is_cancelled(seed: int) -> None:
+    slots, chance = 8, random.Random(seed)
+    loop = asyncio.get_running_loop()
+
+    async def one(http: Client, server: Upstream) -> None:
+        body = b"b" * chance.choice([0, 10, 1 << 20])
+        await fetch(http, f"{server.url}/{chance.randrange(10_000)}", body)
+
+    async def cancel_later(task: asyncio.Task[None], turns: int, times: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+
+    async with upstream(moody) as server, client(max_connections=slots) as http:
+        tasks_before = asyncio.all_tasks(loop)
+        for _ in range(8):
+            tasks = [asyncio.create_task(one(http, server)) for _ in range(50)]
+            cancels = [cancel_later(task, chance.randrange(120), chance.choice([1, 1, 2, 3])) for task in tasks]
+            await asyncio.gather(*cancels)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(end is None or isinstance(end, asyncio.CancelledError) for end in ends), ends
+
+        async with asyncio.timeout(30):  # every slot is still there, all at once, and as good as new
+            held = [await http.request(b"POST", f"{server.url}/3", [], b"") for _ in range(slots)]
+            for response in held:
+                response.close()
+            replies = await asyncio.gather(*(fetch(http, f"{server.url}/4") for _ in range(20)))
+            assert all(body == b"ok" for _, _, body in replies)
+        http.close()
+        await server.until_open(0)
+        for task in asyncio.all_tasks(loop) - tasks_before:  # the scripts of closed connections, on their last steps
+            async with asyncio.timeout(30):
+                await asyncio.wait([task])

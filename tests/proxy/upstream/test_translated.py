@@ -1,0 +1,275 @@
+"""The translated lane: real litellm between real servers on loopback, asked by the official openai SDK."""
+
+import asyncio
+import json
+from typing import Any
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionMessageParam
+
+from proxy.upstream.translated import Translated
+from tests import anthropic_server as anthropic
+from tests.anthropic_server import Json, Reply, json_reply, scripted
+from tests.proxy.upstream.translated_lane import (
+    A_TEXT,
+    AN_ANSWER,
+    API_KEY,
+    HELLO,
+    PIXEL,
+    QUIET_PYDANTIC,
+    WEATHER,
+    Gateway,
+    chunk,
+    claude,
+    completion,
+    data_in,
+    events,
+    frames,
+    gpt,
+    keyless,
+    raw_answer,
+    serving,
+    silent,
+)
+
+__all__ = ["keyless", "silent"]  # fixtures that every test here uses
+pytestmark = QUIET_PYDANTIC
+
+
+class TestAnthropic:
+    """A provider that does not speak OpenAI."""
+
+    async def test_answers_plainly(self) -> None:
+        async with claude(json_reply(anthropic.message(anthropic.text("Hello.")))) as (upstream, gateway):
+            answer = await gateway.client.chat.completions.create(model="mine", messages=HELLO, max_tokens=50)
+        assert answer.choices[0].message.content == "Hello."
+        assert answer.choices[0].finish_reason == "stop"
+        assert answer.model == "claude-scripted-20990101"
+        assert answer.usage is not None
+        assert answer.usage.total_tokens == 18
+        asked = upstream.asked[0]
+        assert (asked.path, asked.headers["x-api-key"]) == ("/v1/messages", API_KEY)
+        assert (asked.json()["model"], asked.json()["max_tokens"]) == ("claude-sonnet-4-5", 50)
+
+    async def test_streams_text_piece_by_piece(self) -> None:
+        reply = events(anthropic.text_stream("Hel", "lo."), hold_before=4)  # after the first delta
+        async with claude(reply) as (_, gateway):
+            stream = await gateway.client.chat.completions.create(model="mine", messages=HELLO, stream=True)
+            first = await anext(aiter(stream))
+            await reply.holding.wait()  # the upstream has not sent the second piece yet
+            reply.release.set()
+            rest = [each async for each in stream]
+        assert first.choices[0].delta.role == "assistant"
+        assert first.choices[0].delta.content == "Hel"
+        assert [each.choices[0].delta.content for each in rest] == ["lo.", None]
+        assert [each.choices[0].finish_reason for each in rest] == [None, "stop"]
+        assert {each.model for each in [first, *rest]} == {"claude-scripted-20990101"}
+        assert [each.usage for each in [first, *rest]] == [None, None, None]
+
+    async def test_reports_usage_in_a_chunk_of_its_own_when_asked(self) -> None:
+        async with claude(events(anthropic.text_stream("Hello."))) as (_, gateway):
+            stream = await gateway.client.chat.completions.create(
+                model="mine", messages=HELLO, stream=True, stream_options={"include_usage": True}
+            )
+            *chunks, last = [each async for each in stream]
+        assert [each.usage for each in chunks] == [None, None]
+        assert last.choices == []
+        assert last.usage is not None
+        assert (last.usage.prompt_tokens, last.usage.completion_tokens) == (11, 7)
+
+    async def test_usage_nobody_reported_is_not_invented(self) -> None:
+        silent = [piece.replace(b'"usage"', b'"no_usage"') for piece in anthropic.text_stream("Hello.")]
+        async with claude(events(silent)) as (_, gateway):
+            answer = await raw_answer(gateway, {"stream": True, "stream_options": {"include_usage": True}})
+        assert [each.get("usage") for each in data_in(answer)] == [None, None]
+
+    async def test_a_tool_call_goes_round(self) -> None:
+        call = anthropic.message(anthropic.tool_use("toolu_1", "weather", {"city": "Oslo"}), stop_reason="tool_use")
+        async with claude(json_reply(call), json_reply(anthropic.message(anthropic.text("Rain.")))) as (
+            upstream,
+            gateway,
+        ):
+            create = gateway.client.chat.completions.create
+            asking = (await create(model="mine", messages=HELLO, tools=WEATHER)).choices[0]
+            assert asking.finish_reason == "tool_calls"
+            assert asking.message.tool_calls is not None
+            result = {"role": "tool", "tool_call_id": asking.message.tool_calls[0].id, "content": "rain"}
+            history: list[Any] = [*HELLO, asking.message.model_dump(exclude_none=True), result]
+            answer = await create(model="mine", messages=history, tools=WEATHER)
+        assert answer.choices[0].message.content == "Rain."
+        assert upstream.asked[0].json()["tools"][0]["name"] == "weather"
+        _, called, answered = upstream.asked[1].json()["messages"]
+        assert called["content"][0] == {
+            "type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"},
+        }  # fmt: skip
+        assert (answered["content"][0]["tool_use_id"], answered["role"]) == ("toolu_1", "user")
+
+    async def test_a_streamed_tool_call_keeps_id_name_index_and_arguments(self) -> None:
+        async with (
+            claude(events(anthropic.tool_stream("toolu_1", "weather", '{"city":', '"Oslo"}'))) as (_, gateway),
+            gateway.client.chat.completions.stream(model="mine", messages=HELLO, tools=WEATHER) as stream,
+        ):
+            deltas = [
+                call.model_dump(exclude_unset=True)
+                async for event in stream
+                if event.type == "chunk"
+                for call in event.chunk.choices[0].delta.tool_calls or []
+            ]
+            whole = (await stream.get_final_completion()).choices[0]
+        first, *rest = deltas
+        assert first == {
+            "index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""},
+        }  # fmt: skip
+        assert [(each["index"], each["function"]) for each in rest] == [
+            (0, {"arguments": '{"city":'}),
+            (0, {"arguments": '"Oslo"}'}),
+        ]
+        assert whole.finish_reason == "tool_calls"
+        assert whole.message.tool_calls is not None
+        assert whole.message.tool_calls[0].function.arguments == '{"city":"Oslo"}'
+
+    async def test_an_image_part_arrives_and_a_developer_message_is_the_system_prompt(self) -> None:
+        image: list[ChatCompletionMessageParam] = [
+            {"role": "developer", "content": "Answer in one word."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is it?"},
+                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+                ],
+            },
+        ]
+        async with claude(json_reply(anthropic.message(anthropic.text("A pixel.")))) as (upstream, gateway):
+            await gateway.client.chat.completions.create(model="mine", messages=image)
+        asked = upstream.asked[0].json()
+        assert asked["messages"][0]["content"][1]["source"] == {
+            "type": "base64", "media_type": "image/png", "data": PIXEL,
+        }  # fmt: skip
+        assert asked["system"] == [{"type": "text", "text": "Answer in one word."}]
+
+    async def test_a_parameter_the_provider_lacks_is_refused_by_name(self) -> None:
+        async with claude() as (upstream, gateway):
+            with pytest.raises(openai.BadRequestError) as refused:
+                await gateway.client.chat.completions.create(model="mine", messages=HELLO, seed=1)
+        assert "seed" in refused.value.message
+        assert "litellm" not in refused.value.message
+        assert refused.value.code == "unsupported_by_provider"
+        assert upstream.connections == 0
+
+
+class TestOpenAI:
+    """An OpenAI-dialect model whose lane is `translated`."""
+
+    async def test_n_answers_plainly(self) -> None:
+        async with gpt(json_reply(completion("Hello.", "Hi."))) as (upstream, gateway):
+            answer = await gateway.client.chat.completions.create(model="mine", messages=HELLO, n=2)
+        assert [each.message.content for each in answer.choices] == ["Hello.", "Hi."]
+        assert (answer.id, answer.created, answer.model) == ("chatcmpl-1", 1700000000, "gpt-4o-2024-08-06")
+        asked = upstream.asked[0]
+        assert (asked.path, asked.headers["authorization"]) == ("/v1/chat/completions", f"Bearer {API_KEY}")
+        assert asked.json() == {"model": "gpt-4o", "messages": HELLO, "n": 2}
+
+    async def test_a_stream_arrives_as_it_was_sent(self) -> None:
+        sent = [
+            chunk({"role": "assistant", "content": "", "refusal": None}),
+            chunk({"content": "A", "x_delta": 1}, x_chunk={"a": None}),
+            chunk({"content": "B"}, index=1),
+            chunk({"refusal": "no"}, index=1),
+            chunk({}, finish_reason="stop"),
+            chunk({}, index=1, finish_reason="x_reason"),
+            {
+                **chunk({}),
+                "choices": [],
+                "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, "x": 3},
+            },
+        ]
+        async with gpt(events(frames(*sent))) as (_, gateway):
+            answer = await raw_answer(gateway, {"stream": True, "n": 2, "stream_options": {"include_usage": True}})
+        assert data_in(answer) == sent
+        assert answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+
+    async def test_a_streamed_tool_call_arrives_as_it_was_sent(self) -> None:
+        call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+        sent = [
+            chunk({"role": "assistant", "content": None, "tool_calls": [call]}),
+            chunk({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}),
+            chunk({}, finish_reason="tool_calls"),
+        ]
+        async with gpt(events(frames(*sent))) as (_, gateway):
+            assert data_in(await raw_answer(gateway, {"stream": True, "tools": WEATHER})) == sent
+
+    async def test_usage_nobody_reported_is_not_invented(self) -> None:
+        silent = {name: value for name, value in completion("Hello.").items() if name != "usage"}
+        async with gpt(json_reply(silent)) as (_, gateway):
+            plain = await gateway.client.chat.completions.create(model="mine", messages=HELLO)
+        assert plain.usage is None
+
+    # litellm rebuilds the chunks of the second
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "deepseek/deepseek-chat"])
+    async def test_usage_is_streamed_as_reported_or_not_at_all(self, model: str) -> None:
+        parts = [chunk({"role": "assistant", "content": "A"}), chunk({}, finish_reason="stop")]
+        usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+        reported = [*parts, {**chunk({}), "choices": [], "usage": usage}]
+        asking: Json = {"stream": True, "stream_options": {"include_usage": True}}
+        async with (
+            scripted(events(frames(*parts)), events(frames(*reported))) as upstream,
+            serving(upstream.url + "/v1", model) as gateway,
+        ):
+            without = data_in(await raw_answer(gateway, asking))
+            *_, last = data_in(await raw_answer(gateway, asking))
+        assert [each.get("usage") for each in without] == [None, None]
+        assert last["choices"] == []
+        assert {name: last["usage"][name] for name in usage} == usage
+        assert "cost" not in last["usage"]  # litellm's price list is not the provider's bill
+
+    async def test_a_refusal_stays_a_refusal(self) -> None:
+        refusing = completion("")
+        refusing["choices"][0]["message"] = {"role": "assistant", "content": None, "refusal": "I cannot."}
+        async with gpt(json_reply(refusing)) as (_, gateway):
+            answer = await gateway.client.chat.completions.create(model="mine", messages=HELLO)
+        assert (answer.choices[0].message.content, answer.choices[0].message.refusal) == (None, "I cannot.")
+
+
+class TestLeaving:
+    """When the client leaves, the provider's call ends at once."""
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("hold_before", [0, 1])
+    async def test_before_the_first_byte(self, hold_before: int, stream: bool) -> None:
+        for lane in (claude, gpt):
+            reply = events([b"data: {}\n\n"], hold_before=hold_before)
+            async with lane(reply) as (_, gateway):
+                await self.leave_while(gateway, reply, stream=stream)
+
+    async def test_in_the_middle_of_a_stream(self) -> None:
+        for lane, pieces in ((claude, A_TEXT), (gpt, AN_ANSWER)):
+            reply = events(pieces, hold_before=4 if lane is claude else 2)
+            async with lane(reply) as (_, gateway):
+                await self.leave_while(gateway, reply, stream=True)
+
+    async def leave_while(self, gateway: Gateway, reply: Reply, *, stream: bool) -> None:
+        """Send a request, leave while the upstream holds its reply, and see the upstream's peer go."""
+        sent = json.dumps({"model": "m", "messages": HELLO, "stream": stream}).encode()
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%s" % (len(sent), sent))
+        await reply.holding.wait()
+        writer.close()
+        await writer.wait_closed()
+        await asyncio.wait_for(reply.peer_left.wait(), 10)
+        await asyncio.wait_for(gateway.answered.wait(), 10)
+        assert gateway.exchanges[0].error == "the client left"
+
+
+async def test_notes_when_the_first_chunk_came() -> None:
+    async with claude(json_reply(anthropic.message(anthropic.text("Hello.")))) as (_, gateway):
+        await gateway.client.chat.completions.create(model="mine", messages=HELLO)
+    assert (gateway.exchanges[0].status, gateway.exchanges[0].error) == (200, "")
+    assert gateway.exchanges[0].timings_ms["upstream"] > 0
+
+
+async def test_warming_can_be_repeated_and_closing_too() -> None:
+    lane = Translated(connect_timeout_s=5, first_byte_timeout_s=5, idle_timeout_s=5)
+    for _ in range(2):
+        await lane.warm()
+        await lane.close()

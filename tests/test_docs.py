@@ -1,0 +1,228 @@
+"""README.md and docs/ say what the code does: settings, commands, error codes, links and files are compared with it."""
+
+import ast
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import click
+import pytest
+import yaml
+
+from config.settings import DEFAULTS, Model
+from proxy.cli import COMMANDS, ragway
+from proxy.exchange import Lane, RagStatus
+from retrieval.ingest.load import FORMATS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_IDS = [page.name for page in PAGES]
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table row, headers and rules included; an escaped | does not end a cell."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def defaults() -> dict[str, object]:
+    """Dotted key -> default, of config/default.yaml."""
+    found: dict[str, object] = {}
+    for section, value in yaml.safe_load(DEFAULTS.read_text("utf-8")).items():
+        if isinstance(value, dict) and section != "models":
+            found |= {f"{section}.{key}": entry for key, entry in value.items()}
+        else:
+            found[section] = value
+    return found
+
+
+def documented_settings() -> dict[str, str]:
+    """Dotted key -> the default's cell, of every settings table of docs/configuration.md."""
+    tables = rows(page("configuration.md"))
+    return {cells[0].strip("`"): cells[1].strip("`") for cells in tables if re.fullmatch(r"`[\w.]+`", cells[0])}
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    of_models = {f"models.NAME.{field.name}" for field in dataclasses.fields(Model)}
+    assert set(documented_settings()) == set(defaults()) | of_models
+
+
+@pytest.mark.parametrize("key", defaults())
+def test_the_documented_default_is_the_default(key: str) -> None:
+    assert yaml.safe_load(documented_settings()[key]) == defaults()[key]
+
+
+def section_of(command: str) -> str:
+    """What docs/command-line.md says under the command's own heading."""
+    found = re.search(rf"^## ragway {command}\b.*?(?=^## |\Z)", page("command-line.md"), re.MULTILINE | re.DOTALL)
+    assert found, f"docs/command-line.md has no section '## ragway {command}'"
+    return found[0]
+
+
+def options_of(name: str) -> set[str]:
+    """--collection, -k …: without --help and what is shared."""
+    command = ragway.get_command(click.Context(ragway), name)
+    assert command is not None
+    every = {text for parameter in command.params if isinstance(parameter, click.Option) for text in parameter.opts}
+    return every - {"--config", "--data"}
+
+
+def shared_section() -> str:
+    return page("command-line.md").partition("## Options that every command takes")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_section_with_its_options_and_no_other(name: str) -> None:
+    written = {match for code in _CODE.findall(section_of(name)) for match in re.findall(r"(?<!\S)--?[a-z]+", code)}
+    assert written == options_of(name)
+
+
+def test_the_command_line_page_has_no_command_that_does_not_exist() -> None:
+    assert set(re.findall(r"^## ragway (\w+)", page("command-line.md"), re.MULTILINE)) == set(COMMANDS)
+
+
+def test_the_options_every_command_takes_are_documented() -> None:
+    for option in ("--config", "--data", "--help", "-h", "--version"):
+        assert re.search(rf"`(?:ragway )?{option}\b", shared_section()), option
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_IDS)
+def test_no_page_calls_a_command_that_does_not_exist(path: Path) -> None:
+    text = path.read_text("utf-8")
+    code = "\n".join([*_FENCE.findall(text), *_CODE.findall(text)])
+    assert set(re.findall(r"(?:^|[ /])ragway ([a-z]+)", code, re.MULTILINE)) <= set(COMMANDS)
+
+
+def codes() -> set[str]:
+    """Every error code that a client of the gateway can get: literals given as `code`, or assigned to that name."""
+    found: set[str] = set()
+    for file in sorted((ROOT / "proxy").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            found.update(_codes_of(node))
+    return found
+
+
+def _codes_of(node: ast.AST) -> Iterator[str]:
+    given: list[ast.expr] = []
+    if isinstance(node, ast.Call):
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+        if isinstance(node.func, ast.Name) and node.func.id in ("upstream_error", "_refused"):
+            given += node.args[2:3]
+    elif isinstance(node, ast.Assign):
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = zip(target.elts, value.elts, strict=True)
+            given = [right for left, right in pairs if isinstance(left, ast.Name) and left.id == "code"]
+        elif isinstance(target, ast.Name) and target.id == "code":
+            given = [value]
+    for expression in given:
+        if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
+            yield expression.value
+
+
+def test_codes_are_found_however_they_are_written() -> None:
+    assert {"model_not_found", "unknown_path", "method_not_allowed", "upstream_cut", "upstream_bad_reply"} <= codes()
+
+
+def test_every_error_code_is_in_troubleshooting_and_no_other() -> None:
+    table = page("troubleshooting.md").partition("## Error codes of the gateway")[2]
+    assert {cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")} == codes()
+
+
+def test_every_status_is_explained() -> None:
+    for status in get_args(RagStatus):
+        for text in ((ROOT / "README.md").read_text("utf-8"), page("asking.md")):
+            assert f"`{status}`" in text, status
+
+
+def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the_code_does_not_give() -> None:
+    told = {code for cells in rows(page("troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
+    augment = ast.parse((ROOT / "proxy" / "augment.py").read_text("utf-8"))
+    degraded = next(
+        node for node in ast.walk(augment) if isinstance(node, ast.FunctionDef) and node.name == "_degraded"
+    )
+    assert {text for text in _texts(degraded) if " " in text} <= told
+    assert told <= {*_texts(augment)}
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def test_every_lane_is_in_the_table_of_lanes() -> None:
+    table = page("models.md").partition("## What the lanes are")[2].partition("\n## ")[0]
+    assert {cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")} == {*get_args(Lane), "auto"}
+
+
+def test_every_file_ending_that_is_read_is_listed_and_no_other() -> None:
+    table = page("your-documents.md").partition("## Which file formats are read")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\.\w+)`", "\n".join("|".join(cells) for cells in rows(table)))) == set(FORMATS)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_IDS)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for target in _LINK.findall(_FENCE.sub("", path.read_text("utf-8"))):
+        if re.match(r"\w+://", target):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = path.parent / file if file else path
+        assert linked.exists(), f"{path.name} links to {target}, which does not exist"
+        if anchor:
+            assert anchor in anchors(linked), f"{path.name} links to {target}, which has no such heading"
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_FENCE.sub("", path.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@functools.cache
+def tops() -> set[str]:
+    """What stands at the top of the repository."""
+    return {entry.name for entry in ROOT.iterdir()} - {"data", ".venv"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_IDS)
+def test_no_page_names_a_file_of_the_project_that_does_not_exist(path: Path) -> None:
+    for code in _CODE.findall(_FENCE.sub("", path.read_text("utf-8"))):
+        top, slash, _ = code.partition("/")
+        of_the_project = slash and top in tops() and re.fullmatch(r"[\w./-]+", code)
+        at_the_top = re.fullmatch(r"[A-Z]\w+\.md|Makefile|Dockerfile|compose\.yaml|\.env\.example|\w+\.toml", code)
+        if of_the_project or at_the_top:
+            assert (ROOT / code).exists(), f"{path.name} names {code}, which does not exist"
+
+
+def test_the_documentation_is_listed_whole_on_its_first_page_and_in_the_readme() -> None:
+    pages = {path.name for path in PAGES} - {"README.md", "index.md"}
+    assert pages <= set(_LINK.findall(page("index.md")))
+    assert {f"docs/{name}" for name in pages} <= set(_LINK.findall((ROOT / "README.md").read_text("utf-8")))
+
+
+def test_a_stranger_gets_to_an_answer_within_forty_lines() -> None:
+    head = "\n".join((ROOT / "README.md").read_text("utf-8").splitlines()[:40])
+    for needed in ("make run", "make test", "curl", "/v1/chat/completions", "x-rag-status: augmented", "[1] "):
+        assert needed in head, needed
+
+
+def test_the_promised_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named: set[str] = set()
+    for path in PAGES:
+        text = path.read_text("utf-8")
+        code = "\n".join([*_FENCE.findall(text), *_CODE.findall(text)])
+        calls = re.findall(r"^(?:[A-Z_]+=\S+ )*make ((?:[A-Z_]+=(?:<[^>]*>|\S+) ?|[a-z-]+ ?)+)", code, re.MULTILINE)
+        named |= {word for call in calls for word in re.findall(r"(?:^|(?<= ))[a-z-]+", re.sub("<[^>]*>", "", call))}
+    assert {"run", "test", "clean"} <= named
+    assert named <= targets
