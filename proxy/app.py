@@ -1,9 +1,9 @@
 """The route table and the middleware list: a request's path, top to bottom.
 
-    Observe   opens the exchange, answers our errors, logs
-    CORS      only where server.cors_origins names somebody
-    Guard     no keys yet: programs on this machine, and no web page
-    routes    below
+Observe   opens the exchange, answers our errors, logs
+CORS      only where server.cors_origins names somebody
+Guard     no keys yet: programs on this machine, and no web page
+routes    below
 """
 
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,9 @@ def application(parts: Parts) -> App:
         *([_cors(parts.cors_origins)] if parts.cors_origins else []),
         Middleware(Guard, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths),
     ]
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_served})
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_served})
+    app.router.redirect_slashes = False  # /v1 is an unknown path, not a redirect to /v1/
+    return app
 
 
 def _cors(origins: tuple[str, ...]) -> Middleware:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from config.settings import PROMPTS, Model, Settings, SettingsError
 from proxy.app import Parts, application
@@ -16,8 +17,10 @@ from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
-from proxy.upstream.translated import Translated
 from retrieval.knowledge import Knowledge, Plan, SearchOptions
+
+if TYPE_CHECKING:
+    from proxy.upstream.translated import Translated
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 # Providers whose own dialect is not OpenAI's, as litellm prefixes their models: `auto` translates these.
@@ -33,7 +36,7 @@ class Gateway:
 
     app: App
     client: Client
-    translated: Translated | None  # None: no model needs litellm
+    translated: "Translated | None"  # None: no model needs litellm
     routes: Routes
 
 
@@ -48,11 +51,17 @@ def gateway(
         connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
         idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
     )  # fmt: skip
-    translated = Translated(
-        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
-        idle_timeout_s=up.idle_timeout_s,
-    )  # fmt: skip
-    lanes: dict[Lane, App] = {"relay": Relay(client), "translated": translated, "echo": Echo()}
+    lanes: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
+    translated = None
+    if any(row.lane == "translated" for row in rows.values()):
+        # Imported where it is used: it brings httpx and, on first use, litellm (seconds, 170 MB).
+        from proxy.upstream.translated import Translated
+
+        lanes["translated"] = translated = Translated(
+            connect_timeout_s=up.connect_timeout_s,
+            first_byte_timeout_s=up.first_byte_timeout_s,
+            idle_timeout_s=up.idle_timeout_s,
+        )
     upstream = Upstream(lanes)
     max_body_bytes = settings.server.max_body_mb * 2**20
     parts = Parts(
@@ -69,8 +78,7 @@ def gateway(
         upstream=upstream, routes=routes, ready=ready, open=settings.auth.open,
         cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    needs_litellm = any(row.lane == "translated" for row in rows.values())
-    return Gateway(application(parts), client, translated if needs_litellm else None, routes)
+    return Gateway(application(parts), client, translated, routes)
 
 
 def template(settings: Settings) -> Template:

@@ -161,7 +161,7 @@ def messages_of(body: Body) -> Sequence[dict[str, Any]]:
         raise ApiError(400, message, code="invalid_messages", param="messages")
     for i, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            text = f"messages[{i}] must be an object with a 'role', e.g. {{\"role\": \"user\", \"content\": \"…\"}}."
+            text = f'messages[{i}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
             raise ApiError(400, text, code="invalid_messages", param=f"messages[{i}]")
     return messages
 

@@ -30,9 +30,7 @@ class ApiError(Exception):
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""
         message = self.message.encode("utf-8", "backslashreplace").decode()  # it may quote half a surrogate pair
-        return orjson.dumps({
-            "error": {"message": message, "type": self.type, "param": self.param, "code": self.code}
-        })
+        return orjson.dumps({"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}})
 
 
 def upstream_error(status: int, message: str, code: str) -> ApiError:

@@ -19,28 +19,13 @@ from time import time
 from typing import Any, Literal, cast
 
 import numpy as np
+
+# isort: off
 from sqlalchemy import (
-    URL,
-    Column,
-    Engine,
-    Float,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    bindparam,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    select,
-    update,
+    URL, Column, Engine, Float, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text,
+    UniqueConstraint, bindparam, create_engine, delete, event, func, insert, select, update,
 )  # fmt: skip
+# isort: on
 from sqlalchemy.exc import DatabaseError
 
 from retrieval.embed import Matrix
@@ -193,9 +178,13 @@ class Catalog:
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
-                        name=name, generation=1, embedder=embedder, dimension=probes.shape[1],
-                        probes=probes.astype("<f4").tobytes(), updated_s=time(),
-                    )  # fmt: skip
+                        name=name,
+                        generation=1,
+                        embedder=embedder,
+                        dimension=probes.shape[1],
+                        probes=probes.astype("<f4").tobytes(),
+                        updated_s=time(),
+                    )
                 )
         return self.collection(name)
 
@@ -266,10 +255,19 @@ class Catalog:
                 sql.execute(update(_documents).where(_documents.c.id == id).values(last_revision=revision))
             sql.execute(
                 insert(_revisions).values(
-                    document=id, revision=revision, generation=generation, state="staged", source=document.source,
-                    title=document.title, format=document.format, text=document.text, modified_s=document.modified_s,
-                    content_hash=content_hash, recipe=recipe, chunks=chunks,
-                )  # fmt: skip
+                    document=id,
+                    revision=revision,
+                    generation=generation,
+                    state="staged",
+                    source=document.source,
+                    title=document.title,
+                    format=document.format,
+                    text=document.text,
+                    modified_s=document.modified_s,
+                    content_hash=content_hash,
+                    recipe=recipe,
+                    chunks=chunks,
+                )
             )
         return Revision(id, revision, tenant_of(collection.name, generation), chunks)
 
@@ -299,18 +297,19 @@ class Catalog:
             for before, after, of in (("current", "retired", collection.generation), ("staged", "current", generation)):
                 sql.execute(
                     update(_revisions)
-                    .where(
-                        _revisions.c.document.in_(ours), _revisions.c.state == before, _revisions.c.generation == of
-                    )
+                    .where(_revisions.c.document.in_(ours), _revisions.c.state == before, _revisions.c.generation == of)
                     .values(state=after)
                 )
             sql.execute(
                 update(_collections)
                 .where(_collections.c.name == collection.name)
                 .values(
-                    generation=generation, embedder=embedder, dimension=probes.shape[1],
-                    probes=probes.astype("<f4").tobytes(), updated_s=time(),
-                )  # fmt: skip
+                    generation=generation,
+                    embedder=embedder,
+                    dimension=probes.shape[1],
+                    probes=probes.astype("<f4").tobytes(),
+                    updated_s=time(),
+                )
             )
 
     def forget(self, revision: Revision) -> None:

@@ -71,7 +71,7 @@ def load_model(source: str) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # one bar per weight file says nothing to anyone
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per weight file says nothing to anyone
     try:
         return SentenceTransformer(source, device="cpu", trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, SafetensorError) as error:

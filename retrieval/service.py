@@ -99,15 +99,16 @@ class Index:
 
 async def _open_store(plan: Plan, data: Path, embedder: Embedder) -> Store:
     store: Store
+    shard = _shard(embedder.name, embedder.dimension)
     if plan.qdrant_url:
         from retrieval.stores.qdrant import QdrantStore
 
         store = await QdrantStore.connect(
-            plan.qdrant_url, api_key=plan.qdrant_api_key,
-            collection=f"{plan.qdrant_collection}-{_shard(embedder.name, embedder.dimension)}", dimension=embedder.dimension, timeout_s=plan.qdrant_timeout_s,
+            plan.qdrant_url, api_key=plan.qdrant_api_key, collection=f"{plan.qdrant_collection}-{shard}",
+            dimension=embedder.dimension, timeout_s=plan.qdrant_timeout_s,
         )  # fmt: skip
     else:
-        store = _open_shard(data / "index" / _shard(embedder.name, embedder.dimension), embedder.dimension)
+        store = _open_shard(data / "index" / shard, embedder.dimension)
     if plan.lexical == "okapi":
         from retrieval.stores.okapi import OkapiStore
 

@@ -1,12 +1,14 @@
 """Fixtures are real things: documents on disk, a prepared embedder, a served gateway."""
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from retrieval import export
 from retrieval.embed import open_embedder
-from tests.gateway import Served, serve
+from tests.gateway import Served, ragway, serve
 from tests.tiny_model import make_tiny_model
 
 CORPUS = {
@@ -41,14 +43,18 @@ Add the synchronous driver to Maven:
 Insert one record with `collection.insertOne(record)`.
 """,
     "errors.txt": "EADDRNOTAVAIL (99) means that the Zephyr client has no free local port left: widen the port range.",
-    "pets.html": "<html><head><title>Pets</title></head><body><h1>Pets</h1><p>The office dog is called Bruno.</p></body></html>",
+    "pets.html": "<html><head><title>Pets</title></head><body><p>The office dog is called Bruno.</p></body></html>",
 }
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with the default embedder prepared: made once per test run, shared by all data folders."""
-    cache = tmp_path_factory.mktemp("models")
+def models(request: pytest.FixtureRequest) -> Path:
+    """A cache with the default embedder prepared: shared by all data folders, and by test runs (pytest's cache).
+
+    Preparing takes up to half a minute. It is done again when the code that does it has changed.
+    """
+    made_by = sha256(Path(export.__file__).read_bytes()).hexdigest()[:12]
+    cache: Path = request.config.cache.mkdir(f"embedder-{made_by}")  # type: ignore[union-attr]
     open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
     return cache
 
@@ -68,14 +74,34 @@ def data(tmp_path: Path, models: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A folder of five small documents about an invented database."""
-    folder = tmp_path / "handbook"
+def _write_corpus(folder: Path) -> Path:
     folder.mkdir()
     for name, text in CORPUS.items():
         (folder / name).write_text(text, "utf-8")
     return folder
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder of five small documents about an invented database."""
+    return _write_corpus(tmp_path / "handbook")
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Callable[[], Path]:
+    """Makes data folders in which the corpus is ingested as the collection `docs`, for fixtures that outlive a test."""
+
+    def learn() -> Path:
+        folder = tmp_path_factory.mktemp("learned")
+        data = folder / "data"
+        data.mkdir()
+        (data / "models").symlink_to(models)
+        corpus = _write_corpus(folder / "handbook")
+        done = ragway("ingest", str(corpus), "--collection", "docs", "--data", str(data), folder=folder)
+        assert done.returncode == 0, done.stderr
+        return data
+
+    return learn
 
 
 @pytest.fixture

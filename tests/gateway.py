@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +23,32 @@ class Served:
     log: Path  # what it wrote to standard error
     data: Path
 
-    def chat(self, *messages: dict[str, object], headers: Mapping[str, str] | None = None, **fields: object) -> httpx.Response:
+    def chat(
+        self, *messages: dict[str, object], headers: Mapping[str, str] | None = None, **fields: object
+    ) -> httpx.Response:
         """One chat completion."""
         body = {"model": "echo", "messages": list(messages), **fields}
         return httpx.post(f"{self.url}/v1/chat/completions", json=body, headers=headers, timeout=30)
 
-    def ask(self, question: str, **fields: object) -> httpx.Response:
+    def ask(self, question: str, headers: Mapping[str, str] | None = None, **fields: object) -> httpx.Response:
         """One chat completion of a single user message."""
-        return self.chat({"role": "user", "content": question}, **fields)
+        return self.chat({"role": "user", "content": question}, headers=headers, **fields)
+
+    def post(self, body: bytes, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
+        """These bytes as JSON. In header names `_` stands for `-`."""
+        sent = {"content-type": "application/json", **{name.replace("_", "-"): v for name, v in headers.items()}}
+        return httpx.post(self.url + path, content=body, headers=sent, timeout=30)
+
+    def get(self, path: str) -> httpx.Response:
+        """One GET."""
+        return httpx.get(self.url + path, timeout=30)
+
+    def index_pid(self) -> int:
+        """The index process that runs now. Raises ProcessLookupError when there is none."""
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
+                return int(entry.name)
+        raise ProcessLookupError("the gateway has no child")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End it and return its exit code."""
@@ -50,6 +68,30 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Ours without anything that would change the gateway's settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAGWAY_", "OPENAI_", "QDRANT_"))}
     return {**kept, "PYTHONPATH": str(_ROOT), **extra}
+
+
+def _parent(pid: int) -> int:
+    """The parent of a running process; 0 where it has ended."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):
+        return 0
+    return 0 if state in "ZX" else int(parent)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and has not ended: one that waits to be reaped has."""
+    return _parent(pid) != 0
+
+
+@contextlib.contextmanager
+def serving(data: Path, folder: Path, settings: str = "", **environ: str) -> Iterator[Served]:
+    """`serve`, ended with the block."""
+    gateway = serve(data, folder, settings, environ)
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
 
 
 def serve(data: Path, folder: Path, settings: str, environ: Mapping[str, str]) -> Served:

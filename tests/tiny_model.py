@@ -13,15 +13,14 @@ def make_tiny_model(folder: Path, *, seed: int = 0) -> Path:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertConfig, BertModel, BertTokenizer
 
     torch.manual_seed(seed)
     source = folder.with_name(folder.name + "-source")
     source.mkdir(parents=True)
     letters = [chr(i) for i in range(33, 127)] + ["##" + chr(i) for i in range(33, 127)]
     vocabulary = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, *letters])
-    (source / "vocab.txt").write_text("\n".join(vocabulary), "utf-8")
-    BertTokenizerFast(vocab_file=str(source / "vocab.txt")).save_pretrained(source)
+    BertTokenizer(vocab={word: i for i, word in enumerate(vocabulary)}).save_pretrained(source)
     config = BertConfig(
         vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=64,

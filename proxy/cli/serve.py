@@ -66,6 +66,8 @@ async def _serve(settings: Settings) -> int:
             await asyncio.wait({serving})
             await knowledge.close()
             made.client.close()
+            if made.translated is not None:
+                await made.translated.close()
             if index is not None:
                 await index.stop()
     return 0

@@ -199,7 +199,9 @@ class Ingester:
         points = [
             Point(
                 point_id(staged.tenant, staged.document, staged.revision, chunk.ordinal),
-                _passage(staged, split.document, chunk, tokens), dense, sparse,
+                _passage(staged, split.document, chunk, tokens),
+                dense,
+                sparse,
             )
             for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)
         ]

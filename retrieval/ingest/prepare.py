@@ -95,7 +95,10 @@ class Preparer:
         room = embedder.max_tokens - 2 - self._tokens.count(embedder.document_prompt)
         budget = min(self._recipe.chunk_tokens, room)
         chunks = chunk(
-            document, tokens=self._tokens, chunk_tokens=budget, overlap_tokens=min(self._recipe.overlap_tokens, budget // 2)
+            document,
+            tokens=self._tokens,
+            chunk_tokens=budget,
+            overlap_tokens=min(self._recipe.overlap_tokens, budget // 2),
         )
         shown = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
         return Split(document, chunks, self._tokens.counts(shown))

@@ -10,6 +10,7 @@ from retrieval.records import Context, Hit, Passage
 _NEAR_DUPLICATE = 0.8
 _WORD = re.compile(r"\w+")
 
+
 def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int) -> Context:
     """The first passages of `hits` (best first) that fit: at most `k`, together at most `budget_tokens`.
 

@@ -23,7 +23,9 @@ _POINTERS = re.compile(
     re.IGNORECASE,
 )
 # Openings that continue rather than begin.
-_CONTINUES = re.compile(r"^\W*(and|but|or|so|now|then|also|ok|okay|only|what about|how about|why|what if)\b", re.IGNORECASE)
+_CONTINUES = re.compile(
+    r"^\W*(and|but|or|so|now|then|also|ok|okay|only|what about|how about|why|what if)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"\w[\w'.+#-]*")
 _SHORT_WORDS = 6  # a question of so few words rarely names all that it is about
 _LONG_CHARS = 2000  # of a pasted log or file: the question stands at its head or its end

@@ -300,7 +300,17 @@ async def test_drop_empties_one_tenant_and_it_can_be_filled_again(store: Store) 
 PASSAGES = [
     Passage("", 0, 0, "", "", 0.0, (), 0, 0, "", 0),
     Passage(
-        "d", 1, 2, "Titel 標題 🗂️", "docs/ä/ö.md", 1.5e9 + 0.125, ("Größe", 'a > "b"', ""), 3, 9, "naïve\u2028\n\x00 мир", 3
+        "d",
+        1,
+        2,
+        "Titel 標題 🗂️",
+        "docs/ä/ö.md",
+        1.5e9 + 0.125,
+        ("Größe", 'a > "b"', ""),
+        3,
+        9,
+        "naïve\u2028\n\x00 мир",
+        3,
     ),
     Passage("d", 2**40, 7, "t", "C:\\docs\\x", 3.0, ("h",), 10**9, 10**9 + 1, '{"tenant": "b@1"}', 9),
     Passage("d", 3, 1, "t", "s", -1.25, ("h",) * 30, 0, 1_000_000, "connection pool " * 62_500, 125_000),

@@ -69,7 +69,7 @@ def test_a_preparation_that_fails_leaves_nothing(tiny_model: Path, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_that_prepare_at_once_both_end_with_a_whole_model(tiny_model: Path, tmp_path: Path) -> None:
+def test_preparing_again_puts_a_whole_model_in_the_place_of_the_earlier(tiny_model: Path, tmp_path: Path) -> None:
     source, key = locate(str(tiny_model))
     prepare(source, str(tiny_model), tmp_path / key, onnx=True)
     prepare(source, str(tiny_model), tmp_path / key, onnx=True)  # the later finds the earlier's folder in its place

@@ -1,13 +1,11 @@
 """What travels to the upstream and back, what does not, and how failures and departures end."""
 
-import asyncio
 import gzip
 import socket
 
 import orjson
 import pytest
 
-from proxy.asgi import Message
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.upstream.client import Client
@@ -292,105 +290,3 @@ async def test_a_reply_that_falls_silent_is_not_brought_to_an_end() -> None:
             assert (call.body, call.whole) == (b"ok", False)
             assert "0.05 s" in exchange.error
         await server.until_open(0)
-
-
-# --- the client leaves --------------------------------------------------------------------------------------------
-
-
-async def test_a_client_that_leaves_while_we_connect() -> None:
-    asked = asyncio.Event()
-
-    async def script(wire: Wire) -> None:
-        asked.set()
-        await wire.gone()
-
-    async with upstream(script) as server, client(max_connections=1) as http:
-        api_base = server.url.replace("http:", "https:")
-        await leaves_after(asked, http, exchange_to(api_base))
-        await server.until_open(0)
-
-
-async def test_a_client_that_leaves_before_the_head() -> None:
-    asked = asyncio.Event()
-
-    async def script(wire: Wire) -> None:
-        await wire.request()
-        asked.set()
-        await wire.gone()
-
-    async with upstream(script) as server, client(max_connections=1) as http:
-        for _ in range(2):
-            asked.clear()
-            await leaves_after(asked, http, exchange_to(server.url))
-            await server.until_open(0)
-
-
-async def leaves_after(event: asyncio.Event, http: Client, exchange: Exchange) -> None:
-    """A client that leaves when `event` happens, before anything was sent to it."""
-    call = Call()
-    running = asyncio.create_task(relayed(http, exchange, call))
-    await event.wait()
-    call.left.set()
-    await running  # returns: it is nobody's error
-    assert call.sent == []
-    assert exchange.error == "the client left"
-
-
-@pytest.mark.parametrize("taking", [True, False], ids=["reading", "while it is slow to take a chunk"])
-async def test_a_client_that_leaves_in_the_middle(taking: bool) -> None:
-    async with upstream(STREAM) as server, client(max_connections=1) as http:
-        for _ in range(2):
-            call, exchange = Call(), exchange_to(server.url)
-            running = asyncio.create_task(relayed(http, exchange, call))
-            if not taking:
-                await call.until_sent(1)
-                call.taking.clear()
-            await call.until_sent(2)
-            call.left.set()
-            await running
-            assert not call.whole
-            assert exchange.error == "the client left"
-            await server.until_open(0)
-
-
-async def test_a_client_that_leaves_before_its_request_is_whole() -> None:
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
-
-    async with upstream(STREAM) as server, client() as http:
-        call = Call()
-        await Relay(http)(scope_of(exchange=exchange_to(server.url)), receive, call.send)
-        assert (call.sent, server.connections) == ([], 0)
-
-
-async def test_a_cancelled_relay_stays_cancelled_and_closes_the_upstream() -> None:
-    async with upstream(STREAM) as server, client(max_connections=1) as http:
-        for leaves in (False, True):
-            call = Call()
-            running = asyncio.create_task(relayed(http, exchange_to(server.url), call))
-            await call.until_sent(2)
-            if leaves:
-                call.left.set()
-                await asyncio.sleep(0)
-            running.cancel()
-            await asyncio.wait([running])
-            assert running.cancelled()
-            await server.until_open(0)
-
-
-async def test_the_disconnect_that_follows_a_complete_reply_is_none() -> None:
-    """Servers report the end of a reply as a disconnect; whoever wraps `send` may still be at work then."""
-    finished = asyncio.Event()
-    async with upstream(answering(reply(b"ok"))) as server, client() as http:
-        call, exchange = Call(), exchange_to(server.url)
-
-        async def send(message: Message) -> None:
-            await call.send(message)
-            if not message.get("more_body", True):
-                call.left.set()
-                for _ in range(5):
-                    await asyncio.sleep(0)
-                finished.set()
-
-        await Relay(http)(scope_of(exchange=exchange), call.receive, send)
-        assert (call.whole, finished.is_set(), exchange.error) == (True, True, "")

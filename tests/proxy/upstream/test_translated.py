@@ -78,9 +78,10 @@ class TestAnthropic:
         assert last.usage is not None
         assert (last.usage.prompt_tokens, last.usage.completion_tokens) == (11, 7)
 
-    async def test_usage_nobody_reported_is_not_invented(self) -> None:
-        silent = [piece.replace(b'"usage"', b'"no_usage"') for piece in anthropic.text_stream("Hello.")]
-        async with claude(events(silent)) as (_, gateway):
+    @pytest.mark.parametrize("instead", [b'"no_usage": {', b'"usage": {}, "no_usage": {'], ids=["missing", "empty"])
+    async def test_usage_nobody_reported_is_not_invented(self, instead: bytes) -> None:
+        unreported = [piece.replace(b'"usage": {', instead) for piece in anthropic.text_stream("Hello.")]
+        async with claude(events(unreported)) as (_, gateway):
             answer = await raw_answer(gateway, {"stream": True, "stream_options": {"include_usage": True}})
         assert [each.get("usage") for each in data_in(answer)] == [None, None]
 

@@ -57,7 +57,7 @@ class TestCutStreams:
     async def test_one_of_two_choices_unfinished(self) -> None:
         parts = frames(chunk({"content": "A"}), chunk({"content": "B"}, index=1), chunk({}, finish_reason="stop"))
         async with gpt(events(parts)) as (_, gateway):
-            await self.expect_cut(gateway)
+            await self.expect_cut(gateway, finished=1)
 
     async def test_within_a_frame(self) -> None:
         async with gpt(events([AN_ANSWER[0], AN_ANSWER[1][:40]], ending="eof")) as (_, gateway):
@@ -92,11 +92,13 @@ class TestCutStreams:
                 await gateway.client.chat.completions.create(model="mine", messages=HELLO, stream=True)
         assert (failed.value.status_code, failed.value.code) == (502, "upstream_cut")
 
-    async def expect_cut(self, gateway: Gateway) -> Json:
+    async def expect_cut(self, gateway: Gateway, *, finished: int = 0) -> Json:
         """The error of a stream that ends with an error frame and a broken connection."""
         answer = await raw_answer(gateway, {"stream": True})
         *chunks, last = data_in(answer)
         assert chunks[0]["choices"][0]["delta"]["content"] in ("Hel", "A")
+        reasons = [choice["finish_reason"] for each in chunks for choice in each["choices"]]
+        assert len(reasons) - reasons.count(None) == finished
         error: Json = last["error"]
         assert error["type"] == "upstream_error"
         assert b"[DONE]" not in answer

@@ -44,7 +44,10 @@ def test_nothing_found_is_an_empty_context() -> None:
 
 def test_counts_the_label_with_the_text() -> None:
     found = [Hit("a", 1.0, passage("two words", title="The title", headings=("Deep", "down"), source="docs/a b.md"))]
-    assert shown_text("docs/a b.md", "The title", ("Deep", "down"), "two words") == "docs/a b.md The title > Deep > down\ntwo words"
+    assert (
+        shown_text("docs/a b.md", "The title", ("Deep", "down"), "two words")
+        == "docs/a b.md The title > Deep > down\ntwo words"
+    )
     assert pack(found, k=8, budget_tokens=1000).tokens == 10
 
 

@@ -1,0 +1,394 @@
+"""Every command as a process of its own: exit codes, what goes to which stream, and one line for each thing wrong."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from config.settings import load
+from proxy.cli import COMMANDS
+from proxy.cli import ragway as group
+from tests.gateway import environment, ragway
+
+Done = subprocess.CompletedProcess[str]
+KOTLIN = "How do I use Zephyr from Kotlin?"
+
+
+@pytest.fixture(scope="module")
+def documents(learned: Callable[[], Path]) -> Path:
+    """A data folder that holds the corpus; read only."""
+    return learned()
+
+
+def refused(done: Done, code: int = 1) -> str:
+    """The one line that a command which failed leaves."""
+    assert (done.returncode, done.stdout) == (code, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+def command(name: str) -> click.Command:
+    found = group.get_command(click.Context(group), name)
+    assert found is not None
+    return found
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_goes_to_stdout_and_says_what_each_option_does(name: str, tmp_path: Path) -> None:
+    done = ragway(*([name] if name else []), "--help", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: ragway {name}".rstrip())
+    if name:
+        options = [param for param in command(name).params if isinstance(param, click.Option)]
+        assert all(param.help for param in options)
+        assert {"--config", "--data"} <= {flag for param in options for flag in param.opts}
+    else:
+        assert all(re.search(rf"^  {known} ", done.stdout, re.MULTILINE) for known in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_says_what_the_command_says_of_itself(name: str) -> None:
+    said = re.findall(r"[a-z]{4,}", COMMANDS[name][1].lower())
+    itself = (command(name).help or "").lower()
+    assert command(name).name == name
+    assert COMMANDS[name][1].endswith(".")
+    assert sum(word in itself for word in said) >= len(said) * 0.6
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_needs_nothing_heavy(flag: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "proxy", flag], check=True, capture_output=True, text=True,
+        cwd=tmp_path, env=environment({}),
+    )  # fmt: skip
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "click" in imported  # the list is what we think it is
+    assert not imported & {
+        "asyncio", "httpx", "litellm", "numpy", "onnxruntime", "orjson", "qdrant_client", "qdrant_edge", "sqlalchemy",
+        "starlette", "torch", "transformers", "uvicorn", "uvloop", "yaml",
+    }  # fmt: skip
+
+
+def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("ragway")
+    installed = subprocess.run([script, "--version"], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert installed.stdout == ragway("--version", folder=tmp_path).stdout
+    assert re.fullmatch(r"ragway, version \d+\.\d+\.\d+\n", installed.stdout)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nonsense",), ("--nonsense",), ("ingest",), ("search",), ("rebuild",), ("search", "a", "b"), ("search", "  "),
+        ("search", "a", "-k", "0"), ("search", "a", "-k", "many"), ("serve", "--port", "70000"), ("serve", "--workers"),
+        ("collections", "docs"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_code_2_and_points_to_the_help(args: tuple[str, ...], tmp_path: Path) -> None:
+    done = ragway(*args, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--help" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+# Settings
+
+
+def test_config_shows_every_setting_with_its_origin(tmp_path: Path) -> None:
+    (tmp_path / "ragway.yaml").write_text("server: {port: 9000}\nretrieval: {k: 3}\n", "utf-8")
+    done = ragway("config", "--data", "elsewhere", folder=tmp_path, environ={"RAGWAY_RETRIEVAL__K": "5"})
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert set(lines) == set(load(environ={}).origins)
+    assert re.search(r" 9000 .*\[ragway\.yaml\]$", lines["server.port"])
+    assert re.search(r" 5 .*\[RAGWAY_RETRIEVAL__K\]$", lines["retrieval.k"])
+    assert re.search(r" elsewhere .*\[command line\]$", lines["data"])
+    assert re.search(r" 127\.0\.0\.1 .*\[default\]$", lines["server.host"])
+    as_json = ragway("config", "--json", folder=tmp_path)
+    assert json.loads(as_json.stdout)["server.port"] == {"value": "9000", "origin": "ragway.yaml"}
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_config_hides_every_secret(flags: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "ragway.yaml").write_text(
+        """
+        models:
+          one: {api_base: "https://anna:s3cret-one@one.example/v1", api_key_env: KEY_OF_ONE}
+          two: {api_base: "https://anna:s3cret@two@two.example/v1"}
+        qdrant: {url: "http://anna:s3cret-three@localhost:6333"}
+        """,
+        "utf-8",
+    )
+    secrets = {
+        "OPENAI_API_KEY": "sk-s3cret-four", "OPENAI_BASE_URL": "http://anna:s3cret-five@localhost/v1",
+        "QDRANT_API_KEY": "s3cret-six", "KEY_OF_ONE": "s3cret-seven",
+    }  # fmt: skip
+    done = ragway("config", *flags, folder=tmp_path, environ=secrets)
+    assert done.returncode == 0
+    for host in ("one.example", "two.example", "localhost:6333"):
+        assert f"://***@{host}" in done.stdout
+    assert "KEY_OF_ONE (set)" in done.stdout
+    (tmp_path / "ragway.yaml").unlink()
+    by_environment = ragway("config", *flags, folder=tmp_path, environ=secrets)
+    assert "OPENAI_API_KEY set" in by_environment.stdout
+    for said in (done, by_environment):
+        assert "s3cret" not in said.stdout + said.stderr
+        assert "two@two" not in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "told"),
+    [
+        ("server: {prot: 1}", {}, ("server.prot", "ragway.yaml", "'server.port'")),
+        ("servers: {}", {}, ("'servers'", "'server'")),
+        ("server: {port: eighty}", {}, ("server.port", "a whole number", "'eighty'")),
+        ("server: {port: 99999}", {}, ("server.port", "65535")),
+        ("server: [", {}, ("not valid YAML",)),
+        ("- server", {}, ("sections",)),
+        ("retrieval: {lexical: bm26}", {}, ("retrieval.lexical", "bm25, okapi")),
+        ("models: {a: {api_base: localhost}}", {}, ("models.a.api_base", "http://")),
+        ("", {"RAGWAY_SERVER__PROT": "1"}, ("RAGWAY_SERVER__PROT", "'server.port'")),
+        ("", {"RAGWAY_RETRIEVAL__K": "0"}, ("RAGWAY_RETRIEVAL__K", "at least 1")),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place_and_what_was_expected(
+    settings: str, environ: dict[str, str], told: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "ragway.yaml").write_text(settings, "utf-8")
+    line = refused(ragway("config", folder=tmp_path, environ=environ))
+    assert all(part in line for part in told), line
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("server: {host: 0.0.0.0}", ("'0.0.0.0'", "auth.open")),
+        ("server: {host: no.such.host.invalid}\nauth: {open: true}", ("no.such.host.invalid",)),
+        ("models: {a: {api_key_env: NO_SUCH_KEY}}", ("models.a.api_key_env", "NO_SUCH_KEY", "not set")),
+        ("inject: {template: no-such-file.txt}", ("inject.template", "no-such-file.txt")),
+        ("embedder: {model: ./no-such-model}", ("no-such-model", "embedder.model")),
+    ],
+)
+def test_serve_refuses_in_one_line_what_it_cannot_use(settings: str, told: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "ragway.yaml").write_text(settings, "utf-8")
+    line = refused(ragway("serve", "--port", "0", folder=tmp_path))
+    assert all(part in line for part in told), line
+
+
+def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for name in COMMANDS:
+        args = {"ingest": ["x.md"], "search": ["x"], "rebuild": ["x"]}.get(name, [])
+        line = refused(ragway(name, *args, "--config", "other.yaml", folder=tmp_path))
+        assert "other.yaml" in line
+
+
+def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("", "utf-8")
+    done = ragway("collections", folder=tmp_path)
+    assert done.returncode in (1, 2)
+    assert "data" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+# Documents
+
+
+def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Good\n\nThe good page is read.\n", "utf-8")
+    (folder / "binary.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (folder / "empty.md").write_bytes(b" \n\n")
+    (folder / "huge.txt").write_bytes(b"words " * 200_000)
+    (folder / "latin.txt").write_bytes("Größe".encode("latin-1"))
+    (folder / "picture.png").write_bytes(b"x")
+    (folder / "page.rst").write_text("Zebra\n=====\n\nThe zebra page is read, too.\n", "utf-8")
+    os.mkfifo(folder / "pipe.md")
+    args = ("--data", str(data), "--collection", "pages")
+    done = ragway("ingest", "pages", "missing.md", *args, folder=tmp_path, environ={"RAGWAY_INGEST__MAX_FILE_MB": "1"})
+    assert done.returncode == 1
+    assert re.fullmatch(r"pages: 2 added, .*; 2 chunks written; skipped: .*\n", done.stdout)
+    assert "1 unsupported type .png" in done.stdout
+    assert "1 a pipe, not a regular file" in done.stdout
+    reasons = {
+        "binary.txt": "binary", "empty.md": "empty", "huge.txt": "too large: 1,200,000 bytes", "latin.txt": "not UTF-8",
+        "missing.md": "does not exist",
+    }  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(reasons)
+    for name, reason in reasons.items():
+        (line,) = [line for line in lines if name in line]
+        assert line.startswith("not ingested: ")
+        assert reason in line
+    found = ragway("search", "Which page is read?", *args, "--json", folder=tmp_path)
+    sources = {hit["passage"]["source"] for hit in json.loads(found.stdout)["hits"]}
+    assert sources == {"pages/good.md", "pages/page.rst"}
+
+
+def test_a_path_that_cannot_be_read_is_code_1_and_changes_nothing(data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    done = ragway("ingest", "pipe.md", "missing", "--data", str(data), folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == "docs: 0 added, 0 changed, 0 unchanged, 0 removed; 0 chunks written\n"
+    pipe, missing = done.stderr.splitlines()
+    assert "pipe.md" in pipe
+    assert "a pipe, not a regular file" in pipe
+    assert "missing: does not exist" in missing
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_without_permission_is_named(data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "secret.md"
+    page.write_text("# Secret\n", "utf-8")
+    page.chmod(0)
+    done = ragway("ingest", str(page), "--data", str(data), folder=tmp_path)
+    assert done.returncode == 1
+    assert "no permission to read it" in done.stderr
+
+
+def test_an_interrupted_ingest_says_so_and_the_next_one_goes_on(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number}.txt").write_text(f"Page {number} is about w{number}. " * 60, "utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "proxy", "ingest", "pages", "--data", str(data)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment({}),
+    )  # fmt: skip
+    while not _held(data) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert errors == "interrupted; what was finished is kept\n"
+    done = ragway("ingest", "pages", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = json.loads(ragway("collections", "--json", "--data", str(data), folder=tmp_path).stdout)
+    assert [row["documents"] for row in listed] == [12]
+
+
+def _held(data: Path) -> bool:
+    """Whether a process holds the data folder."""
+    if not (data / "lock").exists():
+        return False
+    with (data / "lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def test_progress_is_drawn_on_a_terminal_only_and_never_on_stdout(data: Path, corpus: Path, tmp_path: Path) -> None:
+    args = ["ingest", str(corpus), "--data", str(data)]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "proxy", *args], stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=tmp_path,
+        env=environment({"COLUMNS": "100"}),
+    )  # fmt: skip
+    os.close(theirs)
+    drawn = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            drawn += part
+    except OSError:  # what Linux says when the other end of a terminal is closed
+        pass
+    os.close(ours)
+    out = process.communicate(timeout=60)[0]
+    assert process.returncode == 0
+    assert out == "docs: 5 added, 0 changed, 0 unchanged, 0 removed; 5 chunks written\n"
+    assert b"ingest docs" in drawn
+    assert b"5/5" in drawn
+    (corpus / "pets.html").unlink()
+    again = ragway(*args, folder=tmp_path)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == "docs: 0 added, 0 changed, 4 unchanged, 1 removed; 0 chunks written\n"
+
+
+def test_search_prints_the_passages_with_what_each_arm_said(documents: Path, tmp_path: Path) -> None:
+    done = ragway("search", KOTLIN, "-k", "1", "--data", str(documents), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first = done.stdout.splitlines()[0]
+    assert re.fullmatch(
+        r"1\. Zephyr from Kotlin > Install  \(handbook/kotlin\.md; bm25 #1 [\d.]+, dense #1 [\d.]+\)", first
+    )
+    assert "zephyr-driver-kotlin-coroutine" in done.stdout
+    assert "\n2. " not in done.stdout
+
+
+def test_search_as_json_is_one_object_with_everything(documents: Path, tmp_path: Path) -> None:
+    done = ragway("search", KOTLIN, "--json", "--data", str(documents), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert set(found) == {"query", "hits", "context", "timings_ms"}
+    assert found["query"]["text"] == KOTLIN
+    assert found["hits"][0]["ranks"] == {"bm25": 1, "dense": 1}
+    assert found["context"]["passages"][0]["source"] == "handbook/kotlin.md"
+
+
+def test_a_search_that_finds_nothing_is_no_failure(documents: Path, tmp_path: Path) -> None:
+    done = ragway("search", "quantum chromodynamics", "--data", str(documents), folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "nothing found in docs\n"
+
+
+@pytest.mark.parametrize("args", [("search", KOTLIN, "--collection", "nowhere"), ("rebuild", "nowhere")])
+def test_an_unknown_collection_is_named(documents: Path, args: tuple[str, ...], tmp_path: Path) -> None:
+    assert "'nowhere'" in refused(ragway(*args, "--data", str(documents), folder=tmp_path))
+
+
+def test_collections_are_listed_for_people_and_for_programs(documents: Path, tmp_path: Path) -> None:
+    done = ragway("collections", "--data", str(documents), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(
+        r"docs  5 documents  5 chunks  all-MiniLM-L6-v2  \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.stdout
+    )
+    (row,) = json.loads(ragway("collections", "--json", "--data", str(documents), folder=tmp_path).stdout)
+    assert (row["name"], row["documents"], row["chunks"]) == ("docs", 5, 5)
+
+
+def test_no_collections_yet_is_said_on_stderr(data: Path, tmp_path: Path) -> None:
+    done = ragway("collections", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "ragway ingest" in done.stderr
+    assert ragway("collections", "--json", "--data", str(data), folder=tmp_path).stdout == "[]\n"
+
+
+def test_a_rebuild_brings_an_index_back_that_was_deleted(data: Path, corpus: Path, tmp_path: Path) -> None:
+    where = ("--data", str(data))
+    assert ragway("ingest", str(corpus), *where, folder=tmp_path).returncode == 0
+    for file in sorted((data / "index").rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    assert "ragway rebuild docs" in refused(ragway("search", KOTLIN, *where, folder=tmp_path))
+    rebuilt = ragway("rebuild", "docs", *where, folder=tmp_path)
+    assert (rebuilt.returncode, rebuilt.stdout) == (0, "docs: 5 chunks written\n")
+    assert "kotlin-coroutine" in ragway("search", KOTLIN, *where, folder=tmp_path).stdout
+
+
+def test_a_reader_that_stops_early_is_no_traceback(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "proxy", "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path, env=environment({}),
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait(30)

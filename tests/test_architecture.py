@@ -1,0 +1,244 @@
+"""The layout's rules, read from the syntax trees: who may import whom, what stays light, how large a piece may be."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OURS = ("config", "proxy", "retrieval")
+MOST_LINES_OF_A_MODULE = 400
+MOST_LINES_OF_A_FUNCTION = 60
+
+# Library -> the modules that may import it. The first group costs seconds or hundreds of megabytes: it is imported
+# inside functions only, on first use.
+HEAVY_DOORS = {
+    "litellm": r"proxy\.upstream\.translated\w*",
+    "onnx": r"retrieval\.export",
+    "onnxruntime": r"retrieval\.embed",
+    "qdrant_client": r"retrieval\.stores\.qdrant",
+    "qdrant_edge": r"retrieval\.stores\.edge|retrieval\.terms",
+    "sentence_transformers": r"retrieval\.export",
+    "tokenizers": r"retrieval\.(tokens|embed)",
+    "torch": r"retrieval\.(export|embed)",
+    "transformers": r"retrieval\.export",
+}
+LIGHTER_DOORS = {"rank_bm25": r"retrieval\.stores\.okapi", "sqlalchemy": r"retrieval\.catalog"}
+NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of ours, parsed."""
+
+    name: str
+    file: Path
+    text: str
+    tree: ast.Module
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module imported: by whom, in which line, and whether at the import of the importer."""
+
+    by: str
+    of: str
+    line: int
+    at_start: bool
+
+    def __str__(self) -> str:
+        return f"{self.by}:{self.line} imports {self.of}"
+
+
+def modules() -> list[Module]:
+    found = []
+    for file in sorted(file for package in OURS for file in (ROOT / package).rglob("*.py")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = file.read_text("utf-8")
+        found.append(Module(name, file, text, ast.parse(text)))
+    return found
+
+
+MODULES = modules()
+NAMES = {module.name for module in MODULES}
+
+
+def imports(module: Module) -> Iterator[Import]:
+    """Every import of a module; `from package import module` counts as the module."""
+
+    def walk(node: ast.AST, at_start: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield Import(module.name, alias.name, child.lineno, at_start)
+            elif isinstance(child, ast.ImportFrom):
+                of = child.module or ""
+                for name in {f"{of}.{a.name}" if f"{of}.{a.name}" in NAMES else of for a in child.names}:
+                    yield Import(module.name, name, child.lineno, at_start)
+            yield from walk(child, at_start and not inside and not typing_only)
+
+    return walk(module.tree, True)
+
+
+IMPORTS = [found for module in MODULES for found in imports(module)]
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def offending(importers: tuple[str, ...], imported: tuple[str, ...]) -> list[str]:
+    """The imports of these packages by those."""
+    return [str(found) for found in IMPORTS if within(found.by, *importers) and within(found.of, *imported)]
+
+
+def test_the_walk_sees_imports_of_every_kind() -> None:
+    """Guards the guards: an empty list of imports would pass every rule below."""
+    text = (
+        "import a.b\nfrom retrieval import errors, nothing\nfrom typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import c\nclass K:\n    import d\n    async def f(self):\n        from e import x\n"
+        "try:\n    import g\nexcept ImportError:\n    pass\n"
+    )
+    found = {(i.of, i.at_start) for i in imports(Module("m", ROOT, text, ast.parse(text)))}
+    assert found == {
+        ("a.b", True), ("retrieval.errors", True), ("retrieval", True), ("typing", True), ("c", False), ("d", True),
+        ("e", False), ("g", True),
+    }  # fmt: skip
+    assert len(MODULES) > 40
+    assert len(IMPORTS) > 200
+
+
+# Who imports whom
+
+
+def test_retrieval_knows_nothing_of_the_gateway() -> None:
+    web = ("starlette", "fastapi", "httpx", "httptools", "uvicorn", "litellm", "openai", "click")
+    assert offending(("retrieval",), ("proxy", "config", *web)) == []
+
+
+def test_settings_know_nothing_of_ours() -> None:
+    assert offending(("config",), ("proxy", "retrieval")) == []
+
+
+def test_only_the_builder_and_the_command_line_see_settings() -> None:
+    seen = [i for i in IMPORTS if within(i.of, "config") and not within(i.by, "config")]
+    assert [str(i) for i in seen if not within(i.by, "proxy.build", "proxy.app", "proxy.cli")] == []
+
+
+def test_nothing_imports_the_app_but_the_builder() -> None:
+    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"proxy.build"}
+
+
+def test_nothing_imports_the_command_line_but_its_entry() -> None:
+    assert {i.by for i in IMPORTS if within(i.of, "proxy.cli") and not within(i.by, "proxy.cli")} == {"proxy.__main__"}
+
+
+def test_learning_and_asking_do_not_import_each_other() -> None:
+    assert offending(("retrieval.ingest",), ("retrieval.search",)) == []
+    assert offending(("retrieval.search",), ("retrieval.ingest",)) == []
+
+
+def test_stores_know_neither_learning_nor_asking() -> None:
+    assert offending(("retrieval.stores",), ("retrieval.ingest", "retrieval.search", "retrieval.catalog")) == []
+
+
+def test_the_gateway_knows_of_the_index_only_what_travels() -> None:
+    """The rest holds the data folder, and is the index process's (the command line may open it without one)."""
+    light = ("retrieval.records", "retrieval.errors", "retrieval.knowledge", "retrieval.remote")
+    seen = [i for i in IMPORTS if within(i.by, "proxy") and not within(i.by, "proxy.cli") and within(i.of, "retrieval")]
+    assert [str(i) for i in seen if i.of not in light] == []
+
+
+# What stays light
+
+
+def test_each_large_library_has_one_door() -> None:
+    doors = HEAVY_DOORS | LIGHTER_DOORS
+    seen = [(i, i.of.partition(".")[0]) for i in IMPORTS]
+    assert [str(i) for i, library in seen if library in doors and not re.fullmatch(doors[library], i.by)] == []
+
+
+def test_heavy_libraries_are_imported_on_first_use() -> None:
+    assert [str(i) for i in IMPORTS if i.at_start and i.of.partition(".")[0] in HEAVY_DOORS] == []
+
+
+def test_the_gateway_starts_without_anything_heavy() -> None:
+    script = "import sys, proxy.app, proxy.build, proxy.supervise, retrieval.remote; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = done.stdout.split()
+    assert "proxy.build" in loaded
+    assert sorted(NOT_IN_THE_GATEWAY & set(loaded)) == []
+
+
+# How it reads
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [module.name for module in MODULES if not (ast.get_docstring(module.tree) or "").strip()]
+    assert [name for name in silent if not name.endswith("__main__")] == []
+
+
+def test_every_package_maps_its_modules() -> None:
+    missing = []
+    for package in (module for module in MODULES if module.file.name == "__init__.py"):
+        words = set(re.findall(r"\w+", ast.get_docstring(package.tree) or ""))
+        children = [name for name in NAMES if name.rpartition(".")[0] == package.name]
+        leaves = {name.rpartition(".")[2] for name in children} - {"__main__"}
+        missing += [f"{package.name} does not mention {leaf}" for leaf in sorted(leaves - words)]
+    assert missing == []
+
+
+def test_a_map_names_nothing_that_is_gone() -> None:
+    """A map's line begins with the module's name, then at least two spaces."""
+    gone = []
+    for package in (module for module in MODULES if module.file.name == "__init__.py"):
+        mapped = re.findall(r"^ *(\w+)/?  +\S", ast.get_docstring(package.tree) or "", re.MULTILINE)
+        there = {path.stem for path in package.file.parent.iterdir()}
+        gone += [f"{package.name} maps {name}" for name in mapped if name not in there]
+    assert gone == []
+
+
+def test_no_module_is_named_like_a_standard_one_or_like_anything() -> None:
+    stems = {module.name.rpartition(".")[2] for module in MODULES} - {"__main__", "chunk"}  # chunk: gone in Python 3.13
+    assert sorted(stems & (sys.stdlib_module_names | {"utils", "util", "helpers", "manager", "misc"})) == []
+
+
+def test_modules_stay_short() -> None:
+    lengths = {module.name: module.text.count("\n") for module in MODULES}
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_MODULE} == {}
+
+
+def test_functions_stay_short() -> None:
+    long = {}
+    for module in MODULES:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MOST_LINES_OF_A_FUNCTION:
+                    long[f"{module.name}.{node.name}"] = lines
+    assert long == {}
+
+
+def test_faults_of_any_kind_are_caught_in_two_places_only() -> None:
+    """`augment` fails open and `observe` is the last line; elsewhere a broad handler must end by raising.
+
+    So it may clean up first, or name the error of an engine that raises nothing but `Exception`.
+    """
+    broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
+    assert broad == {"proxy.augment", "proxy.observe"}
+
+
+def _catches_all(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+        return any(ast.unparse(kind) in ("Exception", "BaseException") for kind in node.args)
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    names = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
+    return bool(names & {"Exception", "BaseException"}) and not isinstance(node.body[-1], ast.Raise)
