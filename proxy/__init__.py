@@ -4,6 +4,7 @@ app          the route table and the middleware list         build      settings
 observe      opens the `exchange`, answers errors of ours, logs
 auth         no keys yet: programs on this machine, and no web page
 augment      the middleware: read, decide, retrieve, inject, replay; fails open
+body         the request's body, read whole and played once more
 chat         a request's bytes, read and edited without re-serialising
 gate         whether it is augmented, from what, and why
 inject       a context -> the text of one system message

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.body import replay, whole_body
 from proxy.chat import Body, parse
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
@@ -48,7 +49,7 @@ class Augment:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
-        raw = await read_body(scope, receive, max_bytes=self._options.max_body_bytes)
+        raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         clock = time.perf_counter()
         body = parse(raw)
         decision = decide(body, scope, enabled=self._options.enabled, collections=self._options.collections)
@@ -108,50 +109,3 @@ def _degraded(exchange: Exchange, error: Exception) -> str:
 def _forwarded(body: Body, lead: str, decision: Decision, target: Target) -> bytes:
     """The bytes for the upstream. An untouched request stays byte for byte as it came."""
     return body.edited(lead=lead, model=target.model or decision.model, without_rag=True)
-
-
-async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
-    """The whole request body. Raises ApiError 413 (too large), 415 (encoded), ClientGone."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > max_bytes:
-            raise _too_large(max_bytes)
-        if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
-            raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-class ClientGone(Exception):
-    """The client left before its request was whole: there is nobody to answer."""
-
-
-def _too_large(max_bytes: int) -> ApiError:
-    message = f"The request body is larger than {max_bytes // 2**20} MB (server.max_body_mb)."
-    return ApiError(413, message, code="body_too_large")
-
-
-def replay(scope: Scope, receive: Receive, raw: bytes) -> tuple[Scope, Receive]:
-    """The request once more, with this body: what follows the body (the client leaving) still comes through."""
-    length = b"%d" % len(raw)
-    headers = [pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"transfer-encoding")]
-    first = True
-
-    async def again() -> Message:
-        nonlocal first
-        if first:
-            first = False
-            return {"type": "http.request", "body": raw, "more_body": False}
-        return await receive()
-
-    return {**scope, "headers": [*headers, (b"content-length", length)]}, again

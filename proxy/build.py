@@ -102,23 +102,29 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
 
 def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
     model = row.model or ""
-    lane = _lane(name, row)
+    lane = _lane(name, row, environ)
     base = (row.api_base or "").rstrip("/")
     key_env = row.api_key_env
     if lane == "relay" and not base:
         base = (environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL).rstrip("/")
         key_env = key_env or ("OPENAI_API_KEY" if environ.get("OPENAI_API_KEY") else None)
+        if not model and not name.endswith("*"):
+            model = name
         model = model.removeprefix("openai/")
     if key_env and not environ.get(key_env):
         raise SettingsError(f"models.{name}.api_key_env names the environment variable {key_env}, which is not set")
     return Target(model, lane, base, environ[key_env] if key_env else "")
 
 
-def _lane(name: str, row: Model) -> Lane:
+def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
+    """The lane that `auto` means: relay what has an OpenAI-dialect address, translate what names another provider."""
     if row.lane != "auto":
         return row.lane
     provider, slash, _ = (row.model or name).partition("/")
-    return "translated" if slash and provider in _FOREIGN else "relay"
+    if not slash or provider == "openai":
+        return "relay"
+    addressed = row.api_base or environ.get("OPENAI_BASE_URL")
+    return "translated" if provider in _FOREIGN or not addressed else "relay"
 
 
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:

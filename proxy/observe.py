@@ -3,7 +3,7 @@
 import logging
 
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
-from proxy.augment import ClientGone
+from proxy.body import ClientGone
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 from proxy.inject import sources_header

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.augment import Resolve, read_body, replay
+from proxy.augment import Resolve
+from proxy.body import replay, whole_body
 from proxy.chat import model_of, parse
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
@@ -28,9 +29,9 @@ class Passthrough:
         if listed is not None:
             exchange.model = listed
             exchange.target = self._resolve(listed)
-            raw = await read_body(scope, receive, max_bytes=self._max_body_bytes)
+            raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         elif path in _WITH_MODEL and scope["method"] == "POST":
-            body = parse(await read_body(scope, receive, max_bytes=self._max_body_bytes))
+            body = parse(await whole_body(scope, receive, max_bytes=self._max_body_bytes))
             exchange.model = model_of(body)
             exchange.target = self._resolve(exchange.model)
             raw = body.edited(model=exchange.target.model)

@@ -25,6 +25,7 @@ from sqlalchemy import (
     URL, Column, Engine, Float, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text,
     UniqueConstraint, bindparam, create_engine, delete, event, func, insert, select, update,
 )  # fmt: skip
+
 # isort: on
 from sqlalchemy.exc import DatabaseError
 

@@ -83,7 +83,10 @@ def open_embedder(model: str, *, backend: Backend, threads: int, cache: Path) ->
     if not (folder / "card.json").exists():
         prepare(source, model, folder, onnx=backend != "torch")
     if backend != "torch" and (folder / "model.onnx").exists():
-        return OnnxEmbedder(folder, threads=threads)
+        try:
+            return OnnxEmbedder(folder, threads=threads)
+        except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
+            raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
     if backend == "onnx":
         raise RetrievalError(
             f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"

@@ -54,7 +54,7 @@ def models(request: pytest.FixtureRequest) -> Path:
     Preparing takes up to half a minute. It is done again when the code that does it has changed.
     """
     made_by = sha256(Path(export.__file__).read_bytes()).hexdigest()[:12]
-    cache: Path = request.config.cache.mkdir(f"embedder-{made_by}")  # type: ignore[union-attr]
+    cache: Path = request.config.cache.mkdir(f"embedder-{made_by}")
     open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
     return cache
 

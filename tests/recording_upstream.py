@@ -64,9 +64,13 @@ class Recorder:
         """Serve until what `up` was handed is called."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            loop.call_soon_threadsafe(stop.set)
+
         async with upstream(self._script) as server:
             self.url = server.url
-            up(lambda: loop.call_soon_threadsafe(stop.set) and None)
+            up(end)
             await stop.wait()
 
 

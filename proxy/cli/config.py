@@ -13,7 +13,7 @@ import orjson
 from config.settings import Model, Settings
 from proxy.cli.common import options, settings_of
 
-_SECRET = re.compile(r"://[^/@\s]+@")  # user:password in a URL
+_SECRET = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @: a password may hold one
 
 
 @click.command("config")

@@ -28,6 +28,7 @@ def command(
     if not question.strip():
         raise click.UsageError("the question is empty")
     settings = settings_of(config_file, data=data)
+    question = question.encode("utf-8", "replace").decode("utf-8")  # an argument may hold bytes that are no text
     run(_search(settings, question, collections or settings.retrieval.collections, k, as_json=as_json))
 
 

@@ -21,7 +21,7 @@ import httpx
 import orjson
 
 from proxy import sse
-from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.asgi import Receive, Scope, Send, read_body, send_json
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.translated_errors import ProviderError, provider_errors
@@ -71,7 +71,10 @@ class Translated:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; when the client leaves first, cancel the provider's call at once."""
         exchange = exchange_of(scope)
-        body = await _read(receive)
+        body = await read_body(receive)
+        if body is None:
+            exchange.error = "the client left"
+            return
         work = asyncio.create_task(self._answer(exchange, body, send))
         gone = asyncio.create_task(_gone(receive))
         try:
@@ -168,16 +171,6 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
-
-
-async def _read(receive: Receive) -> bytes:
-    """The whole request body; what there is of it when the client leaves."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body
 
 
 async def _gone(receive: Receive) -> None:

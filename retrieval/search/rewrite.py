@@ -28,6 +28,10 @@ _CONTINUES = re.compile(
 )
 _WORD = re.compile(r"\w[\w'.+#-]*")
 _SHORT_WORDS = 6  # a question of so few words rarely names all that it is about
+# An answer says at its beginning what it is about. Judged follow-ups (CAsT 2021, MTRAG govt) gain over the whole
+# answer (nDCG@10 .659 to .668, .641 to .643), and embedding 100 tokens costs a third of embedding 256.
+_ANSWER_VECTOR_CHARS = 400
+_ANSWER_TERMS_CHARS = 800
 _LONG_CHARS = 2000  # of a pasted log or file: the question stands at its head or its end
 
 
@@ -46,11 +50,13 @@ def rewrite(turns: Sequence[Turn]) -> Query:
         return verbatim(turns, reason="stands alone")
     earlier_question = _clip(earlier_question)
     answer = next((t.text for t in reversed(turns[:-1]) if t.role == "assistant" and t.text.strip()), "")
-    pieces = [(question, QUESTION_WEIGHT), (earlier_question, EARLIER_QUESTION_WEIGHT)]
+    vectors = [(question, QUESTION_WEIGHT), (earlier_question, EARLIER_QUESTION_WEIGHT)]
+    terms = list(vectors)
     if answer:
-        pieces.append((_clip(answer), EARLIER_ANSWER_WEIGHT))
+        vectors.append((answer[:_ANSWER_VECTOR_CHARS], EARLIER_ANSWER_WEIGHT))
+        terms.append((answer[:_ANSWER_TERMS_CHARS], EARLIER_ANSWER_WEIGHT))
     text = f"{question} (after: {' '.join(earlier_question.split())})"
-    return Query(text, tuple(pieces), tuple(pieces), "leans on the conversation")
+    return Query(text, tuple(terms), tuple(vectors), "leans on the conversation")
 
 
 def verbatim(turns: Sequence[Turn], *, reason: str) -> Query:

@@ -114,6 +114,7 @@ def test_the_header_is_short_printable_ascii_that_ends_at_a_whole_source(sources
 
 def test_many_sources_are_cut_at_a_whole_one() -> None:
     names = [f"docs/page-{i:04}.md" for i in range(1000)]
-    header = sources_header(names).decode().split(",")
-    assert header == names[: len(header)]
-    assert 1 < len(header) < 1000
+    header = sources_header(names)
+    named = header.decode().split(",")
+    assert named == names[: len(named)]
+    assert 950 < len(header) <= 1000

@@ -1,4 +1,7 @@
-"""What the tests over the wire share: a served gateway, and the upstream behind it that records what it gets."""
+"""What the tests over the wire share: two served gateways and the upstreams behind them.
+
+`gateway` has an upstream that records bytes, `lanes` one of each dialect and models in both lanes.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway import Served, serving
+from tests.openai_server import KEY, openai_server
 from tests.recording_upstream import Recorder, recording
 
 SETTINGS = """
@@ -19,7 +23,7 @@ upstream:
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _recorder() -> Iterator[Recorder]:
     with recording() as recorder:
         yield recorder
@@ -31,11 +35,54 @@ def recorder(_recorder: Recorder) -> Recorder:
     return _recorder.fresh()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gateway(
     learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, _recorder: Recorder
 ) -> Iterator[Served]:
     """A gateway with the corpus as its collection `docs`; tests leave it as they found it."""
     settings = SETTINGS.format(upstream=_recorder.url)
     with serving(learned(), tmp_path_factory.mktemp("gateway"), settings, KEY_OF_THE_UPSTREAM="sk-upstream") as served:
+        yield served
+
+
+@pytest.fixture(scope="package")
+def openai_url() -> Iterator[str]:
+    """An OpenAI-dialect upstream, without /v1."""
+    with openai_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="package")
+def _claude() -> Iterator[Recorder]:
+    with recording() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def claude(_claude: Recorder) -> Recorder:
+    """The upstream of the model `claude`, which speaks Anthropic's dialect as soon as a test tells it what to say."""
+    return _claude.fresh()
+
+
+_ROW = '  {lane}/{name}: {{model: "{model}", lane: {lane}, api_base: "{base}/v1"{key}}}'
+_LANES = """
+models:
+  echo: {{lane: echo}}
+{rows}
+  claude: {{model: anthropic/claude-sonnet-4-5, api_base: "{claude}", api_key_env: KEY_OF_THE_UPSTREAM}}
+"""
+
+
+@pytest.fixture(scope="package")
+def lanes(
+    learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, openai_url: str, _claude: Recorder
+) -> Iterator[Served]:
+    """A gateway with the corpus as `docs` and models in every lane; it loads litellm, which takes seconds."""
+    rows = []
+    for lane, prefix in (("relay", ""), ("translated", "openai/")):
+        for name in ("gpt", "in-step", "limited", "keyless"):
+            key = "" if name == "keyless" else ", api_key_env: KEY_OF_THE_UPSTREAM"
+            rows.append(_ROW.format(lane=lane, name=name, model=prefix + name, base=openai_url, key=key))
+    settings = _LANES.format(rows="\n".join(rows), claude=_claude.url)
+    with serving(learned(), tmp_path_factory.mktemp("lanes"), settings, KEY_OF_THE_UPSTREAM=KEY) as served:
         yield served

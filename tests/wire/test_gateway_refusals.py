@@ -123,9 +123,7 @@ def test_a_compressed_body_is_a_415(gateway: Served) -> None:
         ({"origin": "null"}, "origin_not_allowed"),
     ],
 )
-def test_a_web_page_elsewhere_is_a_403(
-    gateway: Served, recorder: Recorder, headers: dict[str, str], code: str
-) -> None:
+def test_a_web_page_elsewhere_is_a_403(gateway: Served, recorder: Recorder, headers: dict[str, str], code: str) -> None:
     assert error_of(gateway.post(HELLO, **headers), 403)["code"] == code
     assert not recorder.requests
 
@@ -261,7 +259,9 @@ def test_without_retrieval_everything_is_off_and_no_index_runs(impatient: Served
 # Collections that come
 
 
-def test_what_another_process_ingests_is_served_at_once(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_another_process_ingests_is_served_at_once(
+    gateway: Served, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("news")
     page = folder / "parrots.md"
     page.write_text("# Parrots\n\nThe parrot of the harbour master is called Polly.\n", "utf-8")

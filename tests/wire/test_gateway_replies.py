@@ -1,8 +1,10 @@
 """Replies through the served gateway, retrieval on: the upstream's bytes, when they come, however odd they are."""
 
 import asyncio
+import gzip
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import httpx
 import pytest
@@ -43,6 +45,12 @@ def streaming(pieces: Sequence[bytes]) -> Answer:
     return answering(head(EVENTS, CHUNKED), *chunked(pieces))
 
 
+def asked(gateway: Served) -> AbstractContextManager[httpx.Response]:
+    """The reply to QUESTION, its head received."""
+    headers = {"content-type": "application/json"}
+    return httpx.stream("POST", gateway.url + "/v1/chat/completions", content=QUESTION, headers=headers, timeout=30)
+
+
 @pytest.mark.parametrize("pieces", ["one piece", "single bytes"])
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_arrives_byte_for_byte(gateway: Served, recorder: Recorder, name: str, pieces: str) -> None:
@@ -73,17 +81,10 @@ def test_a_stream_that_is_cut_never_looks_complete(gateway: Served, recorder: Re
             wire.reset()
 
     recorder.answer = cut
-    got = b""
-    with (
-        pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream(
-            "POST", gateway.url + "/v1/chat/completions", content=QUESTION, timeout=30,
-            headers={"content-type": "application/json"},
-        ) as response,
-    ):  # fmt: skip
-        for part in response.iter_raw():
-            got += part
-    assert FIRST.startswith(got)
+    got: list[bytes] = []
+    with asked(gateway) as response, pytest.raises(httpx.RemoteProtocolError):
+        got.extend(response.iter_raw())
+    assert FIRST.startswith(b"".join(got))
 
 
 def test_each_event_arrives_before_the_next_is_sent(gateway: Served, recorder: Recorder) -> None:
@@ -100,10 +101,7 @@ def test_each_event_arrives_before_the_next_is_sent(gateway: Served, recorder: R
 
     recorder.answer = in_step
     got = []
-    with httpx.stream(
-        "POST", gateway.url + "/v1/chat/completions", content=QUESTION, timeout=30,
-        headers={"content-type": "application/json"},
-    ) as response:  # fmt: skip
+    with asked(gateway) as response:
         for part in response.iter_raw():
             got.append(part)
             seen.release()
@@ -119,10 +117,7 @@ def test_a_client_that_leaves_ends_the_upstreams_work(gateway: Served, recorder:
         noticed.set()
 
     recorder.answer = endless
-    with httpx.stream(
-        "POST", gateway.url + "/v1/chat/completions", content=QUESTION, timeout=30,
-        headers={"content-type": "application/json"},
-    ) as response:  # fmt: skip
+    with asked(gateway) as response:
         next(response.iter_raw())
     assert noticed.wait(20)
 
@@ -146,8 +141,6 @@ def test_headers_and_bytes_of_a_plain_reply_are_the_upstreams(gateway: Served, r
 
 
 def test_a_compressed_reply_stays_compressed(gateway: Served, recorder: Recorder) -> None:
-    import gzip
-
     recorder.answer = answering(reply(gzip.compress(b'{"ok":true}'), b"content-encoding: gzip"))
     got = gateway.post(QUESTION, accept_encoding="gzip")
     assert recorder.requests[0].header(b"accept-encoding") == b"gzip"

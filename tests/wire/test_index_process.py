@@ -1,4 +1,4 @@
-"""The index process of a served gateway: it may die, hang or be shared, and chats go on; nothing outlives the gateway."""
+"""The index process of a served gateway: it may die, hang or be shared, and chats go on; it ends with it."""
 
 import asyncio
 import contextlib
@@ -89,7 +89,7 @@ def test_no_chat_is_lost_when_the_index_dies_under_load(gateway: Served) -> None
     killed, done = threading.Event(), threading.Event()
 
     def ask_on() -> list[str]:
-        seen = []
+        seen: list[str] = []
         while not (done.is_set() and seen[-1:] == ["augmented"]):
             seen.append(status_of(gateway))
             if len(seen) == 3:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -298,9 +299,10 @@ def _held(data: Path) -> bool:
 def test_progress_is_drawn_on_a_terminal_only_and_never_on_stdout(data: Path, corpus: Path, tmp_path: Path) -> None:
     args = ["ingest", str(corpus), "--data", str(data)]
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
     process = subprocess.Popen(
         [sys.executable, "-m", "proxy", *args], stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=tmp_path,
-        env=environment({"COLUMNS": "100"}),
+        env=environment({}),
     )  # fmt: skip
     os.close(theirs)
     drawn = b""
@@ -356,9 +358,7 @@ def test_an_unknown_collection_is_named(documents: Path, args: tuple[str, ...], 
 def test_collections_are_listed_for_people_and_for_programs(documents: Path, tmp_path: Path) -> None:
     done = ragway("collections", "--data", str(documents), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(
-        r"docs  5 documents  5 chunks  all-MiniLM-L6-v2  \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.stdout
-    )
+    assert re.fullmatch(r"docs  5 documents  5 chunks  all-MiniLM-L6-v2  \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.stdout)
     (row,) = json.loads(ragway("collections", "--json", "--data", str(documents), folder=tmp_path).stdout)
     assert (row["name"], row["documents"], row["chunks"]) == ("docs", 5, 5)
 

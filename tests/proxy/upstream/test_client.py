@@ -208,7 +208,7 @@ async def test_closing_the_client_ends_everything() -> None:
         waiting = asyncio.ensure_future(fetch(http, server.url))
         chunks = held[0].chunks()
         await anext(chunks)
-        reading = asyncio.create_task(following(chunks))
+        reading = asyncio.ensure_future(anext(chunks))
         await asyncio.sleep(0)
         http.close()
         with pytest.raises(Cut):

@@ -105,9 +105,12 @@ def test_of_a_pasted_log_head_and_end_are_searched() -> None:
     log = "Why does this fail? " + "x" * 100_000 + " The last line."
     query = rewrite([user(log), assistant(log), user(log)])
     assert query.text.startswith("Why does this fail? ")
-    for text, _ in query.terms:
+    (question, _), (earlier, _), (answer, _) = query.terms
+    for text in (question, earlier):
         assert len(text) < 2100
         assert text.endswith(" The last line.")
+    assert len(query.vectors[2][0]) < len(answer) < 1000
+    assert answer.startswith("Why does this fail? ")
     assert len(query.text) < 5000
 
 

@@ -1,0 +1,155 @@
+"""The load generator: HTTP/1.1 over kept connections with nothing between it and the socket but a parser in C.
+
+An SDK costs a hundred times what the fastest system under test costs; it would be the thing measured.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import httptools
+
+
+class Mismatch(Exception):
+    """A reply is not the one it should be: what was measured is not what the table would claim."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """A whole reply. Times are seconds from the moment its request was sent."""
+
+    status: int = 0
+    headers: dict[bytes, bytes] = field(default_factory=dict)  # names in lower case
+    body: bytearray = field(default_factory=bytearray)
+    first_byte_s: float = 0.0  # of the body
+    last_byte_s: float = 0.0
+
+
+class Connection(asyncio.Protocol):
+    """One kept connection; one request at a time."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._reply = Reply()
+        self._done: asyncio.Future[Reply] | None = None
+        self._sent = 0.0
+
+    @staticmethod
+    async def open(port: int) -> "Connection":
+        """Connect to a port of this machine."""
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(Connection, "127.0.0.1", port)
+        return protocol
+
+    async def ask(self, request: bytes) -> Reply:
+        """Send the bytes of a request and return its reply. Raises ConnectionError, Mismatch."""
+        self._reply = Reply()
+        self._done = asyncio.get_running_loop().create_future()
+        self._sent = time.perf_counter()
+        self._transport.write(request)
+        return await self._done
+
+    def close(self) -> None:
+        """Close it."""
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(Mismatch(f"this is not HTTP ({error}): {data[:300]!r}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionResetError("the server closed the connection before its reply was whole"))
+
+    def _fail(self, error: Exception) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._reply.headers[name.lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        if not self._reply.body:
+            self._reply.first_byte_s = time.perf_counter() - self._sent
+        self._reply.body += body
+
+    def on_message_complete(self) -> None:
+        self._reply.last_byte_s = time.perf_counter() - self._sent
+        self._reply.status = self._parser.get_status_code()
+        if self._done is not None and not self._done.done():
+            self._done.set_result(self._reply)
+
+
+def post(path: str, body: bytes) -> bytes:
+    """The bytes of a POST of JSON."""
+    return (
+        b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        b"authorization: Bearer sk-benchmark\r\ncontent-length: %d\r\n\r\n%b"
+    ) % (path.encode(), len(body), body)
+
+
+def get(path: str) -> bytes:
+    """The bytes of a GET."""
+    return b"GET %b HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" % path.encode()
+
+
+Check = Callable[[Reply], None]  # raises Mismatch
+
+
+async def one_by_one(port: int, requests: Sequence[bytes], check: Check) -> list[Reply]:
+    """The replies to these requests, sent one after the other on one connection."""
+    connection = await Connection.open(port)
+    try:
+        replies = []
+        for request in requests:
+            replies.append(await connection.ask(request))
+            check(replies[-1])
+        return replies
+    finally:
+        connection.close()
+
+
+async def closed_loop(
+    port: int, requests: Sequence[bytes], check: Check, *, connections: int, seconds: float, most: int
+) -> tuple[list[float], float]:
+    """Latencies in seconds, and the time all took: each connection sends its next request when it has its reply.
+
+    requests: taken in turn. most: replies after which it ends early.
+    """
+    latencies: list[float] = []
+    begin = time.perf_counter()
+    end = begin + seconds
+
+    async def loop(first: int) -> None:
+        connection = await Connection.open(port)
+        try:
+            number = first
+            while time.perf_counter() < end and len(latencies) < most:
+                reply = await connection.ask(requests[number % len(requests)])
+                check(reply)
+                latencies.append(reply.last_byte_s)
+                number += connections
+        finally:
+            connection.close()
+
+    await asyncio.gather(*map(loop, range(connections)))
+    return latencies, time.perf_counter() - begin
+
+
+async def at_once(port: int, requests: Sequence[bytes], check: Check) -> list[Reply]:
+    """The replies to these requests, each sent on a connection of its own at the same moment."""
+    connections = [await Connection.open(port) for _ in requests]
+    try:
+        replies = await asyncio.gather(*(c.ask(r) for c, r in zip(connections, requests, strict=True)))
+    finally:
+        for connection in connections:
+            connection.close()
+    for reply in replies:
+        check(reply)
+    return replies
