@@ -95,9 +95,16 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not settings.models:
         if base or key:
-            return {"*": Target("", "relay", (base or OPENAI_BASE_URL).rstrip("/"), key)}
+            return {"*": Target("", "relay", _openai_base(environ), key)}
         return {"*": Target("", "echo", "", "")}
     return {name: _target(name, row, environ) for name, row in settings.models.items()}
+
+
+def _openai_base(environ: Mapping[str, str]) -> str:
+    base = environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL
+    if not base.startswith(("http://", "https://")):
+        raise SettingsError(f"OPENAI_BASE_URL must start with http:// or https://, got {base!r}")
+    return base.rstrip("/")
 
 
 def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
@@ -106,7 +113,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
     base = (row.api_base or "").rstrip("/")
     key_env = row.api_key_env
     if lane == "relay" and not base:
-        base = (environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL).rstrip("/")
+        base = _openai_base(environ)
         key_env = key_env or ("OPENAI_API_KEY" if environ.get("OPENAI_API_KEY") else None)
         if not model and not name.endswith("*"):
             model = name

@@ -62,4 +62,8 @@ def ragway() -> None:
 
 def main() -> None:
     """Run the command line: errors are one line on standard error, never a traceback."""
-    sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))
+    try:
+        sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))
+    except OSError as error:  # a disk that is full, a stream that is closed
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)

@@ -4,15 +4,19 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 from retrieval.catalog import Catalog, Collection
 from retrieval.embed import Embedder, Matrix, check_same_model, mix, probe
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Hit, Retrieved, Turn
+from retrieval.records import Hit, Retrieved, Turn, Vector
 from retrieval.search.fuse import fuse, relevant
 from retrieval.search.pack import pack
 from retrieval.search.rewrite import rewrite, verbatim
 from retrieval.stores.base import Store
+
+_REMEMBERED = 2000  # vectors of texts asked lately: 3 MB at 384 dimensions
 
 
 class Retriever:
@@ -24,6 +28,7 @@ class Retriever:
         self._embedder = embedder
         self._options = options
         self._probe: Matrix = probe(embedder)
+        self._lately: dict[str, Vector] = {}  # the oldest first
         self._complete: set[str] = set()  # tenants whose points were counted since the start
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
@@ -36,8 +41,7 @@ class Retriever:
         query = rewrite(turns) if options.rewrite else verbatim(turns, reason="rewriting is off")
         clock.lap("rewrite")
         tenants = await self._tenants(collections)
-        # In a thread: onnxruntime releases the GIL, so that other questions go on meanwhile.
-        vectors = await asyncio.to_thread(self._embedder.embed_query, [text for text, _ in query.vectors])
+        vectors = await self._embed([text for text, _ in query.vectors])
         vector = mix(vectors, [weight for _, weight in query.vectors])
         clock.lap("embed")
         arms = await self._store.search(tenants, vector, query.terms, k=options.candidates)
@@ -48,6 +52,19 @@ class Retriever:
         context = pack(hits[: options.candidates], k=k or options.k, budget_tokens=options.budget_tokens)
         clock.lap("pack")
         return Retrieved(query, tuple(hits[: k or options.k]), context, clock.laps_ms)
+
+    async def _embed(self, texts: Sequence[str]) -> Matrix:
+        """The texts' vectors, (n, d): those embedded lately (the turns of a running conversation) from memory."""
+        found = {text: self._lately[text] for text in texts if text in self._lately}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        if new:
+            # In a thread: onnxruntime releases the GIL, so that other questions go on meanwhile.
+            embedded = zip(new, await asyncio.to_thread(self._embedder.embed_query, new), strict=True)
+            found.update(embedded)
+        self._lately.update(found)
+        while len(self._lately) > _REMEMBERED:
+            del self._lately[next(iter(self._lately))]
+        return np.stack([found[text] for text in texts])
 
     async def _tenants(self, collections: Sequence[str]) -> list[str]:
         rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]

@@ -71,7 +71,9 @@ class QdrantStore:
         """
         from qdrant_client import AsyncQdrantClient
 
-        client = AsyncQdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
+        client = AsyncQdrantClient(  # None, not "": it warns of any key that goes over plain http
+            url=url, api_key=api_key or None, timeout=math.ceil(timeout_s), check_compatibility=False
+        )
         parts = urlsplit(url if "//" in url else f"//{url}")
         where = f"{parts.hostname}:{parts.port or 6333}"
         store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s)

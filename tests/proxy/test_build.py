@@ -98,7 +98,27 @@ def test_a_row_with_a_key_sends_that_key(tmp_path: Path) -> None:
 def test_a_relayed_row_without_a_base_goes_where_openais_variables_say(
     tmp_path: Path, environ: dict[str, str], base: str, key: str
 ) -> None:
-    assert targets_of(tmp_path, "{gpt-4o: {}}", environ) == {"gpt-4o": Target("", "relay", base, key)}
+    assert targets_of(tmp_path, "{gpt-4o: {}}", environ) == {"gpt-4o": Target("gpt-4o", "relay", base, key)}
+
+
+def test_a_name_with_openais_prefix_is_sent_without_it(tmp_path: Path) -> None:
+    assert targets_of(tmp_path, "{openai/gpt-4o: {}}", {})["openai/gpt-4o"].model == "gpt-4o"
+
+
+@pytest.mark.parametrize(
+    ("row", "environ", "lane"),
+    [
+        ("{model: mistral/small}", {}, "translated"),
+        ("{model: mistral/small, api_base: 'http://h/v1'}", {}, "relay"),
+        ("{model: meta-llama/x}", {"OPENAI_BASE_URL": "http://h/v1"}, "relay"),
+        ("{model: anthropic/x}", {"OPENAI_BASE_URL": "http://h/v1"}, "translated"),
+        ("{model: openai/x}", {}, "relay"),
+    ],
+)
+def test_auto_translates_a_provider_that_has_no_openai_address(
+    tmp_path: Path, row: str, environ: dict[str, str], lane: str
+) -> None:
+    assert targets_of(tmp_path, f"{{x: {row}}}", environ)["x"].lane == lane
 
 
 def test_openais_prefix_is_litellms_and_is_not_sent_to_openai(tmp_path: Path) -> None:

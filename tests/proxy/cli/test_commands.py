@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -184,11 +185,14 @@ def test_a_wrong_setting_is_named_with_its_place_and_what_was_expected(
         ("models: {a: {api_key_env: NO_SUCH_KEY}}", ("models.a.api_key_env", "NO_SUCH_KEY", "not set")),
         ("inject: {template: no-such-file.txt}", ("inject.template", "no-such-file.txt")),
         ("embedder: {model: ./no-such-model}", ("no-such-model", "embedder.model")),
+        ("models: {a: {}}", ("OPENAI_BASE_URL", "http://", "'localhost:1'")),
+        ("", ("OPENAI_BASE_URL", "http://", "'localhost:1'")),
     ],
 )
 def test_serve_refuses_in_one_line_what_it_cannot_use(settings: str, told: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "ragway.yaml").write_text(settings, "utf-8")
-    line = refused(ragway("serve", "--port", "0", folder=tmp_path))
+    environ = {"OPENAI_BASE_URL": "localhost:1"} if "OPENAI_BASE_URL" in told else {}
+    line = refused(ragway("serve", "--port", "0", folder=tmp_path, environ=environ))
     assert all(part in line for part in told), line
 
 
@@ -201,10 +205,20 @@ def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("", "utf-8")
-    done = ragway("collections", folder=tmp_path)
-    assert done.returncode in (1, 2)
-    assert "data" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    for args in (["collections"], ["ingest", "x.md"], ["serve", "--port", "0"]):
+        line = refused(ragway(*args, folder=tmp_path))
+        assert f"cannot use the data folder {tmp_path / 'data'}" in line
+
+
+def test_a_qdrant_server_that_does_not_run_is_named(data: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+    for args in (["collections"], ["serve", "--port", "0"]):
+        line = refused(
+            ragway(*args, "--data", str(data), folder=tmp_path, environ={"RAGWAY_QDRANT__URL": f"http://{where}"})
+        )
+        assert where in line
+        assert "qdrant.url" in line
 
 
 # Documents
@@ -379,6 +393,18 @@ def test_a_rebuild_brings_an_index_back_that_was_deleted(data: Path, corpus: Pat
     rebuilt = ragway("rebuild", "docs", *where, folder=tmp_path)
     assert (rebuilt.returncode, rebuilt.stdout) == (0, "docs: 5 chunks written\n")
     assert "kotlin-coroutine" in ragway("search", KOTLIN, *where, folder=tmp_path).stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_disk_that_is_full_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proxy", "config"], check=False, stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path, env=environment({}), timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "No space left on device" in line
 
 
 def test_a_reader_that_stops_early_is_no_traceback(tmp_path: Path) -> None:
