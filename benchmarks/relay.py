@@ -75,6 +75,9 @@ def main() -> int:
     except (Unmeasurable, OSError) as error:
         say(f"cannot measure: {error}")
         return 2
+    except KeyboardInterrupt:
+        say("interrupted; all servers are stopped")
+        return 130
     print(markdown(results), end="")
     if arguments.json:
         arguments.json.write_bytes(orjson.dumps(dataclasses.asdict(results), option=orjson.OPT_INDENT_2))

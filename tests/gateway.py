@@ -116,3 +116,11 @@ def ragway(*args: str, folder: Path, environ: Mapping[str, str] | None = None) -
         [sys.executable, "-m", "proxy", *args], check=False, capture_output=True, text=True, cwd=folder, timeout=100,
         env=environment(environ or {}), stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a command which failed leaves, on standard error."""
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line

@@ -173,6 +173,24 @@ def test_claudes_stream_comes_as_openais(lanes: Served, claude: Recorder) -> Non
     assert DRIVER in text_of(said_to(claude)["system"])
 
 
+def test_a_stream_of_claudes_that_fails_ends_as_an_error_and_never_looks_complete(
+    lanes: Served, claude: Recorder
+) -> None:
+    events = [*anthropic.text_stream("Add the ")[:3], anthropic.error_event("overloaded_error", "Overloaded for now.")]
+    claude.answer = answering(head(b"content-type: text/event-stream", b"transfer-encoding: chunked"), *chunked(events))
+    fields = {"model": "claude", "stream": True, "messages": [QUESTION]}
+    got: list[bytes] = []
+    with (
+        httpx.stream("POST", lanes.url + "/v1/chat/completions", json=fields, timeout=30) as response,
+        pytest.raises(httpx.RemoteProtocolError),
+    ):
+        got.extend(response.iter_raw())
+    frames = b"".join(got).decode().strip().split("\n\n")
+    assert "Overloaded for now." in json.loads(frames[-1].removeprefix("data: "))["error"]["message"]
+    assert "[DONE]" not in frames[-1]
+    assert "Add the " in frames[0]
+
+
 def test_claudes_error_keeps_its_status_and_words(lanes: Served, claude: Recorder) -> None:
     words = anthropic.error("overloaded_error", "Overloaded for now.")
     refusal = reply(json.dumps(words).encode(), b"content-type: application/json", status=b"529 Overloaded")

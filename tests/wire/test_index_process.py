@@ -16,7 +16,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.gateway import Served, ragway, runs, serve, serving
+from tests.gateway import Served, ragway, refused, runs, serve, serving
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire, chunked, head
 
@@ -181,6 +181,30 @@ def test_a_running_reply_is_finished_before_the_end(documents: Path, tmp_path: P
         assert gateway.stop() == 0
 
 
+def test_the_second_signal_does_not_wait_for_a_running_reply(
+    documents: Path, tmp_path: Path, recorder: Recorder
+) -> None:
+    async def endless(wire: Wire, _received: Received) -> None:
+        await wire.send(head(b"transfer-encoding: chunked"), chunked([b"data: 1\n\n"])[0])
+        await wire.gone()
+
+    recorder.answer = endless
+    settings = f'server: {{shutdown_s: 1000}}\nmodels: {{gpt-x: {{api_base: "{recorder.url}/v1"}}}}'
+    with serving(documents, tmp_path, settings) as gateway:
+        index = gateway.index_pid()
+        question = {"model": "gpt-x", "messages": [{"role": "user", "content": KOTLIN}]}
+        with httpx.stream("POST", gateway.url + "/v1/chat/completions", timeout=30, json=question) as response:
+            parts = response.iter_raw()
+            assert next(parts) == b"data: 1\n\n"
+            gateway.process.send_signal(signal.SIGINT)
+            until("it takes no more", lambda: not _accepts(gateway.url))
+            assert gateway.stop(signal.SIGINT) == 0
+            with pytest.raises(httpx.RemoteProtocolError):
+                next(parts)
+        assert not runs(index)
+        assert "Traceback" not in gateway.log.read_text()
+
+
 def _accepts(url: str) -> bool:
     host, _, port = url.removeprefix("http://").partition(":")
     try:
@@ -231,8 +255,7 @@ def test_chats_are_answered_while_documents_are_read(gateway: Served, tmp_path: 
 
 def test_a_second_gateway_on_the_same_folder_is_refused_in_one_line(gateway: Served, tmp_path: Path) -> None:
     second = ragway("serve", "--port", "0", "--data", str(gateway.data), folder=tmp_path)
-    assert (second.returncode, second.stdout) == (1, "")
-    (line,) = second.stderr.splitlines()
+    line = refused(second)
     assert f"the data folder {gateway.data} is in use by process {gateway.process.pid} (ragway serve)" in line
     assert "--data" in line
     assert status_of(gateway) == "augmented"
@@ -241,8 +264,7 @@ def test_a_second_gateway_on_the_same_folder_is_refused_in_one_line(gateway: Ser
 def test_a_port_in_use_is_refused_in_one_line(gateway: Served, tmp_path: Path) -> None:
     port = gateway.url.rpartition(":")[2]
     second = ragway("serve", "--port", port, "--data", str(tmp_path / "other"), folder=tmp_path)
-    assert (second.returncode, second.stdout) == (1, "")
-    (line,) = second.stderr.splitlines()
+    line = refused(second)
     assert f"127.0.0.1:{port}" in line
     assert "--port" in line
     assert status_of(gateway) == "augmented"
