@@ -5,19 +5,21 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 
 import numpy as np
 
 from benchmarks.load import Check, Connection, Mismatch, Reply, at_once, closed_loop, get, one_by_one
 from benchmarks.mock_upstream import CHUNKS, PACE_S
-from benchmarks.servers import PACED, Running
+from benchmarks.servers import MODEL, PACED, Running
 from benchmarks.workload import Expected, chat, questions, through_gateway
 
 CONNECTIONS = 16
 IDEAL_S = (CHUNKS - 1) * PACE_S  # of a paced stream, from request to last byte
 _WARM_UP = 20  # requests nobody counts, before each measurement
 _MOST = 200_000  # replies in one turn of a throughput round
+_DIFFERENT = 5000  # questions in such a turn: more than a system that embeds them can answer
 _STAGE = re.compile(r"([a-z_]+);dur=([\d.]+)")
 
 
@@ -74,6 +76,7 @@ class Bench:
         self._mock = mock
         self._systems = systems
         self._random = random
+        self._questions = questions()
 
     async def latency(self, rounds: int, *, stream: bool) -> Latencies:
         """One request at a time, each system on one kept connection."""
@@ -81,8 +84,7 @@ class Bench:
         times: dict[str, list[float]] = {system.key: [] for system in self._systems}
         stages: dict[str, dict[str, list[float]]] = {system.key: {} for system in self._systems}
         connections = {system.key: await Connection.open(self._port(system)) for system in self._systems}
-        for question in questions(rounds):
-            request = chat(question, stream=stream)
+        for request in self._requests(rounds, stream=stream):
             for system in self._shuffled():
                 reply = await connections[system.key].ask(system.request(request))
                 checks[system.key](reply)
@@ -96,10 +98,9 @@ class Bench:
     async def throughput(self, rounds: int, seconds: float) -> dict[str, Turns]:
         """CONNECTIONS connections, each sending its next request when it has its reply."""
         checks = await self._warm_up(stream=False)
-        requests = [chat(question) for question in questions(1000)]
         results = {system.key: Turns() for system in self._systems}
         for system in self._in_rounds(rounds):
-            sent = [system.request(request) for request in requests]
+            sent = [system.request(request) for request in self._requests(_DIFFERENT)]
             turns, before = results[system.key], await self._counts(system)
             latencies, took = await closed_loop(
                 self._port(system), sent, checks[system.key], connections=CONNECTIONS, seconds=seconds, most=_MOST
@@ -111,10 +112,9 @@ class Bench:
     async def streams(self, rounds: int) -> dict[str, Streams]:
         """CONNECTIONS paced streams, all begun at the same moment."""
         checks = await self._warm_up(stream=True)
-        requests = [chat(question, model=PACED, stream=True) for question in questions(CONNECTIONS)]
         results = {system.key: Streams() for system in self._systems}
         for system in self._in_rounds(rounds):
-            sent = [system.request(request) for request in requests]
+            sent = [system.request(request) for request in self._requests(CONNECTIONS, model=PACED, stream=True)]
             turns, before = results[system.key], await self._counts(system)
             replies = await at_once(self._port(system), sent, checks[system.key])
             whole = [reply.last_byte_s for reply in replies]
@@ -123,6 +123,10 @@ class Bench:
             turns.last_byte_s += whole
             say(f"  {system.title}: {max(whole):.2f} s")
         return results
+
+    def _requests(self, count: int, *, model: str = MODEL, stream: bool = False) -> list[bytes]:
+        """Requests nobody has seen before."""
+        return [chat(question, model=model, stream=stream) for question in islice(self._questions, count)]
 
     def _port(self, system: System) -> int:
         return (system.server or self._mock).port
@@ -135,7 +139,7 @@ class Bench:
 
     async def _warm_up(self, *, stream: bool) -> dict[str, Check]:
         """The check of each system's replies against what direct answers; each has answered some requests then."""
-        requests = [chat(question, stream=stream) for question in questions(_WARM_UP)]
+        requests = self._requests(_WARM_UP, stream=stream)
         direct = await one_by_one(self._mock.port, requests[:1], lambda reply: None)
         checks = {system.key: system.expecting(bytes(direct[0].body)).check() for system in self._systems}
         for system in self._systems:

@@ -142,26 +142,23 @@ def _start_all(
     left: dict[str, Running] = {}
     for number in range(size.starts):
         for key in random.sample(sorted(launches), len(launches)):
-            server, start = _start(launches[key])
-            say(f"start: {_TITLES[key]}: first reply after {start.first_reply_s:.2f} s")
-            starts[key].append(start)
+            left[key] = server = launches[key]()
+            running.callback(server.stop)
+            starts[key].append(_first_reply(server))
+            say(f"start: {_TITLES[key]}: first reply after {starts[key][-1].first_reply_s:.2f} s")
             if number + 1 < size.starts:
                 server.stop()
-            else:
-                running.callback(server.stop)
-                left[key] = server
     return starts, left
 
 
-def _start(launch: Launch) -> tuple[Running, Start]:
-    server = launch()
+def _first_reply(server: Running) -> Start:
     ready_mb = server.rss_mb()
-    request = through_gateway(chat(questions(1)[0]))
+    request = through_gateway(chat(next(questions())))
     begin = time.perf_counter()
     # What it answers is checked in every measurement that follows.
     uvloop.run(one_by_one(server.port, [request], lambda reply: None))
     first_reply_s = server.ready_s + time.perf_counter() - begin
-    return server, Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
+    return Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
 
 
 def _conditions(arguments: argparse.Namespace) -> dict[str, object]:

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ _SYSTEM = (
 )
 
 
-def questions(count: int, docs: Path = ROOT / "docs") -> list[str]:
-    """Questions the documentation answers; a number in each, so that no cache of answers or vectors could know it."""
+def questions(docs: Path = ROOT / "docs") -> Iterator[str]:
+    """Questions the documentation answers, without end: a number in each, so that no cache could know it."""
     sentences: set[str] = set()
     for file in sorted(docs.glob("*.md")):
         prose = re.sub(r"```.*?```", "", file.read_text("utf-8"), flags=re.DOTALL)
         sentences.update(re.findall(r"(?:^|\. )([A-Z][\w ,'-]{40,100})\.(?=\s|$)", " ".join(prose.split())))
-    asked = [f"why is it that {sentence[0].lower()}{sentence[1:]}?" for sentence in sorted(sentences)]
-    return [f"Ticket {1000 + i}: {asked[i % len(asked)]}" for i in range(count)]
+    for number, sentence in enumerate(cycle(sorted(sentences)), 1000):
+        yield f"Ticket {number}: why is it that {sentence[0].lower()}{sentence[1:]}?"
 
 
 def chat(question: str, *, model: str = MODEL, stream: bool = False) -> bytes:

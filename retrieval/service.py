@@ -81,10 +81,16 @@ class Index:
         return await self._retriever.retrieve(turns, collections, k=k)
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        return await self._ingester.ingest(paths, collection, progress)
+        try:
+            return await self._ingester.ingest(paths, collection, progress)
+        finally:
+            self._retriever.collections_changed()
 
     async def rebuild(self, collection: str, progress: Progress) -> int:
-        return await self._ingester.rebuild(collection, progress)
+        try:
+            return await self._ingester.rebuild(collection, progress)
+        finally:
+            self._retriever.collections_changed()
 
     async def collections(self) -> list[CollectionInfo]:
         return self._catalog.describe()

@@ -41,3 +41,12 @@ def relevant(hits: Sequence[Hit], *, min_cosine: float, min_bm25: float) -> list
         for hit in hits
         if hit.scores.get("dense", -math.inf) >= min_cosine or hit.scores.get("bm25", -math.inf) >= min_bm25
     ]
+
+
+def rarest_idf(chunks: int) -> float:
+    """The IDF of a word that stands in one chunk of `chunks`: what such a word's match adds to a BM25 score.
+
+    The unit in which a BM25 threshold means the same in a collection of 5 chunks (1.4) and of 100,000 (11.1).
+    Source: Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as Qdrant computes it.
+    """
+    return math.log(1 + max(chunks - 0.5, 0) / 1.5)

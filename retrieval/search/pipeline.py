@@ -11,7 +11,7 @@ from retrieval.embed import Embedder, Matrix, check_same_model, mix, probe
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Hit, Retrieved, Turn, Vector
-from retrieval.search.fuse import fuse, relevant
+from retrieval.search.fuse import fuse, rarest_idf, relevant
 from retrieval.search.pack import pack
 from retrieval.search.rewrite import rewrite, verbatim
 from retrieval.stores.base import Store
@@ -29,7 +29,7 @@ class Retriever:
         self._options = options
         self._probe: Matrix = probe(embedder)
         self._lately: dict[str, Vector] = {}  # the oldest first
-        self._complete: set[str] = set()  # tenants whose points were counted since the start
+        self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
         """The best passages for the latest question. k: None takes the setting.
@@ -40,14 +40,15 @@ class Retriever:
         clock = _Clock()
         query = rewrite(turns) if options.rewrite else verbatim(turns, reason="rewriting is off")
         clock.lap("rewrite")
-        tenants = await self._tenants(collections)
+        sizes = await self._tenants(collections)
         vectors = await self._embed([text for text, _ in query.vectors])
         vector = mix(vectors, [weight for _, weight in query.vectors])
         clock.lap("embed")
-        arms = await self._store.search(tenants, vector, query.terms, k=options.candidates)
+        arms = await self._store.search(list(sizes), vector, query.terms, k=options.candidates)
         clock.lap("search")
         hits = self._only_current(fuse(arms, rrf_k=options.rrf_k))
-        hits = relevant(hits, min_cosine=options.min_cosine, min_bm25=options.min_bm25)
+        min_bm25 = options.min_bm25 * rarest_idf(max(sizes.values(), default=0))
+        hits = relevant(hits, min_cosine=options.min_cosine, min_bm25=min_bm25)
         clock.lap("fuse")
         context = pack(hits[: options.candidates], k=k or options.k, budget_tokens=options.budget_tokens)
         clock.lap("pack")
@@ -66,20 +67,31 @@ class Retriever:
             del self._lately[next(iter(self._lately))]
         return np.stack([found[text] for text in texts])
 
-    async def _tenants(self, collections: Sequence[str]) -> list[str]:
-        rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]
-        for row in rows:
+    async def _tenants(self, collections: Sequence[str]) -> dict[str, int]:
+        """Tenant -> number of chunks of each collection. Raises what makes one unsearchable."""
+        sizes = {}
+        for name in dict.fromkeys(collections):
+            row = self._catalog.collection(name)
             check_same_model(row.name, row.embedder, row.probes, self._probe, self._embedder.name)
-            await self._check_complete(row)
-        return [row.tenant for row in rows]
+            sizes[row.tenant] = await self._size(row)
+        return sizes
 
-    async def _check_complete(self, row: Collection) -> None:
-        """An index that lost points (deleted, restored from an old copy) must not pass for an empty collection."""
-        if row.tenant in self._complete:
-            return
-        if await self._store.count(row.tenant) < self._catalog.chunks(row.name):
+    async def _size(self, row: Collection) -> int:
+        """The collection's chunks, once the index was seen to hold them all.
+
+        An index that lost points (deleted, restored from an old copy) must not pass for an empty collection.
+        """
+        if row.tenant in self._sizes:
+            return self._sizes[row.tenant]
+        size = self._catalog.chunks(row.name)
+        if await self._store.count(row.tenant) < size:
             raise RetrievalError(f"the index of collection {row.name!r} is incomplete: run `ragway rebuild {row.name}`")
-        self._complete.add(row.tenant)
+        self._sizes[row.tenant] = size
+        return size
+
+    def collections_changed(self) -> None:
+        """To be called after every ingest and rebuild: what was counted is counted again."""
+        self._sizes.clear()
 
     def _only_current(self, hits: list[Hit]) -> list[Hit]:
         """Without points of revisions being written or already replaced."""

@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.records import Hit, Passage
-from retrieval.search.fuse import fuse, relevant
+from retrieval.search.fuse import fuse, rarest_idf, relevant
 
 
 def passage(text: str = "text") -> Passage:
@@ -73,3 +73,8 @@ def test_a_hit_that_an_arm_did_not_return_is_below_the_lowest_threshold() -> Non
 def test_the_order_stays() -> None:
     found = [Hit(id, 0.1, passage(), scores={"dense": cosine}) for id, cosine in (("b", 0.3), ("x", 0.1), ("a", 0.9))]
     assert [hit.id for hit in relevant(found, min_cosine=0.25, min_bm25=4.0)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(("chunks", "idf"), [(0, 0.0), (1, 0.2877), (5, 1.3863), (1000, 6.5023), (100_000, 11.1075)])
+def test_a_rarest_words_match_weighs_more_in_a_larger_collection(chunks: int, idf: float) -> None:
+    assert rarest_idf(chunks) == pytest.approx(idf, abs=1e-3)
