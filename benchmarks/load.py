@@ -142,11 +142,16 @@ async def closed_loop(
     return latencies, time.perf_counter() - begin
 
 
-async def at_once(port: int, requests: Sequence[bytes], check: Check) -> list[Reply]:
-    """The replies to these requests, each sent on a connection of its own at the same moment."""
+async def staggered(port: int, requests: Sequence[bytes], check: Check, *, apart_s: float) -> list[Reply]:
+    """The replies to these requests, each sent on a connection of its own, this long after the one before."""
     connections = [await Connection.open(port) for _ in requests]
+
+    async def ask(number: int) -> Reply:
+        await asyncio.sleep(number * apart_s)
+        return await connections[number].ask(requests[number])
+
     try:
-        replies = await asyncio.gather(*(c.ask(r) for c, r in zip(connections, requests, strict=True)))
+        replies = await asyncio.gather(*map(ask, range(len(requests))))
     finally:
         for connection in connections:
             connection.close()

@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 
-from benchmarks.load import Check, Connection, Mismatch, Reply, at_once, closed_loop, get, one_by_one
+from benchmarks.load import Check, Connection, Mismatch, Reply, closed_loop, get, one_by_one, staggered
 from benchmarks.mock_upstream import CHUNKS, PACE_S
 from benchmarks.servers import MODEL, PACED, Running
 from benchmarks.workload import Expected, chat, questions, through_gateway
@@ -110,13 +110,13 @@ class Bench:
         return results
 
     async def streams(self, rounds: int) -> dict[str, Streams]:
-        """CONNECTIONS paced streams, all begun at the same moment."""
+        """CONNECTIONS paced streams, begun one after the other: in step, one wake-up would do for all their chunks."""
         checks = await self._warm_up(stream=True)
         results = {system.key: Streams() for system in self._systems}
         for system in self._in_rounds(rounds):
             sent = [system.request(request) for request in self._requests(CONNECTIONS, model=PACED, stream=True)]
             turns, before = results[system.key], await self._counts(system)
-            replies = await at_once(self._port(system), sent, checks[system.key])
+            replies = await staggered(self._port(system), sent, checks[system.key], apart_s=PACE_S / CONNECTIONS)
             whole = [reply.last_byte_s for reply in replies]
             await self._account(system, turns, before, whole, max(whole))
             turns.first_byte_s += [reply.first_byte_s for reply in replies]

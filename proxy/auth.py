@@ -6,6 +6,7 @@ or an image tag cannot send that without asking first). With `auth.open` somethi
 and `Host` is not looked at.
 """
 
+import functools
 import ipaddress
 from collections.abc import Collection
 
@@ -55,6 +56,7 @@ class Guard:
         return any(path == listed or path.startswith(listed + "/") for listed in self._any_type_paths)
 
 
+@functools.lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address means this machine."""
     if host == "localhost":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import orjson
+import uvloop
 
 from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, open_embedder, probe
@@ -278,7 +279,8 @@ def main() -> int:
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
         plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
     try:
-        asyncio.run(run(plan))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(plan))
     except RetrievalError as error:
         sys.stdout.write(f"error {' '.join(str(error).split())}\n")
         return 1

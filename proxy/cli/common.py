@@ -38,10 +38,14 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
         raise click.ClickException(str(error)) from error
 
 
-def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run a command's work and end with its exit code; what retrieval refuses becomes one line."""
+def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    """Run a command's work and end with its exit code; what retrieval refuses becomes one line.
+
+    loop: makes the event loop to run it on (default: asyncio's own).
+    """
     try:
-        code = asyncio.run(work)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            code = runner.run(work)
     except (RetrievalError, SettingsError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from types import FrameType
 
 import click
 import uvicorn
+import uvloop
 
 from config.settings import Settings, SettingsError
 from proxy.auth import is_loopback
@@ -37,7 +38,7 @@ def command(host: str | None, port: int | None, config_file: Path | None, data: 
     settings = settings_of(config_file, data=data, server__host=host, server__port=port)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
-    run(_serve(settings))
+    run(_serve(settings), loop=uvloop.new_event_loop)
 
 
 async def _serve(settings: Settings) -> int:
@@ -122,7 +123,7 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
 
 def _uvicorn_config(made: Gateway, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        made.app, http="httptools", loop="uvloop", lifespan="off", log_config=None, access_log=False,
+        made.app, http="httptools", lifespan="off", log_config=None, access_log=False,
         # The upstream's own `date` and `server` are relayed: a second pair would not be the upstream's reply.
         server_header=False, date_header=False, proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(settings.server.shutdown_s)),

@@ -11,7 +11,7 @@ from retrieval.embed import Embedder, Matrix, check_same_model, mix, probe
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Hit, Retrieved, Turn, Vector
-from retrieval.search.fuse import fuse, rarest_idf, relevant
+from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
 from retrieval.search.pack import pack
 from retrieval.search.rewrite import rewrite, verbatim
 from retrieval.stores.base import Store
@@ -28,7 +28,7 @@ class Retriever:
         self._embedder = embedder
         self._options = options
         self._probe: Matrix = probe(embedder)
-        self._lately: dict[str, Vector] = {}  # the oldest first
+        self._lately: dict[str, Vector] = {}  # the longest unasked first
         self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
@@ -49,8 +49,9 @@ class Retriever:
         hits = self._only_current(fuse(arms, rrf_k=options.rrf_k))
         min_bm25 = options.min_bm25 * rarest_idf(max(sizes.values(), default=0))
         hits = relevant(hits, min_cosine=options.min_cosine, min_bm25=min_bm25)
+        hits = chosen(hits, k=k or options.k)
         clock.lap("fuse")
-        context = pack(hits[: options.candidates], k=k or options.k, budget_tokens=options.budget_tokens)
+        context = pack(hits, k=k or options.k, budget_tokens=options.budget_tokens)
         clock.lap("pack")
         return Retrieved(query, tuple(hits[: k or options.k]), context, clock.laps_ms)
 
@@ -62,7 +63,9 @@ class Retriever:
             # In a thread: onnxruntime releases the GIL, so that other questions go on meanwhile.
             embedded = zip(new, await asyncio.to_thread(self._embedder.embed_query, new), strict=True)
             found.update(embedded)
-        self._lately.update(found)
+        for text, vector in found.items():  # asked again: to the end, so that the longest unasked goes first
+            self._lately.pop(text, None)
+            self._lately[text] = vector
         while len(self._lately) > _REMEMBERED:
             del self._lately[next(iter(self._lately))]
         return np.stack([found[text] for text in texts])

@@ -1,5 +1,6 @@
 """Fusion, for any lists: the order of the arms is nothing, a hit's ranks and scores are everything."""
 
+import math
 from collections.abc import Mapping
 from random import Random
 
@@ -47,13 +48,12 @@ def test_every_hit_is_there_once_with_rank_and_score_of_each_arm(lists: Mapping[
 
 
 @given(arms, constants)
-def test_best_first_by_the_formula_and_ties_by_id(lists: Mapping[str, list[Hit]], rrf_k: int) -> None:
+def test_best_first_by_the_formula_then_similarity_then_id(lists: Mapping[str, list[Hit]], rrf_k: int) -> None:
     fused = fuse(lists, rrf_k=rrf_k)
     for one in fused:
         assert one.score == pytest.approx(sum(1 / (rrf_k + rank) for rank in one.ranks.values()))
-    assert [(one.score, one.id) for one in fused] == sorted(
-        ((one.score, one.id) for one in fused), key=lambda pair: (-pair[0], pair[1])
-    )
+    keys = [(-one.score, -one.scores.get("dense", -math.inf), one.id) for one in fused]
+    assert keys == sorted(keys)
 
 
 @given(arms, st.floats(-1, 1), st.floats(0, 30))

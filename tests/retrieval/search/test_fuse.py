@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.records import Hit, Passage
-from retrieval.search.fuse import fuse, rarest_idf, relevant
+from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
 
 
 def passage(text: str = "text") -> Passage:
@@ -37,8 +37,32 @@ def test_first_in_one_arm_is_less_than_second_in_both() -> None:
     assert [hit.id for hit in fused] == ["both", "x", "y"]
 
 
-def test_ties_are_broken_by_id() -> None:
-    assert [hit.id for hit in fuse({"dense": hits(("b", 0.9)), "bm25": hits(("a", 1.0))}, rrf_k=60)] == ["a", "b"]
+def test_of_equal_scores_the_more_similar_comes_first() -> None:
+    lists = {"dense": hits(("b", 0.9), ("a", 0.8)), "bm25": hits(("a", 9.0), ("b", 8.0))}
+    assert [hit.id for hit in fuse(lists, rrf_k=60)] == ["b", "a"]
+    assert [hit.id for hit in fuse({"dense": hits(("b", 0.9)), "bm25": hits(("a", 1.0))}, rrf_k=60)] == ["b", "a"]
+
+
+def test_ties_that_similarity_does_not_break_are_broken_by_id() -> None:
+    lists = {"bm25": hits(("b", 9.0)), "okapi": hits(("a", 8.0))}
+    assert [hit.id for hit in fuse(lists, rrf_k=60)] == ["a", "b"]
+
+
+def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> None:
+    both = [(f"m{i:02}", 0.5) for i in range(20)]
+    lists = {"dense": hits(("only", 0.9), *both), "bm25": hits(*reversed(both))}
+    fused = fuse(lists, rrf_k=60)
+    assert "only" not in [hit.id for hit in fused[:12]]
+    used = [hit.id for hit in chosen(fused, k=12)]
+    assert "only" in used[:12]
+    assert sorted(used) == sorted(hit.id for hit in fused)
+    order = [hit.id for hit in fused]
+    assert [order.index(id) for id in used[:12]] == sorted(order.index(id) for id in used[:12])
+
+
+def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
+    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7))}, rrf_k=60)
+    assert [hit.id for hit in chosen(fused, k=2)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
