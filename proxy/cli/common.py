@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -43,6 +44,8 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
     loop: makes the event loop to run it on (default: asyncio's own).
     """
+    logging.basicConfig(format="%(message)s")  # to standard error; serve has set its own before
+    logging.getLogger("ragway").setLevel(logging.INFO)
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
             code = runner.run(work)
