@@ -1,7 +1,7 @@
 """The route table and the middleware list: a request's path, top to bottom.
 
+CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
 Observe   opens the exchange, answers our errors, logs
-CORS      only where server.cors_origins names somebody
 Guard     no keys yet: programs on this machine, and no web page
 routes    below
 """
@@ -52,8 +52,8 @@ def application(parts: Parts) -> App:
         Route("/v1/{path:path}", parts.passthrough),
     ]
     middleware = [
-        Middleware(Observe),
         *([_cors(parts.cors_origins)] if parts.cors_origins else []),
+        Middleware(Observe),
         Middleware(Guard, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths),
     ]
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_served})

@@ -42,7 +42,9 @@ class Guard:
         if not self._open and not is_loopback(_hostname(host)):
             message = f"The Host {host!r} is not this machine: without keys the gateway answers loopback names only."
             raise ApiError(403, message, code="host_not_allowed", type="permission_error")
-        if origin and origin not in self._origins and origin.partition("://")[2] != host:
+        # The same name in both is our own page only where that name is this machine: any other may be rebound to it.
+        own = origin.partition("://")[2] == host and is_loopback(_hostname(host))
+        if origin and origin not in self._origins and not own:
             message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins."
             raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
         if scope["method"] in ("POST", "PUT", "PATCH") and not self._takes_any_type(scope["path"]):

@@ -75,7 +75,7 @@ def _split_model(name: str) -> tuple[str, bool, str]:
     if kind == "rag" and "/" in rest:
         collection, _, model = rest.partition("/")
         if collection and model:
-            return model, False, collection
+            return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
     return name, False, ""
 
 

@@ -23,11 +23,16 @@ class Observe:
             return
         exchange = Exchange(method=scope["method"], path=scope["path"])
         scope[KEY] = exchange
+        started = False
 
         async def tell(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 exchange.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_headers(exchange)]
+                # An upstream that is a gateway like this one has its own: two would contradict each other.
+                theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
+                message["headers"] = [*theirs, *_headers(exchange)]
             await send(message)
 
         try:
@@ -36,12 +41,12 @@ class Observe:
             exchange.error = "client left"
         except ApiError as error:
             exchange.error = error.code
-            if not exchange.status:
+            if not started:
                 await send_error(tell, error)
         except Exception:  # the last line: a fault of ours is a 500 in OpenAI's shape, and is in the log
             log.exception("%s failed", exchange.id)
             exchange.error = exchange.error or "internal error"
-            if not exchange.status:
+            if not started:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
                 await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
@@ -64,7 +69,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _line(exchange: Exchange) -> str:
-    parts = [exchange.method, exchange.path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
+    path = exchange.path if exchange.path.isprintable() else repr(exchange.path)  # a line feed would begin another line
+    parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
     if exchange.model:
         parts += [f"model={exchange.model!r}", f"rag={exchange.rag_status or '-'}"]
         if exchange.sources:

@@ -1,6 +1,7 @@
 """The index process, kept alive: started with a plan, waited for, started again when it dies."""
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import sys
@@ -49,15 +50,17 @@ class IndexProcess:
             async with asyncio.timeout(_STOP_S):
                 await process.wait()
         except TimeoutError:
-            process.kill()
-            await process.wait()
+            await _killed(process)
 
     async def _launch(self) -> None:
         # A session of its own: Ctrl-C in the terminal is for the gateway, which then ends the index.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "retrieval.service",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "retrieval.service",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:  # too many processes or open files: another try may succeed
+            raise RetrievalError(f"the index process cannot be started: {error.strerror or error}") from error
         self._process = process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -68,10 +71,10 @@ class IndexProcess:
         except OSError:
             line = ""
         except asyncio.CancelledError:
-            process.kill()
+            await _killed(process)
             raise
         if line != "ready":
-            code = await process.wait()
+            code = await _killed(process) if line else await process.wait()
             raise RetrievalError(line.removeprefix("error ") or f"the index process ended with status {code}")
         self.ready = True
 
@@ -93,3 +96,10 @@ class IndexProcess:
                 except RetrievalError as error:
                     log.error("the index process does not start: %s", error)
             log.warning("the index process answers again")
+
+
+async def _killed(process: asyncio.subprocess.Process) -> int:
+    """End it at once; returns its status."""
+    with contextlib.suppress(ProcessLookupError):  # it was quicker
+        process.kill()
+    return await process.wait()

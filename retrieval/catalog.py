@@ -27,6 +27,7 @@ from sqlalchemy import (
 )  # fmt: skip
 
 # isort: on
+from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DatabaseError
 
 from retrieval.embed import Matrix
@@ -133,13 +134,16 @@ class Catalog:
         """The catalog in an SQLite file, created where missing. Raises RetrievalError if it is no catalog."""
         engine = create_engine(URL.create("sqlite", database=str(file)))  # in a text, ? and % would not be the path's
         event.listen(engine, "connect", _tune_sqlite)
+        event.listen(engine, "handle_error", _name_refusals)
         try:
             _metadata.create_all(engine)
             with engine.connect() as sql:
                 for table in _metadata.tables.values():  # tables of those names may be others'
                     sql.execute(select(table).limit(0))
-        except DatabaseError as error:
+        except (RetrievalError, DatabaseError) as error:
             engine.dispose()
+            if isinstance(error, RetrievalError):
+                raise
             raise RetrievalError(
                 f"{file} is not a usable catalog ({error.orig}): restore it from a backup, or move it away and "
                 "ingest again"
@@ -179,14 +183,10 @@ class Catalog:
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
-                        name=name,
-                        generation=1,
-                        embedder=embedder,
-                        dimension=probes.shape[1],
-                        probes=probes.astype("<f4").tobytes(),
-                        updated_s=time(),
+                        name=name, generation=1, embedder=embedder, dimension=probes.shape[1],
+                        probes=probes.astype("<f4").tobytes(), updated_s=time(),
                     )
-                )
+                )  # fmt: skip
         return self.collection(name)
 
     def describe(self) -> list[CollectionInfo]:
@@ -305,13 +305,10 @@ class Catalog:
                 update(_collections)
                 .where(_collections.c.name == collection.name)
                 .values(
-                    generation=generation,
-                    embedder=embedder,
-                    dimension=probes.shape[1],
-                    probes=probes.astype("<f4").tobytes(),
-                    updated_s=time(),
+                    generation=generation, embedder=embedder, dimension=probes.shape[1],
+                    probes=probes.astype("<f4").tobytes(), updated_s=time(),
                 )
-            )
+            )  # fmt: skip
 
     def forget(self, revision: Revision) -> None:
         """Drop a revision whose points are gone, and its document if that was the last one."""
@@ -386,3 +383,16 @@ def _tune_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA busy_timeout=5000")
     cursor.close()
+
+
+# What the disk, the folder's rights or another process refuse: nothing of it speaks against the file.
+_REFUSALS = {"SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_NOMEM"}
+
+
+def _name_refusals(context: ExceptionContext) -> None:
+    name = getattr(context.original_exception, "sqlite_errorname", "")
+    if "_".join(name.split("_")[:2]) in _REFUSALS:
+        raise RetrievalError(
+            f"the catalog cannot be read or written ({context.original_exception}): look at the disk's free space and "
+            "at the rights of the data folder; nothing that was finished is lost"
+        ) from context.original_exception

@@ -25,6 +25,7 @@ from retrieval.records import CollectionInfo, Report, Retrieved, Turn
 
 SOCKET = "index.sock"
 _MAX_FRAME = 64 * 1024 * 1024
+_MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
 _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
 
 
@@ -41,7 +42,9 @@ class Client:
         return retrieved
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        args = {"paths": [str(path.absolute()) for path in paths], "collection": collection}
+        # A path is bytes, and JSON is text: each byte travels as one character.
+        names = [os.fsencode(path.absolute()).decode("latin-1") for path in paths]
+        args = {"paths": names, "collection": collection}
         report: Report = decode(Report, await self._call("ingest", args, progress))
         return report
 
@@ -72,7 +75,7 @@ class Client:
         except (OSError, asyncio.IncompleteReadError) as error:
             raise IndexDown("the index process went away during the call") from error
         finally:  # cancelled or failed: the reply still to come must not meet the next call
-            if finished:
+            if finished and len(self._idle) < _MOST_IDLE:
                 self._idle.append((reader, writer))
             else:
                 writer.close()

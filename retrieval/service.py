@@ -220,22 +220,37 @@ class Server:
         try:
             while True:
                 frame = await read_frame(reader, begun)
-                call = asyncio.ensure_future(self._answer(frame, writer))
-                # Nothing may come before the answer but the end of the connection: then the caller left.
-                ahead = asyncio.ensure_future(reader.read(1))
-                await asyncio.wait({call, ahead}, return_when=asyncio.FIRST_COMPLETED)
-                if not call.done():
-                    call.cancel()
-                    await asyncio.wait({call})
-                    return
-                call.result()
-                ahead.cancel()
-                await asyncio.wait({ahead})
-                begun = b"" if ahead.cancelled() else ahead.result()
+                begun = await self._call(frame, reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the caller left
+            pass  # the caller left, or the index ends
         finally:
             writer.close()
+
+    async def _call(
+        self, frame: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bytes:
+        """Answer one call; returns what the caller sent of the next. Raises OSError when the caller left."""
+        call = asyncio.ensure_future(self._answer(frame, writer))
+        # Nothing may come before the answer but the end of the connection: then the caller left.
+        ahead = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait({call, ahead}, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                raise ConnectionAbortedError
+            fault = call.exception()
+            if isinstance(fault, ConnectionError):
+                raise fault
+            if fault is not None:  # without an answer the caller would take the index for dead
+                log.error("the call %r failed", frame.get("call"), exc_info=fault)
+                said = RetrievalError(f"the index failed ({fault!r}): the log of `ragway serve` has more")
+                writer.write(_failed(said))
+                await writer.drain()
+        finally:
+            call.cancel()
+            ahead.cancel()
+            await asyncio.wait({call, ahead})
+            _ = ahead.cancelled() or ahead.exception()  # looked at: a caller's broken connection is no news
+        return b"" if ahead.cancelled() else ahead.result()
 
     async def _answer(self, frame: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
         def progress(done: int, total: int, chunks: int) -> None:
@@ -244,7 +259,7 @@ class Server:
         try:
             result = await self._run(frame["call"], frame["args"], progress)
         except RetrievalError as error:
-            writer.write(framed({"error": {"kind": type(error).__name__, "text": str(error)}}))
+            writer.write(_failed(error))
         else:
             writer.write(framed({"result": result}))
         await writer.drain()
@@ -255,7 +270,8 @@ class Server:
                 turns = [Turn(**turn) for turn in args["turns"]]
                 return await self._knowledge.retrieve(turns, args["collections"], k=args["k"])
             case "ingest":
-                return await self._knowledge.ingest([Path(p) for p in args["paths"]], args["collection"], progress)
+                paths = [Path(os.fsdecode(name.encode("latin-1"))) for name in args["paths"]]
+                return await self._knowledge.ingest(paths, args["collection"], progress)
             case "rebuild":
                 return await self._knowledge.rebuild(args["collection"], progress)
             case "collections":
@@ -263,13 +279,17 @@ class Server:
         raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
 
 
-async def run(plan: Plan) -> None:
-    """The index process: open, listen, say so, and end with the parent. Raises RetrievalError."""
+def _failed(error: RetrievalError) -> bytes:
+    return framed({"error": {"kind": type(error).__name__, "text": str(error)}})
+
+
+async def run(plan: Plan, parent: IO[str]) -> None:
+    """The index process: open, listen, tell the parent so, and end with it. Raises RetrievalError, OSError."""
     index = await Index.open(plan, serving=True)
     try:
         async with Server(index).listening(Path(plan.data)):
-            sys.stdout.write("ready\n")
-            sys.stdout.flush()
+            parent.write("ready\n")
+            parent.flush()
             await _parent_gone()
     finally:
         await index.close()
@@ -291,13 +311,17 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, which ends us
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
         plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
+    parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is talk: nobody reads it here, and it must not pass for our answer
     logging.basicConfig(format="%(message)s")
     log.setLevel(logging.INFO)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(plan))
-    except RetrievalError as error:
-        sys.stdout.write(f"error {' '.join(str(error).split())}\n")
+            runner.run(run(plan, parent))
+    except (RetrievalError, OSError) as error:  # OSError: a disk that is full, a folder of somebody else's
+        with contextlib.suppress(BrokenPipeError):  # the parent may be gone
+            parent.write(f"error {' '.join(str(error).split())}\n")
+            parent.flush()
         return 1
     return 0
 

@@ -39,6 +39,11 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
         raise click.ClickException(str(error)) from error
 
 
+def as_text(argument: str) -> str:
+    """A command-line argument as text: bytes of it that are not UTF-8 become "?"."""
+    return argument.encode("utf-8", "replace").decode("utf-8")
+
+
 def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
     """Run a command's work and end with its exit code; what retrieval refuses becomes one line.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from config.settings import Settings
-from proxy.cli.common import knowledge, options, progress_bar, run, settings_of
+from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
 from retrieval.records import Report
 
 
@@ -23,7 +23,10 @@ def command(paths: Sequence[Path], collection: str | None, config_file: Path | N
     A file that cannot be read does not stop the others: it is named at the end, and the exit code is 1.
     """
     settings = settings_of(config_file, data=data)
-    run(_ingest(settings, paths, collection or settings.retrieval.collections[0]))
+    name = collection or next(iter(settings.retrieval.collections), None)
+    if name is None:
+        raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
+    run(_ingest(settings, paths, as_text(name)))
 
 
 async def _ingest(settings: Settings, paths: Sequence[Path], collection: str) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from config.settings import Settings
-from proxy.cli.common import knowledge, options, progress_bar, run, settings_of
+from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
 
 
 @click.command("rebuild")
@@ -16,7 +16,7 @@ def command(collection: str, config_file: Path | None, data: str | None) -> None
 
     The new index is built beside the one in use, then takes its place at once.
     """
-    run(_rebuild(settings_of(config_file, data=data), collection))
+    run(_rebuild(settings_of(config_file, data=data), as_text(collection)))
 
 
 async def _rebuild(settings: Settings, collection: str) -> int:

@@ -7,7 +7,7 @@ import click
 import orjson
 
 from config.settings import Settings
-from proxy.cli.common import knowledge, options, run, settings_of
+from proxy.cli.common import as_text, knowledge, options, run, settings_of
 from retrieval.records import Hit, Turn
 
 
@@ -28,8 +28,8 @@ def command(
     if not question.strip():
         raise click.UsageError("the question is empty")
     settings = settings_of(config_file, data=data)
-    question = question.encode("utf-8", "replace").decode("utf-8")  # an argument may hold bytes that are no text
-    run(_search(settings, question, collections or settings.retrieval.collections, k, as_json=as_json))
+    names = [as_text(name) for name in collections] or settings.retrieval.collections
+    run(_search(settings, as_text(question), names, k, as_json=as_json))
 
 
 async def _search(

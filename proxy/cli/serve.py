@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 
 import click
 import uvicorn
@@ -136,12 +135,14 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn raises the signal again when it has stopped, which would skip closing the index.
-        def stop(number: int, frame: FrameType | None = None) -> None:
-            self.handle_exit(number, frame)
+        # Its `handle_exit` ends at once on a second SIGINT only.
+        def stop() -> None:
+            self.force_exit = self.should_exit
+            self.should_exit = True
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop, number)
+            loop.add_signal_handler(number, stop)
         yield
 
 

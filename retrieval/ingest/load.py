@@ -70,11 +70,11 @@ def find(paths: Sequence[Path], *, max_bytes: int) -> Found:
             if other and not bad and file != root:
                 skipped[other] += 1
             elif bad or other:
-                failures.append(Failure(_shown(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
+                failures.append(Failure(shown(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
             else:
                 source = PurePosixPath(root.name) / file.relative_to(root).as_posix()
                 path = Path(os.path.realpath(file))
-                candidates.setdefault(path, Candidate(path, _shown(source)))
+                candidates.setdefault(path, Candidate(path, shown(source)))
     return Found(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures))
 
 
@@ -145,7 +145,7 @@ def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
             with os.scandir(at) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
-            failures.append(Failure(_shown(at), f"cannot list this folder: {_os_reason(error)}"))
+            failures.append(Failure(shown(at), f"cannot list this folder: {_os_reason(error)}"))
             continue
         for entry in entries:
             path = Path(entry.path)
@@ -181,7 +181,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _unsupported(file: Path) -> str:
-    return f"unsupported type {_shown(file.suffix.lower()) or '(no extension)'}"
+    return f"unsupported type {shown(file.suffix.lower()) or '(no extension)'}"
 
 
 def _too_large(size_bytes: int, max_bytes: int) -> str:
@@ -209,7 +209,7 @@ def _kind(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "something special")
 
 
-def _shown(path: object) -> str:
+def shown(path: object) -> str:
     """A path as text that can be printed and stored: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(str(path)).decode("utf-8", "replace")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
 from retrieval.embed import Matrix, check_same_model
 from retrieval.errors import Unreadable
-from retrieval.ingest.load import Candidate, find, read
+from retrieval.ingest.load import Candidate, find, read, shown
 from retrieval.ingest.prepare import File, Preparation, Split
 from retrieval.knowledge import Progress
 from retrieval.records import Chunk, Document, Failure, Passage, Point, Report, Sparse, Vector, indexed_text
@@ -138,7 +138,7 @@ class Ingester:
             try:
                 pending = await self._split(candidate, key, known.get(key))
             except Unreadable as error:
-                tally.failures.append(Failure(key, str(error)))
+                tally.failures.append(Failure(shown(key), str(error)))
                 tally.tick()
                 continue
             if pending is None:
@@ -153,6 +153,8 @@ class Ingester:
             yield batch
 
     async def _split(self, candidate: Candidate, key: str, known: Known | None) -> _Pending | None:
+        if shown(key) != key:  # no database keeps such a key, and a changed one would not find the file again
+            raise Unreadable("its name, or that of a folder above it, is not UTF-8: rename it")
         data = await asyncio.to_thread(read, candidate.path, max_bytes=self._max_bytes)
         digest = sha256(data).hexdigest()
         if known is not None and (known.content_hash, known.recipe) == (digest, self._recipe):

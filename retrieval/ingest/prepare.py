@@ -23,6 +23,8 @@ from retrieval.records import Chunk, Document, Sparse, shown_text
 from retrieval.terms import document_vector
 from retrieval.tokens import Tokens
 
+_KILL_AGAIN_S = 0.05  # between two looks at a cancelled exchange, until it has ended
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -87,6 +89,12 @@ class Preparer:
         self._tokens: Tokens | None = None
 
     def split(self, item: File | Document) -> Split:
+        try:
+            return self._split(item)
+        except (MemoryError, RecursionError) as error:
+            raise Unreadable(f"too much for the reader ({type(error).__name__})") from error
+
+    def _split(self, item: File | Document) -> Split:
         document = parse(item.data, item.path, item.source, item.modified_s) if isinstance(item, File) else item
         embedder = self._open()
         if self._tokens is None:
@@ -149,10 +157,15 @@ class InChild:
         self._kill()
 
     async def _call(self, step: str, argument: Any) -> Any:
+        exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, step, argument))
         try:
-            answer = await asyncio.to_thread(self._exchange, step, argument)
+            answer = await asyncio.shield(exchange)
         except asyncio.CancelledError:
-            self._kill()  # its answer would be taken for the next question's
+            # Not left alone: its answer would be taken for the next question's. The child may just be starting.
+            while not exchange.done():
+                if self._process is not None:
+                    self._process.kill()
+                await asyncio.wait({exchange}, timeout=_KILL_AGAIN_S)
             raise
         if isinstance(answer, BaseException):
             raise answer
@@ -168,14 +181,17 @@ class InChild:
             return pipe.recv()
         except (EOFError, OSError):
             self._kill()
-            return RetrievalError("the process that reads and embeds files died (out of memory?); try again")
+            if isinstance(argument, File):  # the next file has another child: this one alone is not ingested
+                return Unreadable("the process that read it died (out of memory?)")
+            return RetrievalError("the process that embeds texts died (out of memory?); try again")
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, self._recipe), daemon=True)
-        self._process.start()
+        process = context.Process(target=_work, args=(theirs, self._recipe), daemon=True)
+        process.start()
         theirs.close()
+        self._process = process
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -201,8 +217,6 @@ def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
             answer = preparer.split(argument) if step == "split" else preparer.vectors(argument)
         except RetrievalError as error:
             answer = error
-        except (MemoryError, RecursionError) as error:
-            answer = Unreadable(f"too much for the reader ({type(error).__name__})")
         try:
             pipe.send(answer)
         except OSError:

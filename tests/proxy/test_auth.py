@@ -149,6 +149,13 @@ async def test_an_own_origin_by_another_name_does_not_help() -> None:
     assert error.code == "host_not_allowed"
 
 
+async def test_nor_does_it_where_any_host_will_do() -> None:
+    """The port of an open gateway in a container is published on loopback: a rebound page reaches it all the same."""
+    rebound = (("host", "evil.example:8000"), AS_JSON, ("origin", "http://evil.example:8000"))
+    assert (await refusal(*rebound, open=True)).code == "origin_not_allowed"
+    assert await passes(HERE, AS_JSON, ("origin", "http://localhost:8000"), open=True)
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS"])
 async def test_a_foreign_origin_is_refused_whatever_the_method(method: str) -> None:
     with pytest.raises(ApiError, match="web origin"):

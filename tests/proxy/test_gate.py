@@ -280,3 +280,8 @@ def test_of_a_huge_message_head_and_end_are_kept() -> None:
 def test_half_a_surrogate_pair_becomes_text_that_can_be_sent_on() -> None:
     (turn,) = decided({"role": "user", "content": "cut \ud83d off"}).turns
     assert turn.text == "cut ? off"
+
+
+def test_half_a_surrogate_pair_in_a_prefix_names_no_collection_but_can_be_asked_for() -> None:
+    decision = decided(model="rag/\ud800/gpt-4o")
+    assert (decision.collections, decision.explicit, decision.model) == (("?",), True, "gpt-4o")

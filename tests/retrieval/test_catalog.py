@@ -1,5 +1,6 @@
 """The catalog: a revision's life, numbers never used twice, generations switched at once, bad files refused."""
 
+import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -362,3 +363,16 @@ def test_opens_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
     opened.close()
     assert sorted(path.name for path in folder.iterdir()) == ["catalog.sqlite"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+def test_a_disk_that_is_full_is_one_line_and_loses_nothing(catalog: Catalog, docs: Collection) -> None:
+    catalog.publish(stage(catalog, docs))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # every further byte is refused, as on a full disk
+    try:
+        with pytest.raises(RetrievalError, match="cannot be read or written .* free space"):
+            stage(catalog, docs, key="/handbook/other.md")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(catalog.known("docs")) == [PAGE]
+    assert stage(catalog, docs, key="/handbook/other.md").revision == 1

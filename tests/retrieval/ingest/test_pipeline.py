@@ -239,3 +239,19 @@ async def test_a_collection_of_another_embedder_is_not_searched(data: Path, corp
             await index.ingest([corpus], "docs", silent)
         await index.rebuild("docs", silent)
         await ask(index, "what is the office dog called?")
+
+
+@pytest.fixture
+def latin_1(corpus: Path) -> None:
+    """One more page, whose name is of another encoding."""
+    Path(os.fsdecode(os.fsencode(corpus) + b"/caf\xe9.md")).write_text("# Coffee\n\nIt is hot.\n", "utf-8")
+
+
+@pytest.mark.usefixtures("latin_1")
+async def test_a_name_that_is_not_utf_8_is_named_at_the_end_and_stops_nothing(data: Path, corpus: Path) -> None:
+    async with opened(plan_for(data)) as index:
+        report = await index.ingest([corpus], "docs", silent)
+    assert report.added == 5
+    ((path, reason),) = [(failure.path, failure.reason) for failure in report.failures]
+    assert path.endswith("caf\ufffd.md")
+    assert "not UTF-8" in reason

@@ -1,0 +1,39 @@
+"""The middleware's order: a web page that may call the gateway can read its errors, too."""
+
+from proxy.app import Parts, application
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.errors import ApiError
+from proxy.upstream.base import Routes
+from tests.asgi_calls import Call, scope_of
+
+PAGE = b"https://chat.example.com"
+
+
+class _Refusing:
+    async def __call__(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ApiError(404, "no such model", code="model_not_found")
+
+
+def _app() -> App:
+    refusing = _Refusing()
+    return application(
+        Parts(
+            chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "", open=False,
+            cors_origins=(PAGE.decode(),), any_type_paths=(),
+        )
+    )  # fmt: skip
+
+
+async def test_a_page_that_is_listed_can_read_an_error() -> None:
+    headers = [(b"host", b"localhost"), (b"origin", PAGE), (b"content-type", b"application/json")]
+    call = await Call().to(_app(), scope_of(headers=headers))
+    assert call.status == 404
+    assert (b"access-control-allow-origin", PAGE) in call.headers
+    assert any(name == b"x-rag-id" for name, _ in call.headers)
+
+
+async def test_a_page_that_is_not_cannot() -> None:
+    headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"content-type", b"application/json")]
+    call = await Call().to(_app(), scope_of(headers=headers))
+    assert call.status == 403
+    assert not any(name == b"access-control-allow-origin" for name, _ in call.headers)

@@ -1,0 +1,110 @@
+"""The index process's end of the wire: every call has an answer, and what the disk refuses costs no index."""
+
+import asyncio
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from retrieval.errors import IndexDown, RetrievalError
+from retrieval.knowledge import Knowledge, Progress
+from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.remote import Client
+from retrieval.service import Server, _open_shard
+from tests.plans import silent
+
+
+class Failing(Knowledge):
+    """Fails as nothing of ours means to, once for each call; a rebuild never ends, and tells when it is told to."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.asked: Sequence[Path] = ()
+
+    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+        raise KeyError("text")
+
+    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+        self.asked = paths
+        raise OSError(28, "No space left on device")
+
+    async def rebuild(self, collection: str, progress: Progress) -> int:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+        return 0
+
+    async def collections(self) -> list[CollectionInfo]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_fault_is_answered_with_its_reason_and_the_connection_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Server(Failing()).listening(tmp_path):
+        client = Client(tmp_path)
+        for call in (client.retrieve([Turn("user", "?")], ["docs"], k=None), client.ingest([tmp_path], "docs", silent)):
+            with pytest.raises(RetrievalError, match=r"the index failed \(.*(KeyError|No space left)") as caught:
+                await call
+            assert not isinstance(caught.value, IndexDown)
+            assert await client.collections() == []
+        await client.close()
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
+
+
+async def test_calls_under_way_end_with_the_server(tmp_path: Path) -> None:
+    failing = Failing()
+    client = Client(tmp_path)
+    async with Server(failing).listening(tmp_path):
+        call = asyncio.ensure_future(client.rebuild("docs", silent))
+        await failing.begun.wait()
+    assert failing.ended.is_set()
+    with pytest.raises(IndexDown):
+        await call
+    await client.close()
+
+
+async def test_a_path_of_any_bytes_arrives_as_it_is(tmp_path: Path) -> None:
+    failing = Failing()
+    paths = [tmp_path / "größe.md", tmp_path / "caf\udce9.md"]
+    async with Server(failing).listening(tmp_path):
+        client = Client(tmp_path)
+        with pytest.raises(RetrievalError):
+            await client.ingest(paths, "docs", silent)
+        await client.close()
+    assert failing.asked == paths
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_a_shard_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-16"
+    folder.mkdir()
+    (folder / "edge_config.json").write_text("nonsense", "utf-8")
+    store = _open_shard(folder, 16)
+    assert await store.count("docs@1") == 0
+    await store.close()
+    assert (tmp_path / "tiny-16.broken" / "edge_config.json").read_text("utf-8") == "nonsense"
+
+
+async def test_a_refusal_of_the_system_puts_no_shard_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-16"
+    await _open_shard(folder, 16).close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # no further file may be opened
+    try:
+        with pytest.raises(RetrievalError, match="os error 24"):
+            _open_shard(folder, 16)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert names_in(tmp_path) == ["tiny-16"]
+    await _open_shard(folder, 16).close()
