@@ -149,9 +149,22 @@ def load(
     return _build(tree, origins)
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice: YAML forbids it, PyYAML silently takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _read(file: Path) -> Tree:
     try:
-        content = yaml.safe_load(file.read_text("utf-8"))
+        content = yaml.load(file.read_text("utf-8"), _Loader)
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date like 2024-13-45

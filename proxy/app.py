@@ -48,6 +48,7 @@ def application(parts: Parts) -> App:
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(parts.ready)),
         Route("/v1/models", _Models(parts.routes, parts.upstream), methods=["GET"]),
+        Route("/v1/models/{name:path}", _Model(parts.routes), methods=["GET"]),
         Route("/v1/chat/completions", parts.chat, methods=["POST"]),
         Route("/v1/{path:path}", parts.passthrough),
     ]
@@ -81,10 +82,24 @@ class _Models:
             exchange_of(scope).target = lister
             await self._upstream(scope, receive, send)
             return
-        data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "ragway"} for name in sorted(self._routes.names())
-        ]
+        data = [_described(name) for name in sorted(self._routes.names())]
         await send_json(send, 200, orjson.dumps({"object": "list", "data": data}))
+
+
+class _Model:
+    """GET /v1/models/NAME: whether a request for this model would be served."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = scope["path_params"]["name"]
+        self._routes.resolve(name)
+        await send_json(send, 200, orjson.dumps(_described(name)))
+
+
+def _described(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "ragway"}
 
 
 async def _healthz(_request: Request) -> Response:

@@ -67,7 +67,7 @@ class Augment:
         clock = time.perf_counter()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                found = await self._knowledge.retrieve(decision.turns, decision.collections, k=decision.k)
+                found = await self._retrieve(decision)
             text = self._told(found, decision, exchange)
         except UnknownCollection as error:
             if decision.explicit:
@@ -80,6 +80,21 @@ class Augment:
             text = _degraded(exchange, error)
         exchange.timings_ms["retrieval"] = round((time.perf_counter() - clock) * 1000, 3)
         return text
+
+    async def _retrieve(self, decision: Decision) -> Retrieved:
+        """Search what was asked for; of the collections that are searched by default, those there are by now.
+
+        Raises UnknownCollection if one asked for by name, or none of the default ones, exists.
+        """
+        ask, turns, collections = self._knowledge.retrieve, decision.turns, decision.collections
+        try:
+            return await ask(turns, collections, k=decision.k)
+        except UnknownCollection:
+            known = {row.name for row in await self._knowledge.collections()}
+            there = [name for name in collections if name in known]
+            if decision.explicit or not there:
+                raise
+            return await ask(turns, there, k=decision.k)
 
     def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
         exchange.timings_ms.update(found.timings_ms)

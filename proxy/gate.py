@@ -69,14 +69,16 @@ def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
 
 def _split_model(name: str) -> tuple[str, bool, str]:
     """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "")."""
-    kind, _, rest = name.partition("/")
-    if kind == "raw" and rest:
-        return rest, True, ""
-    if kind == "rag" and "/" in rest:
-        collection, _, model = rest.partition("/")
-        if collection and model:
-            return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
-    return name, False, ""
+    kind, slash, rest = name.partition("/")
+    if not slash or kind not in ("raw", "rag"):
+        return name, False, ""
+    collection, _, model = rest.partition("/") if kind == "rag" else ("-", "", rest)
+    if not collection or not model:
+        message = f"The model {name!r} is half a prefix: write raw/MODEL, or rag/COLLECTION/MODEL."
+        raise ApiError(400, message, code="invalid_model_prefix", param="model")
+    if kind == "raw":
+        return model, True, ""
+    return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
 
 
 def _rag_of(body: Body) -> _Wish:
@@ -85,22 +87,22 @@ def _rag_of(body: Body) -> _Wish:
     if rag is None or isinstance(rag, bool):
         return _Wish(rag is not False, (), None)
     if not isinstance(rag, dict):
-        raise _bad_rag("must be an object or a boolean")
+        raise _bad_rag("'rag' in the request body must be an object or a boolean")
     unknown = sorted(set(rag) - {"enabled", "collections", "k"})
     if unknown:
-        raise _bad_rag(f"has no '{unknown[0]}'; it takes enabled, collections and k")
+        raise _bad_rag(f"'rag' in the request body has no '{unknown[0]}'; it takes enabled, collections and k")
     enabled, names, k = rag.get("enabled", True), rag.get("collections", []), rag.get("k")
     if not isinstance(enabled, bool):
-        raise _bad_rag("'enabled' must be true or false")
+        raise _bad_rag("'rag.enabled' in the request body must be true or false")
     if not isinstance(names, list) or not all(isinstance(name, str) and name and name.isprintable() for name in names):
-        raise _bad_rag("'collections' must be a list of names")
+        raise _bad_rag("'rag.collections' in the request body must be a list of names")
     if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MAX_K):
-        raise _bad_rag(f"'k' must be a whole number from 1 to {_MAX_K}")
+        raise _bad_rag(f"'rag.k' in the request body must be a whole number from 1 to {_MAX_K}")
     return _Wish(enabled, tuple(names), k)
 
 
 def _bad_rag(what: str) -> ApiError:
-    return ApiError(400, f"'rag' in the request body {what}.", code="invalid_rag", param="rag")
+    return ApiError(400, f"{what}.", code="invalid_rag", param="rag")
 
 
 def _turns(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:

@@ -5,7 +5,7 @@ knowledge    what can be asked (`Knowledge`) and what an index must know to answ
 remote       the client of the index process (light: the gateway imports it)
 service      the index process, and the index itself: everything that holds the data folder
 catalog      collections, documents and their revisions, in SQL
-embed        texts -> unit vectors           export     a model -> a folder that loads without torch
+embed        texts -> unit vectors           export     a model, by name or path -> its embedder
 terms        text -> sparse BM25 vector      tokens     text -> number of model tokens
 ingest/      a document's path               search/    a question's path
 stores/      points of many tenants: base (the promises), edge, qdrant, okapi

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.errors import RetrievalError, WrongEmbedder
-from retrieval.knowledge import Backend
+from retrieval.errors import WrongEmbedder
 from retrieval.records import Vector
 
 Matrix = NDArray[np.float32]
@@ -71,29 +70,6 @@ class Card:
         return Card(**{**fields, "inputs": tuple(fields["inputs"])})
 
 
-def open_embedder(model: str, *, backend: Backend, threads: int, cache: Path) -> Embedder:
-    """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
-
-    Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
-    """
-    from retrieval.export import locate, prepare
-
-    source, key = locate(model)
-    folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
-    if not (folder / "card.json").exists():
-        prepare(source, model, folder, onnx=backend != "torch")
-    if backend != "torch" and (folder / "model.onnx").exists():
-        try:
-            return OnnxEmbedder(folder, threads=threads)
-        except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
-            raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
-    if backend == "onnx":
-        raise RetrievalError(
-            f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
-        )
-    return TorchEmbedder(source, folder, threads=threads)
-
-
 class OnnxEmbedder:
     """The prepared model in onnxruntime; releases the GIL while it computes."""
 
@@ -145,10 +121,9 @@ class OnnxEmbedder:
 class TorchEmbedder:
     """The model as sentence-transformers runs it, for models that ONNX does not reproduce."""
 
-    def __init__(self, source: str, folder: Path, *, threads: int) -> None:
+    def __init__(self, model: Any, folder: Path, *, threads: int) -> None:
+        """model: a SentenceTransformer."""
         import torch
-
-        from retrieval.export import load_model
 
         torch.set_num_threads(threads)
         card = Card.read(folder)
@@ -156,7 +131,7 @@ class TorchEmbedder:
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
         self._query_prompt = card.query_prompt
-        self._model = load_model(source)
+        self._model = model
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._shaped(self._model.encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))

@@ -5,6 +5,7 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── UnknownCollection     a collection that was asked for by name and does not exist
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
 ├── DataInUse             the data folder is held by another process
+├── DiskFull              less room on the data folder's disk than the engine needs
 └── IndexDown             the index process does not answer (not started, died, too slow)
 """
 
@@ -27,6 +28,10 @@ class WrongEmbedder(RetrievalError):
 
 class DataInUse(RetrievalError):
     """Another process has the data folder open."""
+
+
+class DiskFull(RetrievalError):
+    """Too little room on the disk: the engine maps its files into memory and dies where they cannot grow."""
 
 
 class IndexDown(RetrievalError):

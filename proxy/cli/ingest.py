@@ -23,6 +23,8 @@ def command(paths: Sequence[Path], collection: str | None, config_file: Path | N
     A file that cannot be read does not stop the others: it is named at the end, and the exit code is 1.
     """
     settings = settings_of(config_file, data=data)
+    if collection == "":
+        raise click.UsageError("--collection is empty: name one")
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")

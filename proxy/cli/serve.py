@@ -18,6 +18,7 @@ from proxy.auth import is_loopback
 from proxy.build import Gateway, gateway, plan
 from proxy.cli.common import options, run, settings_of
 from proxy.supervise import IndexProcess
+from retrieval.errors import IndexDown
 from retrieval.records import CollectionInfo
 from retrieval.remote import Client
 
@@ -59,7 +60,10 @@ async def _serve(settings: Settings) -> int:
             await _warm_up(index, made, serving)
             if not serving.done():
                 warm.set()
-                _greet(settings, listener, made, await knowledge.collections() if index is not None else [])
+                with contextlib.suppress(IndexDown):  # it died just now, and is started again
+                    if index is not None:
+                        _warn_of_missing(settings, await knowledge.collections())
+                _greet(listener, made)
             await serving
         finally:
             server.should_exit = True
@@ -137,6 +141,8 @@ class _Server(uvicorn.Server):
         # uvicorn raises the signal again when it has stopped, which would skip closing the index.
         # Its `handle_exit` ends at once on a second SIGINT only.
         def stop() -> None:
+            if not self.should_exit:
+                click.echo("stopping; running replies may finish (again: stop at once)", err=True)
             self.force_exit = self.should_exit
             self.should_exit = True
 
@@ -152,14 +158,17 @@ def _is_news(record: logging.LogRecord) -> bool:
     return record.levelno >= logging.WARNING and "returned without completing response" not in message
 
 
-def _greet(settings: Settings, listener: socket.socket, made: Gateway, collections: Sequence[CollectionInfo]) -> None:
+def _warn_of_missing(settings: Settings, collections: Sequence[CollectionInfo]) -> None:
+    known = {row.name for row in collections}
+    for name in settings.retrieval.collections:
+        if name not in known:
+            click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
+
+
+def _greet(listener: socket.socket, made: Gateway) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     model = next(iter(made.routes.names()), "gpt-4o-mini")
-    known = {row.name for row in collections}
-    for name in settings.retrieval.collections:
-        if settings.retrieval.enabled and name not in known:
-            click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
     click.echo(f"ragway serves on {address}/v1 (Ctrl-C ends it). Try:\n", err=True)
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "How do I use my own documents?"}}]}}'
     click.echo(f"curl {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n")

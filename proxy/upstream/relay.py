@@ -159,13 +159,14 @@ def end_to_end(headers: Headers, status: int) -> Headers:
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
     """What the client is told of an upstream that gave no reply. Names the host and what to check, never the key."""
+    address = f"the address of model {target.model!r} (api_base, or OPENAI_BASE_URL)"
     match error:
         case ConnectFailed():
             status, code = 502, "upstream_unreachable"
-            check = f"Check that it runs and that api_base of model {target.model!r} is right"
+            check = f"Check that it runs, and {address}"
         case ConnectTimeout():
             status, code = 504, "upstream_timeout"
-            check = f"Check the network and api_base of model {target.model!r}, or raise upstream.connect_timeout_s"
+            check = f"Check the network and {address}, or raise upstream.connect_timeout_s"
         case PoolTimeout():
             status, code = 504, "upstream_timeout"
             check = "Try again later, or raise upstream.max_connections"
@@ -174,7 +175,7 @@ def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
             check = "Check that it is not overloaded, or raise upstream.first_byte_timeout_s"
         case BadReply():
             status, code = 502, "upstream_bad_reply"
-            check = f"Check that api_base of model {target.model!r} is an HTTP/1.1 server (http or https as it expects)"
+            check = f"Check that {address} is an HTTP/1.1 server (http or https as it expects)"
         case UpstreamError():
             status, code = 502, "upstream_closed"
             check = "Try again; if it repeats, look into the upstream's log"

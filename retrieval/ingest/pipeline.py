@@ -8,13 +8,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
 from retrieval.embed import Matrix, check_same_model
 from retrieval.errors import Unreadable
-from retrieval.ingest.load import Candidate, find, read, shown
+from retrieval.ingest.load import Candidate, content_hash, find, read, shown
 from retrieval.ingest.prepare import File, Preparation, Split
 from retrieval.knowledge import Progress
 from retrieval.records import Chunk, Document, Failure, Passage, Point, Report, Sparse, Vector, indexed_text
@@ -156,7 +155,7 @@ class Ingester:
         if shown(key) != key:  # no database keeps such a key, and a changed one would not find the file again
             raise Unreadable("its name, or that of a folder above it, is not UTF-8: rename it")
         data = await asyncio.to_thread(read, candidate.path, max_bytes=self._max_bytes)
-        digest = sha256(data).hexdigest()
+        digest = content_hash(data)
         if known is not None and (known.content_hash, known.recipe) == (digest, self._recipe):
             return None
         try:

@@ -14,8 +14,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrieval.embed import Embedder, Matrix, cores, open_embedder
+from retrieval.embed import Embedder, Matrix, cores
 from retrieval.errors import RetrievalError, Unreadable
+from retrieval.export import open_embedder
 from retrieval.ingest.chunk import chunk
 from retrieval.ingest.load import parse
 from retrieval.knowledge import Backend

@@ -14,13 +14,14 @@ What a reader must know of the engine (qdrant-edge-py 0.9):
 """
 
 import asyncio
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from retrieval.errors import DataInUse, RetrievalError
+from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.records import Hit, Passage, Point, Sparse, Vector
 from retrieval.stores.schema import (
     BATCH,
@@ -42,12 +43,15 @@ from retrieval.terms import query_vector
 if TYPE_CHECKING:
     from qdrant_edge import EdgeConfig, EdgeShard, Filter, QueryRequest, UpdateOperation
 
+_ROOM_MB = 128  # a segment of the write-ahead log takes 32 MB, and a new segment of vectors as much
+
 
 class EdgeStore:
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
-    def __init__(self, shard: "EdgeShard", *, dimension: int) -> None:
+    def __init__(self, shard: "EdgeShard", path: Path, *, dimension: int) -> None:
         self._shard = shard
+        self._path = path
         self._dimension = dimension
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
@@ -56,12 +60,13 @@ class EdgeStore:
     def open(cls, path: Path, *, dimension: int) -> Self:
         """The store in the folder `path`, made if there is none; blocks 20-430 ms, by size.
 
-        Raises DataInUse if another process has it open, RetrievalError if it cannot be read or was made for vectors
-        of another dimension.
+        Raises DataInUse if another process has it open, DiskFull, RetrievalError if it cannot be read or was made for
+        vectors of another dimension.
         """
         from qdrant_edge import EdgeShard, KeywordIndexParams, UpdateOperation
 
         path.mkdir(parents=True, exist_ok=True)
+        _check_room(path)
         with _engine(f"open {path}"):
             exists = (path / "edge_config.json").exists() or any(path.glob("segments/*"))
             config = _config(dimension)
@@ -69,7 +74,7 @@ class EdgeStore:
             # On every start, not on the first alone: a first start may have been killed before this line.
             tenants = KeywordIndexParams(is_tenant=True, enable_hnsw=False)
             shard.update(UpdateOperation.create_field_index(TENANT, tenants))
-        return cls(shard, dimension=dimension)
+        return cls(shard, path, dimension=dimension)
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         await self._write(self._upsert, tenant, checked_points(points, self._dimension))
@@ -137,6 +142,7 @@ class EdgeStore:
         from qdrant_edge import SparseVector, UpdateOperation
 
         for start in range(0, len(points), BATCH):
+            _check_room(self._path)
             batch = []
             for point, numbers in points[start : start + BATCH]:
                 words = SparseVector(list(point.sparse.indices), list(point.sparse.values))
@@ -200,6 +206,16 @@ def _query(query: Any, tenant: str, limit: int, *, own_idf: bool) -> "QueryReque
 
     params = SearchParams(idf=IdfParams(corpus=_only(tenant))) if own_idf else None
     return QueryRequest(limit=limit, query=query, filter=_only(tenant), params=params, with_payload=True)
+
+
+def _check_room(path: Path) -> None:
+    """Raise DiskFull before the engine meets a full disk: it dies there by SIGBUS, and the process with it."""
+    free_mb = shutil.disk_usage(path).free // 2**20
+    if free_mb < _ROOM_MB:
+        raise DiskFull(
+            f"the disk of {path} has {free_mb} MB free and the index needs {_ROOM_MB} MB to work: free some, then try "
+            "again; nothing that was finished is lost"
+        )
 
 
 @contextmanager

@@ -171,6 +171,8 @@ def test_an_unknown_key_names_the_nearest_known_one(source: Source, text: str, s
         ("server: 8000", "server"),
         ("server: [host]", "must be a section with keys"),
         ("data: [a]", "must be text"),
+        ("retrieval: {k: 3}\nretrieval: {k: 4}", "'retrieval' stands twice"),
+        ("retrieval: {k: 3, k: 4}", "'k' stands twice"),
         ("- a\n- b", "must hold sections"),
     ],
 )

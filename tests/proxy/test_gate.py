@@ -108,18 +108,22 @@ def test_a_header_that_is_neither_on_nor_off_is_a_400(value: str) -> None:
         ("rag/wiki/anthropic/claude-3", "anthropic/claude-3", ("wiki",)),
         ("rag/wiki,notes/gpt-4o", "gpt-4o", ("wiki", "notes")),
         ("rag/raw/gpt-4o", "gpt-4o", ("raw",)),
-        ("rag/wiki", "rag/wiki", ("docs",)),
-        ("rag//gpt-4o", "rag//gpt-4o", ("docs",)),
-        ("rag/wiki/", "rag/wiki/", ("docs",)),
         ("RAG/wiki/gpt-4o", "RAG/wiki/gpt-4o", ("docs",)),
         ("raw", "raw", ("docs",)),
-        ("raw/", "raw/", ("docs",)),
+        ("rag", "rag", ("docs",)),
     ],
 )
 def test_reads_the_prefix_of_a_model(name: str, model: str, collections: tuple[str, ...]) -> None:
     decision = decided(model=name)
     assert (decision.model, decision.collections, decision.status) == (model, collections, "augmented")
     assert decision.explicit == (collections != ("docs",))
+
+
+@pytest.mark.parametrize("name", ["raw/", "rag/", "rag/wiki", "rag//gpt-4o", "rag/wiki/"])
+def test_half_a_prefix_is_a_400_that_says_the_whole_one(name: str) -> None:
+    error = refused(model=name)
+    assert (error.code, error.param) == ("invalid_model_prefix", "model")
+    assert "rag/COLLECTION/MODEL" in error.message
 
 
 def test_a_raw_model_may_itself_have_slashes() -> None:
@@ -164,13 +168,13 @@ def test_a_k_out_of_bounds_is_a_400(k: Any) -> None:
         ([], "an object or a boolean"),
         ({"colections": ["a"]}, "has no 'colections'"),
         ({"\ud800": 1}, "has no '\ud800'"),
-        ({"enabled": 1}, "'enabled' must be"),
-        ({"enabled": None}, "'enabled' must be"),
-        ({"collections": "docs"}, "'collections' must be"),
-        ({"collections": [1]}, "'collections' must be"),
-        ({"collections": [""]}, "'collections' must be"),
-        ({"collections": ["\ud800"]}, "'collections' must be"),
-        ({"collections": None}, "'collections' must be"),
+        ({"enabled": 1}, "'rag.enabled' in the request body must be"),
+        ({"enabled": None}, "'rag.enabled' in the request body must be"),
+        ({"collections": "docs"}, "'rag.collections' in the request body must be"),
+        ({"collections": [1]}, "'rag.collections' in the request body must be"),
+        ({"collections": [""]}, "'rag.collections' in the request body must be"),
+        ({"collections": ["\ud800"]}, "'rag.collections' in the request body must be"),
+        ({"collections": None}, "'rag.collections' in the request body must be"),
     ],
 )
 def test_a_rag_that_cannot_be_read_is_a_400_that_says_why(rag: Any, says: str) -> None:

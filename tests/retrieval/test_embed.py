@@ -22,10 +22,10 @@ from retrieval.embed import (
     _batches,
     check_same_model,
     mix,
-    open_embedder,
     probe,
 )
 from retrieval.errors import RetrievalError, WrongEmbedder
+from retrieval.export import open_embedder
 from tests.tiny_model import make_tiny_model
 
 MAX_TOKENS = 64

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embed import Card, OnnxEmbedder, TorchEmbedder, open_embedder
+from retrieval.embed import Card, OnnxEmbedder, TorchEmbedder
 from retrieval.errors import RetrievalError
-from retrieval.export import DEFAULT_MODEL, locate, prepare
+from retrieval.export import DEFAULT_MODEL, locate, open_embedder, prepare
 
 PREPARED = ["card.json", "model.onnx", "tokenizer.json"]
 
@@ -105,7 +105,7 @@ def test_models_of_the_same_folder_name_have_caches_of_their_own(tmp_path: Path)
 def test_a_prepared_model_runs_without_torch(tiny_model: Path, tmp_path: Path) -> None:
     open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
     script = (
-        "import sys; from pathlib import Path; from retrieval.embed import open_embedder\n"
+        "import sys; from pathlib import Path; from retrieval.export import open_embedder\n"
         f"e = open_embedder({str(tiny_model)!r}, backend='auto', threads=1, cache=Path({str(tmp_path)!r}))\n"
         "print(e.embed_query(['use tls']).shape)\n"
         "print(sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"

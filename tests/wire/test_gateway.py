@@ -3,12 +3,14 @@
 import base64
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.gateway import Served
+from tests.gateway import Served, ragway
 from tests.recording_upstream import COMPLETION, Recorder
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
@@ -264,12 +266,16 @@ def test_a_listed_path_goes_where_its_model_goes(gateway: Served, recorder: Reco
     assert recorder.requests[1].line == b"DELETE /v1/files/file-1 HTTP/1.1"
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/filesystem", "/v1", "/v1/models/", "/", "/chat/completions"])
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/filesystem", "/v1", "/", "/chat/completions"])
 def test_an_unlisted_path_is_a_404(gateway: Served, recorder: Recorder, path: str) -> None:
     reply = gateway.post(b'{"model": "gpt-x"}', path)
     assert reply.status_code == 404
     assert reply.json()["error"]["code"] == "unknown_path"
     assert not recorder.requests
+
+
+def test_a_model_can_be_asked_for_by_its_name(gateway: Served) -> None:
+    assert gateway.get("/v1/models/echo").json()["id"] == "echo"
 
 
 def test_the_models_are_listed_by_the_names_clients_may_send(gateway: Served) -> None:
@@ -284,3 +290,13 @@ def test_it_says_that_it_is_well_and_ready(gateway: Served) -> None:
     assert gateway.get("/healthz").json() == {"status": "ok"}
     ready = gateway.get("/readyz")
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+
+
+def test_of_several_default_collections_those_that_exist_are_searched(
+    served: Callable[..., Served], data: Path, corpus: Path, tmp_path: Path
+) -> None:
+    ragway("ingest", str(corpus), "--collection", "docs", "--data", str(data), folder=tmp_path)
+    gateway = served("retrieval: {collections: [docs, faq]}")
+    reply = gateway.ask("what is the office dog called?")
+    assert reply.headers["x-rag-status"] == "augmented"
+    assert "Bruno" in reply.text
