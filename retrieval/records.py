@@ -17,7 +17,6 @@ else:
     Vector = object  # the gateway imports these records, and has no use for numpy's 0.1 s and 24 MB
 
 Format = Literal["markdown", "rst", "html", "text"]
-Arm = Literal["dense", "bm25"]
 
 
 @dataclass(frozen=True, slots=True)

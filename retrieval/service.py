@@ -73,12 +73,13 @@ class Index:
             lock.close()
             raise
         preparation = InChild(recipe) if serving else InThread(recipe)
+        probes = probe(embedder)
         ingester = Ingester(
-            catalog, store, preparation, embedder=embedder.name, probes=probe(embedder), recipe=recipe.text,
+            catalog, store, preparation, embedder=embedder.name, probes=probes, recipe=recipe.text,
             max_bytes=plan.max_file_bytes,
         )  # fmt: skip
         await ingester.recover()
-        retriever = Retriever(catalog, store, embedder, plan.search)
+        retriever = Retriever(catalog, store, embedder, plan.search, probes=probes)
         return Index(lock, catalog, store, ingester, retriever, preparation)
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:

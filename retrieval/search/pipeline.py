@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from retrieval.catalog import Catalog, Collection
-from retrieval.embed import Embedder, Matrix, check_same_model, mix, probe
+from retrieval.embed import Embedder, Matrix, check_same_model, mix
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Hit, Retrieved, Turn, Vector
@@ -22,12 +22,15 @@ _REMEMBERED = 2000  # vectors of texts asked lately: 3 MB at 384 dimensions
 class Retriever:
     """Finds passages for a conversation in collections of one store."""
 
-    def __init__(self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions) -> None:
+    def __init__(
+        self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions, *, probes: Matrix
+    ) -> None:
+        """probes: what identifies the embedder (`embed.probe`)."""
         self._catalog = catalog
         self._store = store
         self._embedder = embedder
         self._options = options
-        self._probe: Matrix = probe(embedder)
+        self._probes = probes
         self._lately: dict[str, Vector] = {}  # the longest unasked first
         self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
 
@@ -75,7 +78,7 @@ class Retriever:
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
-            check_same_model(row.name, row.embedder, row.probes, self._probe, self._embedder.name)
+            check_same_model(row.name, row.embedder, row.probes, self._probes, self._embedder.name)
             sizes[row.tenant] = await self._size(row)
         return sizes
 
