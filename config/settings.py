@@ -8,12 +8,14 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -30,14 +32,20 @@ class SettingsError(Exception):
 class Server:
     host: str
     port: int
+    workers: int
     max_body_mb: int
     cors_origins: tuple[str, ...]
+    receive_timeout_s: float
+    keepalive_s: float
+    send_timeout_s: float
     shutdown_s: float
+    log_level: Literal["debug", "info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Auth:
     open: bool
+    pass_client_key: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class Model:
     api_base: str | None = None
     api_key_env: str | None = None
     lane: Literal["auto", "relay", "translated", "echo"] = "auto"
+    position: Literal["lead", "merge", "tail"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +80,16 @@ class Retrieval:
     min_cosine: float
     min_bm25: float
     k: int
+    skip_housekeeping: bool
     deadline_s: float
+    require_context: bool
+    start_s: float
+    hang_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Inject:
+    position: Literal["lead", "merge", "tail"]
     template: str
     budget_tokens: int
 
@@ -118,12 +132,20 @@ class Settings:
     data: str
     origins: Mapping[str, str]
 
+    def as_flags(self) -> dict[str, Any]:
+        """Every value by dotted key, as JSON holds it: `load` makes the same settings of it."""
+        values = dataclasses.asdict(self)
+        del values["origins"]
+        sections = {key: value for key, value in values.items() if key in _SECTIONS}
+        flags = {f"{section}.{key}": value for section, rows in sections.items() for key, value in rows.items()}
+        return {**flags, "models": values["models"], "data": values["data"]}
+
 
 Tree = dict[str, Any]
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
 }
-_AT_LEAST_ONE = ("max_body_mb", "max_connections", "candidates", "rrf_k", "k", "budget_tokens", "threads",
+_AT_LEAST_ONE = ("workers", "max_body_mb", "max_connections", "candidates", "rrf_k", "k", "budget_tokens", "threads",
                  "chunk_tokens", "max_file_mb")  # fmt: skip
 
 
@@ -272,15 +294,37 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
         if not isinstance(name, str) or not name or "*" in name[:-1]:
             raise SettingsError(f"{where}: a name is text and may have one * at its end, got {name!r}")
         if row is not None and not isinstance(row, dict):
-            raise SettingsError(f"{where}: {name} must hold keys (model, api_base, api_key_env, lane), got {row!r}")
+            keys = ", ".join(hints)
+            raise SettingsError(f"{where}: {name} must hold keys ({keys}), got a {type(row).__name__}")
         for key in row or {}:
             if key not in hints:
                 raise SettingsError(f"unknown setting 'models.{name}.{key}'{_nearest(key, hints, f'models.{name}')}")
         rows[name] = Model(**{k: _typed(v, hints[k], f"models.{name}.{k}") for k, v in (row or {}).items()})
-        base = rows[name].api_base
-        if base is not None and not base.startswith(("http://", "https://")):
-            raise SettingsError(f"models.{name}.api_base must start with http:// or https://, got {base!r}")
+        check_address(rows[name].api_base, f"models.{name}.api_base")
     return rows
+
+
+def check_address(address: str | None, where: str) -> None:
+    """Refuse what no request could be sent to. Raises SettingsError, which never quotes a password or a query."""
+    if address is None:
+        return
+    shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
+    if not address.startswith(("http://", "https://")):
+        raise SettingsError(f"{where} must start with http:// or https://, got {shown}")
+    if not (address.isascii() and address.isprintable()) or " " in address or "#" in address:
+        raise SettingsError(f"{where} must be an address in ASCII without spaces and without a #, got {shown}")
+    if "@" in re.split(r"[/?]", address.partition("://")[2], maxsplit=1)[0]:
+        raise SettingsError(
+            f"{where} must not hold a user or a password, got one for {shown}: put the key into an environment "
+            "variable and name that in api_key_env"
+        )
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:  # a port that is none, a bracket left open
+        host = None
+    if not host:
+        raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:

@@ -2,16 +2,20 @@
 
 app          the route table and the middleware list         build      settings -> objects
 observe      opens the `exchange`, answers errors of ours, logs
+metrics      what is counted of every exchange, for Prometheus
 auth         no keys yet: programs on this machine, and no web page
 augment      the middleware: read, decide, retrieve, inject, replay; fails open
 body         the request's body, read whole and played once more
 chat         a request's bytes, read and edited without re-serialising
 gate         whether it is augmented, from what, and why
-inject       a context -> the text of one system message
+housekeeping  which requests are a chat program's own and ask nothing
+inject       a context -> the text that the model is shown    quote      a document's text, safe to show
 passthrough  the other paths under /v1
 upstream/    where the request goes, and the reply's bytes come from
 sse          event-stream frames (the translated lane builds them)
-supervise    the index process, kept alive
+server       a client's connection: requests to calls of the app    request    one of them, and its reply
+drain        the connections of a process: taken, drained, cut
+supervise    the index process, kept alive                 workers    processes that serve, where one is not enough
 errors       an error of ours -> status and OpenAI's body    asgi       the shapes of ASGI
 cli/         the command line, one file per command
 """

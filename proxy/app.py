@@ -6,22 +6,19 @@ Guard     no keys yet: programs on this machine, and no web page
 routes    below
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.auth import Guard
-from proxy.errors import ApiError
+from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
+from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
 
@@ -37,6 +34,7 @@ class Parts:
     upstream: App
     routes: Routes
     ready: Callable[[], str]  # "" when ready, else what is still missing
+    metrics: Metrics
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
@@ -44,22 +42,25 @@ class Parts:
 
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
-    routes = [
-        Route("/healthz", _healthz),
-        Route("/readyz", _readyz(parts.ready)),
-        Route("/v1/models", _Models(parts.routes, parts.upstream), methods=["GET"]),
-        Route("/v1/models/{name:path}", _Model(parts.routes), methods=["GET"]),
-        Route("/v1/chat/completions", parts.chat, methods=["POST"]),
-        Route("/v1/{path:path}", parts.passthrough),
-    ]
-    middleware = [
-        *([_cors(parts.cors_origins)] if parts.cors_origins else []),
-        Middleware(Observe),
-        Middleware(Guard, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths),
-    ]
-    app = Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _not_served})
-    app.router.redirect_slashes = False  # /v1 is an unknown path, not a redirect to /v1/
-    return app
+    # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
+    return Router(
+        [
+            Route("/v1/chat/completions", _Only(parts.chat, "POST")),
+            Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
+            Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
+            Route("/v1/{path:path}", parts.passthrough),
+            Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
+            Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
+            Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
+        ],
+        redirect_slashes=False,  # /v1 is an unknown path, not a redirect to /v1/
+        default=_unknown_path,
+        middleware=[
+            *([_cors(parts.cors_origins)] if parts.cors_origins else []),
+            Middleware(Observe, metrics=parts.metrics),
+            Middleware(Guard, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths),
+        ],
+    )
 
 
 def _cors(origins: tuple[str, ...]) -> Middleware:
@@ -102,28 +103,45 @@ def _described(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "ragway"}
 
 
-async def _healthz(_request: Request) -> Response:
-    """200 while the process serves."""
-    return Response(b'{"status":"ok"}', media_type="application/json")
+class _Status:
+    """200 while nothing is missing, else 503 with what is."""
+
+    def __init__(self, well: str, missing: Callable[[], str]) -> None:
+        self._well = well
+        self._missing = missing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        missing = self._missing()
+        await send_json(send, 503 if missing else 200, orjson.dumps({"status": missing or self._well}))
 
 
-def _readyz(ready: Callable[[], str]) -> Callable[[Request], Awaitable[Response]]:
-    """200 once everything that will be used is warm, else 503 with what is missing."""
+class _Metrics:
+    """Everything counted, as Prometheus reads it."""
 
-    async def readyz(_request: Request) -> Response:
-        missing = ready()
-        body = orjson.dumps({"status": missing or "ready"})
-        return Response(body, status_code=503 if missing else 200, media_type="application/json")
+    def __init__(self, metrics: Metrics, missing: Callable[[], str]) -> None:
+        self._metrics = metrics
+        self._missing = missing
 
-    return readyz
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = self._metrics.text(ready=not self._missing())
+        headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
-async def _not_served(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:
-        text, code = f"{request.url.path} does not take {request.method}.", "method_not_allowed"
-    else:
-        text = f"{request.url.path} is not served here; try POST /v1/chat/completions."
-        code = "unknown_path"
-    answer = ApiError(error.status_code, text, code=code)
-    return Response(answer.body(), error.status_code, error.headers, "application/json")
+class _Only:
+    """An app for these methods alone."""
+
+    def __init__(self, app: App, *methods: str) -> None:
+        self._app = app
+        self._methods = methods
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in self._methods:
+            raise method_not_allowed(scope["method"], scope["path"], self._methods)
+        await self._app(scope, receive, send)
+
+
+async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    message = f"{scope['path']} is not served here; try POST /v1/chat/completions."
+    raise ApiError(404, message, code="unknown_path")

@@ -21,7 +21,7 @@ async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[by
 
 async def send_error(send: Send, error: ApiError) -> None:
     """Send an error of ours in OpenAI's shape."""
-    await send_json(send, error.status, error.body())
+    await send_json(send, error.status, error.body(), error.headers)
 
 
 async def read_body(receive: Receive) -> bytes | None:

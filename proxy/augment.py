@@ -1,7 +1,7 @@
 """The middleware: read the body, decide, retrieve, inject, replay. Only the request is ever changed.
 
 It fails open, and visibly: whatever goes wrong while passages are looked for, the chat goes on without them,
-marked `degraded`. The reply never passes through here.
+marked `degraded`; or, where context is required, it is refused. The reply never passes through here.
 """
 
 import asyncio
@@ -17,12 +17,23 @@ from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.gate import Decision, decide
 from proxy.inject import Template
-from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records import Retrieved
 
 Resolve = Callable[[str], Target]
 log = logging.getLogger("ragway")
+# What a failure is called in x-rag-reason and in the metrics: the first kind that fits.
+DEGRADED: Sequence[tuple[type[Exception], str]] = (
+    (TimeoutError, "retrieval took too long"),
+    (IndexSilent, "index does not answer"),
+    (IndexDown, "index is down"),
+    (WrongEmbedder, "index was built with another embedder"),
+    (RetrievalError, "index cannot be searched"),
+    (Exception, "internal error"),
+)
+_NOT_THERE = "no such collection yet"
+_RETRY_AFTER_S = 5  # an index process that died is back within seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,9 @@ class AugmentOptions:
     enabled: bool
     collections: tuple[str, ...]
     deadline_s: float
+    require_context: bool
     max_body_bytes: int
+    skip_housekeeping: bool
 
 
 class Augment:
@@ -52,7 +65,11 @@ class Augment:
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         clock = time.perf_counter()
         body = parse(raw)
-        decision = decide(body, scope, enabled=self._options.enabled, collections=self._options.collections)
+        options = self._options
+        decision = decide(
+            body, scope, enabled=options.enabled, collections=options.collections,
+            skip_housekeeping=options.skip_housekeeping,
+        )  # fmt: skip
         exchange.target = target = self._resolve(decision.model)
         exchange.model = decision.model
         exchange.timings_ms["parse"] = round((time.perf_counter() - clock) * 1000, 3)
@@ -60,6 +77,8 @@ class Augment:
             lead = await self._context(decision, exchange)
         else:
             exchange.rag_status, exchange.rag_reason, lead = decision.status, decision.reason, ""
+        if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
+            raise _refusal(exchange)
         await self._app(*replay(scope, receive, _forwarded(body, lead, decision, target)), send)
 
     async def _context(self, decision: Decision, exchange: Exchange) -> str:
@@ -72,7 +91,7 @@ class Augment:
         except UnknownCollection as error:
             if decision.explicit:
                 raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
-            exchange.rag_status, exchange.rag_reason, text = "empty", "no such collection yet", ""
+            exchange.rag_status, exchange.rag_reason, text = "empty", _NOT_THERE, ""
         except (RetrievalError, TimeoutError) as error:
             text = _degraded(exchange, error)
         except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
@@ -108,19 +127,26 @@ class Augment:
         return self._template.render(passages, decision.collections)
 
 
-def _degraded(exchange: Exchange, error: Exception) -> str:
-    reasons: Sequence[tuple[type[Exception], str]] = (
-        (TimeoutError, "retrieval took too long"),
-        (IndexDown, "index is down"),
-        (WrongEmbedder, "index was built with another embedder"),
-        (RetrievalError, "index cannot be searched"),
+def _refusal(exchange: Exchange) -> ApiError:
+    """The answer where a chat must not go on without context."""
+    message = (
+        f"No context could be looked up ({exchange.rag_reason}), and without it this gateway gives no answer "
+        "(retrieval.require_context): try again later."
     )
+    again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+    return ApiError(503, message, code="context_unavailable", type="server_error", headers=again)
+
+
+def _degraded(exchange: Exchange, error: Exception) -> str:
     exchange.rag_status = "degraded"
-    exchange.rag_reason = next((text for kind, text in reasons if isinstance(error, kind)), "internal error")
-    exchange.error = str(error) or exchange.rag_reason
+    exchange.rag_reason = next(reason for kind, reason in DEGRADED if isinstance(error, kind))
+    # Only errors that retrieval raises on purpose say nothing of documents and questions.
+    told = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+    exchange.error = told or exchange.rag_reason
     return ""
 
 
-def _forwarded(body: Body, lead: str, decision: Decision, target: Target) -> bytes:
+def _forwarded(body: Body, context: str, decision: Decision, target: Target) -> bytes:
     """The bytes for the upstream. An untouched request stays byte for byte as it came."""
-    return body.edited(lead=lead, model=target.model or decision.model, without_rag=True)
+    model = target.model or decision.model
+    return body.edited(context=context, position=target.position, model=model, without_rag=True)

@@ -1,17 +1,19 @@
 """Settings to objects: the only file that knows both."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from config.settings import PROMPTS, Model, Settings, SettingsError
+from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment import Augment, AugmentOptions
-from proxy.exchange import Lane, Target
+from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
+from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
@@ -30,6 +32,12 @@ _FOREIGN = (
 )  # fmt: skip
 
 
+# How the variables begin in which litellm finds a provider's key, where that is not the provider's name; and providers
+# whose credentials are not one key.
+_KEY_FAMILIES = {"cohere": ("CO", "COHERE"), "cohere_chat": ("CO", "COHERE"), "gemini": ("GEMINI", "GOOGLE")}
+_WITHOUT_ONE_KEY = ("bedrock", "sagemaker", "vertex_ai", "watsonx")
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """The application and what must be started before it and closed after it."""
@@ -41,9 +49,10 @@ class Gateway:
 
 
 def gateway(
-    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], environ: Mapping[str, str] | None = None
-) -> Gateway:
-    """The gateway for these settings. Raises SettingsError."""
+    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], metrics: Metrics | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Gateway:  # fmt: skip
+    """The gateway for these settings; metrics: those shared with other workers. Raises SettingsError."""
     up = settings.upstream
     rows = targets(settings, os.environ if environ is None else environ)
     routes = Routes(rows)
@@ -69,13 +78,14 @@ def gateway(
             upstream, knowledge=knowledge, resolve=routes.resolve, template=template(settings),
             options=AugmentOptions(
                 enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
-                deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+                deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
+                max_body_bytes=max_body_bytes, skip_housekeeping=settings.retrieval.skip_housekeeping,
             ),
         ),
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),
-        upstream=upstream, routes=routes, ready=ready, open=settings.auth.open,
+        upstream=upstream, routes=routes, ready=ready, metrics=metrics or Metrics(), open=settings.auth.open,
         cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
     return Gateway(application(parts), client, translated, routes)
@@ -95,19 +105,34 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not settings.models:
         if base or key:
-            return {"*": Target("", "relay", _openai_base(environ), key)}
-        return {"*": Target("", "echo", "", "")}
-    return {name: _target(name, row, environ) for name, row in settings.models.items()}
+            passed = settings.auth.pass_client_key and not key
+            return {"*": Target("", "relay", _openai_base(environ), key, passed, settings.inject.position)}
+        return {"*": Target("", "echo", "", "", position=settings.inject.position)}
+    passing = settings.auth.pass_client_key
+    rows = {name: _target(name, row, environ, settings.inject.position) for name, row in settings.models.items()}
+    return {name: replace(row, key_of_client=passing and _keyless(name, row, environ)) for name, row in rows.items()}
+
+
+def _keyless(name: str, row: Target, environ: Mapping[str, str]) -> bool:
+    """Whether a row calls its upstream without a key of ours, and the upstream takes one."""
+    if row.api_key or row.lane == "echo":
+        return False
+    if row.lane == "relay" or row.api_base:
+        return True
+    # litellm would take the key of the provider's usual variable, e.g. ANTHROPIC_API_KEY.
+    provider, slash, _ = (row.model or name).partition("/")
+    families = _KEY_FAMILIES.get(provider, (provider.upper() if slash else "OPENAI",))
+    usual = re.compile(rf"({'|'.join(map(re.escape, families))})_(.*_)?(KEY|TOKEN)")
+    return provider not in _WITHOUT_ONE_KEY and not any(value and usual.fullmatch(v) for v, value in environ.items())
 
 
 def _openai_base(environ: Mapping[str, str]) -> str:
     base = environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL
-    if not base.startswith(("http://", "https://")):
-        raise SettingsError(f"OPENAI_BASE_URL must start with http:// or https://, got {base!r}")
+    check_address(base, "OPENAI_BASE_URL")
     return base.rstrip("/")
 
 
-def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
+def _target(name: str, row: Model, environ: Mapping[str, str], position: Position) -> Target:
     model = row.model or ""
     lane = _lane(name, row, environ)
     base = (row.api_base or "").rstrip("/")
@@ -120,7 +145,13 @@ def _target(name: str, row: Model, environ: Mapping[str, str]) -> Target:
         model = model.removeprefix("openai/")
     if key_env and not environ.get(key_env):
         raise SettingsError(f"models.{name}.api_key_env names the environment variable {key_env}, which is not set")
-    return Target(model, lane, base, environ[key_env] if key_env else "")
+    if lane == "translated" and "?" in base:
+        raise SettingsError(
+            f"models.{name}.api_base has a query, which the translated lane cannot keep: leave it out (litellm takes "
+            "Azure's version from AZURE_API_VERSION), or use lane: relay"
+        )
+    key = environ[key_env] if key_env else ""
+    return Target(model, lane, base, key, position=row.position or position)
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:

@@ -3,6 +3,8 @@
 The upstream's own errors never pass through here; they are relayed as they came.
 """
 
+from collections.abc import Sequence
+
 import orjson
 
 Headers = list[tuple[bytes, bytes]]
@@ -19,6 +21,7 @@ class ApiError(Exception):
         code: str,
         type: str = "invalid_request_error",
         param: str | None = None,
+        headers: Headers | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -26,11 +29,19 @@ class ApiError(Exception):
         self.code = code
         self.type = type
         self.param = param
+        self.headers = headers or []  # besides content-type and content-length
 
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""
         message = self.message.encode("utf-8", "backslashreplace").decode()  # it may quote half a surrogate pair
         return orjson.dumps({"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}})
+
+
+def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiError:
+    """405, with the methods that there are."""
+    names = ", ".join(allowed)
+    text = f"{path} does not take {method}, only {names}."
+    return ApiError(405, text, code="method_not_allowed", headers=[(b"allow", names.encode())])
 
 
 def upstream_error(status: int, message: str, code: str) -> ApiError:

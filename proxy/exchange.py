@@ -15,6 +15,9 @@ KEY = "ragway.exchange"
 
 RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
 Lane = Literal["relay", "translated", "echo"]
+# Where the passages go: a system message of their own before all others, the end of the client's own first system or
+# developer message, or the end of the newest user message.
+Position = Literal["lead", "merge", "tail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ class Target:
     model: str  # the name the upstream knows
     lane: Lane
     api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "" where litellm knows better
-    api_key: str  # "" sends no Authorization
+    api_key: str = field(repr=False)  # "" sends no Authorization; never in a log, wherever this record is shown
+    key_of_client: bool = False  # none is configured: the client's own key is passed on
+    position: Position = "lead"  # of the passages, where a request gets any
 
 
 @dataclass(slots=True)

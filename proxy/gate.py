@@ -1,8 +1,9 @@
 """Whether a request is augmented, from which collections, and why: one precedence for all controls.
 
 Off wins wherever it is said: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body.
-Collections come from the body's `rag`, else the header `x-rag-collection`, else the model prefix
-`rag/<collection>/`, else the setting.
+On, said by the header or the body, has a search made for a request that looks like a chat program's housekeeping;
+it turns nothing on that somebody turned off. Collections come from the body's `rag`, else the header
+`x-rag-collection`, else the model prefix `rag/<collection>/`, else the setting.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from proxy.asgi import Scope
 from proxy.chat import Body, messages_of, model_of, text_of
 from proxy.errors import ApiError
 from proxy.exchange import RagStatus
+from proxy.housekeeping import is_housekeeping
 from retrieval.records import Turn
 
 _MAX_TURNS = 12  # of the conversation's end: what rewriting can use
@@ -33,8 +35,8 @@ class Decision:
     k: int | None
 
 
-def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str]) -> Decision:
-    """Raises ApiError 400 where a control, the model or the messages cannot be read."""
+def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], skip_housekeeping: bool) -> Decision:
+    """Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree."""
     model, raw, prefix = _split_model(model_of(body))
     messages = messages_of(body)
     header = _header(scope, b"x-rag").lower()
@@ -42,17 +44,21 @@ def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str
         raise ApiError(400, f"The header x-rag must be on or off, got {header!r}.", code="invalid_x_rag")
     wish = _rag_of(body)
     chosen = wish.collections or _names(_header(scope, b"x-rag-collection")) or _names(prefix)
-    off = _off_reason(enabled, raw, header, wish)
-    turns = _turns(messages)
-    status: RagStatus = "off" if off else "augmented" if turns else "skipped"
-    reason = off or ("" if turns else "no user text")
-    searched = turns if status == "augmented" else ()
-    return Decision(model, status, reason, searched, chosen or tuple(collections), bool(chosen), wish.k)
+    status: RagStatus = "off"
+    turns: tuple[Turn, ...] = ()
+    reason = _off_reason(enabled, raw, header, wish)
+    if not reason:
+        forced = header == "on" or wish.enabled is True
+        housekeeping = skip_housekeeping and not forced and is_housekeeping(messages)
+        turns = () if housekeeping else _turns(messages)
+        status = "augmented" if turns else "skipped"
+        reason = "housekeeping call" if housekeeping else "" if turns else "no user text"
+    return Decision(model, status, reason, turns, chosen or tuple(collections), bool(chosen), wish.k)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    enabled: bool
+    enabled: bool | None  # None: not said
     collections: tuple[str, ...]
     k: int | None
 
@@ -64,7 +70,7 @@ def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
         return "raw model"
     if header == "off":
         return "x-rag header"
-    return "" if wish.enabled else "rag in the body"
+    return "rag in the body" if wish.enabled is False else ""
 
 
 def _split_model(name: str) -> tuple[str, bool, str]:
@@ -85,14 +91,14 @@ def _rag_of(body: Body) -> _Wish:
     """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
     rag = body.fields.get("rag")
     if rag is None or isinstance(rag, bool):
-        return _Wish(rag is not False, (), None)
+        return _Wish(rag, (), None)
     if not isinstance(rag, dict):
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
     unknown = sorted(set(rag) - {"enabled", "collections", "k"})
     if unknown:
         raise _bad_rag(f"'rag' in the request body has no '{unknown[0]}'; it takes enabled, collections and k")
-    enabled, names, k = rag.get("enabled", True), rag.get("collections", []), rag.get("k")
-    if not isinstance(enabled, bool):
+    enabled, names, k = rag.get("enabled"), rag.get("collections", []), rag.get("k")
+    if not isinstance(enabled, bool) and "enabled" in rag:
         raise _bad_rag("'rag.enabled' in the request body must be true or false")
     if not isinstance(names, list) or not all(isinstance(name, str) and name and name.isprintable() for name in names):
         raise _bad_rag("'rag.collections' in the request body must be a list of names")
@@ -134,4 +140,9 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    return next((value.decode("latin-1").strip() for key, value in scope["headers"] if key == name), "")
+    """The header's value, "" where it is not given. Raises ApiError 400 where it is given twice, not alike."""
+    values = {value.decode("latin-1").strip() for key, value in scope["headers"] if key == name}
+    if len(values) > 1:
+        message = f"The header {name.decode()} is given twice with different values: send it once."
+        raise ApiError(400, message, code="conflicting_header")
+    return values.pop() if values else ""

@@ -1,16 +1,20 @@
-"""A context to the text of one system message, by a template that is a file.
+"""A context to the text that the model is shown, by a template that is a file: the *block*.
 
-The template's `{passages}` and `{collections}` are replaced as plain text; nothing in a document is ever
-evaluated.
+The template's `{passages}`, `{collections}` and `{tag}` are replaced as plain text; nothing in a document is ever
+evaluated. Between the delimiters, which carry a digest of the passages, stands quoted text (`quote`): it cannot
+close them or open others. The same passages give the same bytes, since providers cache by prefix.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote as percent_encoded
 
+from proxy.quote import quoted, quoted_label
 from retrieval.records import Passage
 
 _MAX_SOURCES_BYTES = 1000  # of the header that names the sources
+_TAG_BYTES = 4
 
 
 class TemplateError(ValueError):
@@ -35,23 +39,35 @@ class Template:
         return Template(text)
 
     def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
-        """The system message: passages in the order given, each labelled with its title and source."""
-        names = ", ".join(collections)
+        """The block: passages in the order given, each labelled with its title and source, between delimiters."""
+        names = ", ".join(quoted_label(name) for name in collections)
+        shown = [(_label(passage), quoted(passage.text).strip()) for passage in passages]
+        tag = _tag(shown)
         # Split first: a collection's name may hold "{passages}" as well as a passage may hold "{collections}".
-        head, tail = (part.replace("{collections}", names) for part in self._text.split("{passages}"))
-        return head + "\n\n".join(_labelled(i, passage) for i, passage in enumerate(passages, 1)) + tail
+        parts = self._text.split("{passages}")
+        head, tail = (part.replace("{tag}", tag).replace("{collections}", names) for part in parts)
+        texts = (f"[{i}] {label} #{tag}\n{text}\n[end of {i}] #{tag}" for i, (label, text) in enumerate(shown, 1))
+        return head + "\n\n".join(texts) + tail
 
 
-def _labelled(number: int, passage: Passage) -> str:
-    path = " > ".join(part for part in (passage.title, *passage.headings) if part)
-    return f"[{number}] {path} (source: {passage.source})\n{passage.text.strip()}\n[end of {number}]"
+def _label(passage: Passage) -> str:
+    path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
+    return f"{path} (source: {quoted_label(passage.source)})"
+
+
+def _tag(shown: Sequence[tuple[str, str]]) -> str:
+    """Eight hexadecimal digits of all that is shown: no passage can know its block's without knowing the others."""
+    digest = hashlib.blake2b(digest_size=_TAG_BYTES)
+    for label, text in shown:
+        digest.update(f"{label}\0{text}\0".encode())
+    return digest.hexdigest()
 
 
 def sources_header(sources: Sequence[str]) -> bytes:
     """The distinct sources, best first, percent-encoded and comma-separated; cut at a whole source."""
     header = b""
     for source in dict.fromkeys(sources):
-        entry = (b"," if header else b"") + quote(source, safe="/.-_~ #", errors="replace").encode()
+        entry = (b"," if header else b"") + percent_encoded(source, safe="/.-_~ #", errors="replace").encode()
         if len(header) + len(entry) > _MAX_SOURCES_BYTES:
             break
         header += entry

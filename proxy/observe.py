@@ -1,5 +1,6 @@
 """Outermost: opens the exchange, answers errors of ours in OpenAI's shape, writes one log line per request."""
 
+import asyncio
 import logging
 
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
@@ -7,6 +8,9 @@ from proxy.body import ClientGone
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 from proxy.inject import sources_header
+from proxy.metrics import Metrics
+from proxy.request import CLIENT_LEFT
+from retrieval.logs import cut
 
 log = logging.getLogger("ragway")
 
@@ -14,8 +18,9 @@ log = logging.getLogger("ragway")
 class Observe:
     """Wraps every HTTP request in an `Exchange`; other ASGI traffic passes untouched."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -23,6 +28,7 @@ class Observe:
             return
         exchange = Exchange(method=scope["method"], path=scope["path"])
         scope[KEY] = exchange
+        self._metrics.begun()
         started = False
 
         async def tell(message: Message) -> None:
@@ -38,7 +44,10 @@ class Observe:
         try:
             await self._app(scope, receive, tell)
         except ClientGone:
-            exchange.error = "client left"
+            exchange.error = CLIENT_LEFT
+        except asyncio.CancelledError as cancelled:
+            exchange.error = CLIENT_LEFT if CLIENT_LEFT in cancelled.args else "cut off: the server stops"
+            raise
         except ApiError as error:
             exchange.error = error.code
             if not started:
@@ -50,6 +59,7 @@ class Observe:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
                 await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
+            self._metrics.ended(exchange)
             if scope["path"].startswith("/v1/"):
                 log.info("%s", _line(exchange))
 
@@ -69,10 +79,12 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _line(exchange: Exchange) -> str:
-    path = exchange.path if exchange.path.isprintable() else repr(exchange.path)  # a line feed would begin another line
+    path = cut(exchange.path)
+    if not path.isprintable() or " " in path:  # it could look like another line, or like the rest of this one
+        path = repr(path)
     parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
     if exchange.model:
-        parts += [f"model={exchange.model!r}", f"rag={exchange.rag_status or '-'}"]
+        parts += [f"model={cut(exchange.model)!r}", f"rag={exchange.rag_status or '-'}"]
         if exchange.sources:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":

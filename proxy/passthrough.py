@@ -6,11 +6,10 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment import Resolve
 from proxy.body import replay, whole_body
 from proxy.chat import model_of, parse
-from proxy.errors import ApiError
+from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 
 _WITH_MODEL = ("/v1/embeddings", "/v1/completions", "/v1/responses")
-_ELSEWHERE = ("/v1/chat/completions", "/v1/models")  # routes of their own, which take one method each
 
 
 class Passthrough:
@@ -34,9 +33,9 @@ class Passthrough:
             body = parse(await whole_body(scope, receive, max_bytes=self._max_body_bytes))
             exchange.model = model_of(body)
             exchange.target = self._resolve(exchange.model)
-            raw = body.edited(model=exchange.target.model)
-        elif path in (*_WITH_MODEL, *_ELSEWHERE):
-            raise ApiError(405, f"{path} does not take {scope['method']}.", code="method_not_allowed")
+            raw = body.edited(model=exchange.target.model, without_rag=True)
+        elif path in _WITH_MODEL:
+            raise method_not_allowed(scope["method"], path, ["POST"])
         else:
             message = f"{scope['method']} {path} is not served here; list it in upstream.paths to relay it."
             raise ApiError(404, message, code="unknown_path")

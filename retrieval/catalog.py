@@ -7,7 +7,8 @@ The catalog is the truth, the index is made from it. A document is replaced as a
 
 Revision numbers are never used twice, so points left by a crash between two steps can never be taken for
 current ones; `leftovers` names what such a crash left, for `recover` to clear. Only the process that holds
-the data folder's lock writes here.
+the data folder's lock writes here, so what every question asks for (a collection's row, the current revisions) is
+answered from memory.
 """
 
 import re
@@ -128,6 +129,9 @@ class Catalog:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
+        self._collections: dict[str, Collection] = {}
+        self._current: dict[str, int] | None = None  # document -> revision, of all; None: to be read
 
     @staticmethod
     def open(file: Path) -> "Catalog":
@@ -157,12 +161,14 @@ class Catalog:
 
     def collection(self, name: str) -> Collection:
         """Raises UnknownCollection, naming those there are."""
+        if name in self._collections:
+            return self._collections[name]
         with self._engine.connect() as sql:
             row = sql.execute(select(_collections).where(_collections.c.name == name)).one_or_none()
             if row is None:
                 names = ", ".join(sql.scalars(select(_collections.c.name).order_by(_collections.c.name)))
                 raise UnknownCollection(f"there is no collection {name!r}; there are: {names or 'none yet'}")
-        return _collection_of(row)
+        return self._collections.setdefault(name, _collection_of(row))
 
     def collections(self) -> list[Collection]:
         """All of them, by name."""
@@ -256,20 +262,11 @@ class Catalog:
                 sql.execute(update(_documents).where(_documents.c.id == id).values(last_revision=revision))
             sql.execute(
                 insert(_revisions).values(
-                    document=id,
-                    revision=revision,
-                    generation=generation,
-                    state="staged",
-                    source=document.source,
-                    title=document.title,
-                    format=document.format,
-                    text=document.text,
-                    modified_s=document.modified_s,
-                    content_hash=content_hash,
-                    recipe=recipe,
-                    chunks=chunks,
+                    document=id, revision=revision, generation=generation, state="staged", source=document.source,
+                    title=document.title, format=document.format, text=document.text, modified_s=document.modified_s,
+                    content_hash=content_hash, recipe=recipe, chunks=chunks,
                 )
-            )
+            )  # fmt: skip
         return Revision(id, revision, tenant_of(collection.name, generation), chunks)
 
     def publish(self, staged: Revision) -> list[Revision]:
@@ -280,6 +277,8 @@ class Catalog:
                 sql.execute(_set_state(old, "retired"))
             sql.execute(_set_state(staged, "current"))
             self._touch(sql, staged.document)
+        if self._current is not None:
+            self._current[staged.document] = staged.revision
         return replaced
 
     def retire(self, document: str) -> list[Revision]:
@@ -289,6 +288,7 @@ class Catalog:
             for old in gone:
                 sql.execute(_set_state(old, "retired"))
             self._touch(sql, document)
+        (self._current or {}).pop(document, None)
         return gone
 
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
@@ -309,6 +309,8 @@ class Catalog:
                     probes=probes.astype("<f4").tobytes(), updated_s=time(),
                 )
             )  # fmt: skip
+        self._collections.pop(collection.name, None)
+        self._current = None
 
     def forget(self, revision: Revision) -> None:
         """Drop a revision whose points are gone, and its document if that was the last one."""
@@ -328,8 +330,10 @@ class Catalog:
 
     def current(self, documents: Sequence[str]) -> dict[str, int]:
         """The current revision of each of these documents; those without one are left out."""
-        with self._engine.connect() as sql:
-            return {row.document: row.revision for row in sql.execute(_CURRENT, {"ids": list(documents)})}
+        if self._current is None:
+            with self._engine.connect() as sql:
+                self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
+        return {document: self._current[document] for document in documents if document in self._current}
 
     def chunks(self, collection: str) -> int:
         """How many points the collection's current revisions must have in the store."""
@@ -353,9 +357,7 @@ class Catalog:
 
 
 # Built once: they run for every question.
-_CURRENT = select(*_revisions.c["document", "revision"]).where(
-    _revisions.c.state == "current", _revisions.c.document.in_(bindparam("ids", expanding=True))
-)
+_CURRENT = select(*_revisions.c["document", "revision"]).where(_revisions.c.state == "current")
 _CHUNKS = (
     select(func.sum(_revisions.c.chunks))
     .join(_documents, _documents.c.id == _revisions.c.document)

@@ -33,6 +33,11 @@ SAME_MODEL_COSINE = 0.99
 # the CPU's cache.
 _BATCH_TOKENS = 1024
 
+# How long a thread of onnxruntime's waits busily for its part of the next operator. By default it is so long that two
+# threads on two cores, one of them busy with something else, take twice as long as one thread alone (17 ms against 9);
+# with these few microseconds they take as long as one. On idle cores they are as quick as with the default.
+_SPIN_US = 5
+
 
 class Embedder(Protocol):
     """A model that turns texts into vectors."""
@@ -56,6 +61,7 @@ class Embedder(Protocol):
 class Card:
     """What must be known of a prepared model without loading it."""
 
+    format: int  # of the folder
     name: str
     dimension: int
     max_tokens: int
@@ -88,6 +94,7 @@ class OnnxEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(_SPIN_US))
         self._session = onnxruntime.InferenceSession(
             str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
         )

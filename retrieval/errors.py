@@ -6,7 +6,8 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
 ├── DataInUse             the data folder is held by another process
 ├── DiskFull              less room on the data folder's disk than the engine needs
-└── IndexDown             the index process does not answer (not started, died, too slow)
+└── IndexDown             the index cannot be asked right now (not started, died, its Qdrant server is away)
+    └── IndexSilent       it is there and does not answer: stopped, stuck, overloaded
 """
 
 
@@ -35,4 +36,8 @@ class DiskFull(RetrievalError):
 
 
 class IndexDown(RetrievalError):
-    """The index process cannot be asked right now."""
+    """The index cannot be asked right now; it may be in a moment."""
+
+
+class IndexSilent(IndexDown):
+    """The index is there and does not answer: waiting for it would cost every request its deadline."""

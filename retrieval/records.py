@@ -99,6 +99,24 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """A point that one arm found, by its id alone: most of what is found is never read."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A point found by one arm or several, not read yet; `score` is that of the fusion."""
+
+    id: str
+    score: float
+    ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1
+    scores: Mapping[str, float] = field(default_factory=dict)  # arm -> that arm's own score
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A passage found, with the score of the stage that returned it and what each arm said of it."""
 

@@ -4,11 +4,16 @@ Frames are four bytes of length (big endian) and JSON. One connection carries on
 {"call", "args"} is answered by any number of {"progress"} and then one {"result"} or {"error"}. A caller that
 leaves closes its connection, which ends the call.
 The other end is `service`.
+
+An index that hangs must not cost every question its deadline. So a search that was given up is followed by a check
+in the background, and while that check has no answer either, searches fail at once (`IndexSilent`). A caller that
+left for another reason costs nothing but the check.
 """
 
 import asyncio
 import contextlib
 import dataclasses
+import math
 import os
 import types
 import typing
@@ -18,8 +23,8 @@ from typing import Any
 
 import orjson
 
-from retrieval import errors
-from retrieval.errors import IndexDown, RetrievalError
+from retrieval import errors, wire
+from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.knowledge import Progress
 from retrieval.records import CollectionInfo, Report, Retrieved, Turn
 
@@ -27,6 +32,7 @@ SOCKET = "index.sock"
 _MAX_FRAME = 64 * 1024 * 1024
 _MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
 _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
+_CHECK_S = 1.0  # an index that works checks itself within milliseconds; one that needs longer would miss deadlines
 
 
 class Client:
@@ -35,29 +41,70 @@ class Client:
     def __init__(self, data: Path) -> None:
         self._data = data
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._checking: asyncio.Task[None] | None = None
+        self._doubted = 0.0  # when the check began, by the loop's clock
+
+    @property
+    def silent(self) -> bool:
+        """Whether a search was given up and the index has not shown since that it answers."""
+        if self._checking is None or self._checking.done():
+            return False
+        return asyncio.get_running_loop().time() - self._doubted > _CHECK_S
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
-        answer = await self._call("retrieve", {"turns": list(turns), "collections": list(collections), "k": k})
-        retrieved: Retrieved = decode(Retrieved, answer)
-        return retrieved
+        if self.silent:
+            raise IndexSilent("the index does not answer: searches go on as soon as it does")
+        try:
+            answer = await self._call("retrieve", {"turns": list(turns), "collections": list(collections), "k": k})
+        except asyncio.CancelledError:  # out of patience, or the caller left: the check tells
+            self._doubt()
+            raise
+        try:
+            return wire.retrieved(answer)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise _nonsense() from error
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
         # A path is bytes, and JSON is text: each byte travels as one character.
         names = [os.fsencode(path.absolute()).decode("latin-1") for path in paths]
         args = {"paths": names, "collection": collection}
-        report: Report = decode(Report, await self._call("ingest", args, progress))
+        report: Report = _record(Report, await self._call("ingest", args, progress))
         return report
 
     async def rebuild(self, collection: str, progress: Progress) -> int:
         return int(await self._call("rebuild", {"collection": collection}, progress))
 
     async def collections(self) -> list[CollectionInfo]:
-        return [decode(CollectionInfo, row) for row in await self._call("collections", {})]
+        return [_record(CollectionInfo, row) for row in await self._call("collections", {})]
+
+    async def check(self) -> None:
+        await self._call("check", {})
+
+    async def ping(self) -> None:
+        """Return when the index process's event loop answers, whatever may be wrong behind it. Raises IndexDown."""
+        await self._call("ping", {})
 
     async def close(self) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait({self._checking})
         for _, writer in self._idle:
             writer.close()
         self._idle.clear()
+
+    def _doubt(self) -> None:
+        if self._checking is None or self._checking.done():
+            self._doubted = asyncio.get_running_loop().time()
+            self._checking = asyncio.create_task(self._until_quick())
+
+    async def _until_quick(self) -> None:
+        """Return once a check is answered soon, be it by an error: then searches are answered soon, too."""
+        clock, took_s = asyncio.get_running_loop().time, math.inf
+        while took_s > _CHECK_S:
+            began = clock()
+            with contextlib.suppress(RetrievalError):
+                await self.check()
+            took_s = clock() - began
 
     async def _call(self, name: str, args: Mapping[str, Any], progress: Progress | None = None) -> Any:
         reader, writer = await self._connection()
@@ -81,9 +128,12 @@ class Client:
                 self._idle.append((reader, writer))
             else:
                 writer.close()
-        if "error" in frame:
-            raise _ERRORS.get(frame["error"]["kind"], RetrievalError)(frame["error"]["text"])
-        return frame["result"]
+        match frame:
+            case {"result": result}:
+                return result
+            case {"error": {"kind": kind, "text": text}}:
+                raise error_of(kind, text)
+        raise _nonsense()
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         while self._idle:
@@ -99,6 +149,23 @@ class Client:
 
 
 _ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
+
+
+def error_of(kind: str, text: str) -> RetrievalError:
+    """The error of that class name; a RetrievalError where there is no such class here."""
+    error: RetrievalError = _ERRORS.get(kind, RetrievalError)(text)
+    return error
+
+
+def _nonsense() -> IndexDown:
+    return IndexDown("the index process answered nonsense: restart `ragway serve`, so that all of it is of one version")
+
+
+def _record(kind: Any, value: Any) -> Any:
+    try:
+        return decode(kind, value)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _nonsense() from error
 
 
 @contextlib.contextmanager
@@ -128,7 +195,12 @@ async def read_frame(reader: asyncio.StreamReader, begun: bytes = b"") -> dict[s
     length = int.from_bytes(begun + await reader.readexactly(4 - len(begun)), "big")
     if length > _MAX_FRAME:
         raise OSError(f"a frame of {length} bytes")
-    frame: dict[str, Any] = orjson.loads(await reader.readexactly(length))
+    try:
+        frame = orjson.loads(await reader.readexactly(length))
+    except orjson.JSONDecodeError as error:
+        raise OSError("a frame that is no JSON") from error
+    if not isinstance(frame, dict):
+        raise OSError("a frame that is no object")
     return frame
 
 

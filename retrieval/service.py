@@ -3,12 +3,14 @@
 A command that finds no index process opens the `Index` itself. Either way it has the interface `Knowledge`, so
 callers need not know which.
 
-    python -m retrieval.service    reads a Plan as JSON from the first line of standard input, prints "ready" when
-                                   it answers on the socket, and ends when standard input does: with its parent.
+    python -m retrieval.service    reads a Plan as JSON from the first line of standard input, prints "step" now and
+                                   then while it opens the index, "ready" when it answers on the socket, or "error",
+                                   the error's class and its text; ends when standard input does: with its parent.
 """
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -23,6 +25,7 @@ from typing import IO, Any
 import orjson
 import uvloop
 
+from retrieval import logs, wire
 from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, probe
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
@@ -37,20 +40,28 @@ from retrieval.stores.base import Store
 
 log = logging.getLogger("ragway")
 _BROKEN = ".broken"
-# What an operating system says of a disk, a right or a limit. It tells nothing against the files themselves.
-_NOT_THE_SHARD = re.compile(r"\(os error (?:1|5|12|13|23|24|28|30|122)\)")  # EPERM, EIO, ENOMEM, EACCES, … EDQUOT
+_BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
+_STEP_S = 1.0  # between two signs of life while the index opens
+_CHECKED = "check"  # a text to embed, and a tenant that no collection has (theirs have an @)
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as the engine says it
+# What an operating system says of a disk, a memory or a limit: it may be otherwise in a moment.
+_PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
+_PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
+# That, and what it says of rights: nothing of it speaks against the files themselves.
+_NOT_THE_SHARD = _PASSING | {errno.EPERM, errno.EACCES, errno.EROFS}
 
 
 class Index:
     """The index in this process."""
 
     def __init__(
-        self, lock: IO[str], catalog: Catalog, store: Store, ingester: Ingester, retriever: Retriever,
-        preparation: InThread | InChild,
+        self, lock: IO[str], catalog: Catalog, store: Store, embedder: Embedder, ingester: Ingester,
+        retriever: Retriever, preparation: InThread | InChild,
     ) -> None:  # fmt: skip
         self._lock = lock
         self._catalog = catalog
         self._store = store
+        self._embedder = embedder
         self._ingester = ingester
         self._retriever = retriever
         self._preparation = preparation
@@ -80,7 +91,7 @@ class Index:
         )  # fmt: skip
         await ingester.recover()
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes)
-        return Index(lock, catalog, store, ingester, retriever, preparation)
+        return Index(lock, catalog, store, embedder, ingester, retriever, preparation)
 
     async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
         return await self._retriever.retrieve(turns, collections, k=k)
@@ -99,6 +110,10 @@ class Index:
 
     async def collections(self) -> list[CollectionInfo]:
         return self._catalog.describe()
+
+    async def check(self) -> None:
+        vector = (await asyncio.to_thread(self._embedder.embed_query, [_CHECKED]))[0]
+        await self._store.search([_CHECKED], vector, [], k=1)
 
     async def close(self) -> None:
         """Close the store and give the data folder back."""
@@ -136,13 +151,27 @@ def _open_shard(folder: Path, dimension: int) -> Store:
     except (DataInUse, DiskFull):
         raise
     except RetrievalError as error:
-        if _NOT_THE_SHARD.search(str(error)):
+        if _os_error(error) in _NOT_THE_SHARD:
             raise
         broken = folder.with_name(folder.name + _BROKEN)
         shutil.rmtree(broken, ignore_errors=True)
         folder.rename(broken)
         log.warning("the index was put aside as %s, run `ragway rebuild` for each collection: %s", broken, error)
         return EdgeStore.open(folder, dimension=dimension)
+
+
+def _os_error(error: BaseException) -> int | None:
+    """The operating system's number for it, where the engine names one."""
+    found = _OS_ERROR.search(str(error))
+    return int(found[1]) if found else None
+
+
+def passing(error: Exception) -> bool:
+    """Whether the index may open after a while without anybody changing a setting."""
+    if isinstance(error, OSError):
+        return error.errno in _PASSING
+    refused = getattr(error.__cause__, "sqlite_errorname", "")
+    return isinstance(error, DiskFull) or _os_error(error) in _PASSING or refused.startswith(_PASSING_SQLITE)
 
 
 def _shard(embedder: str, dimension: int) -> str:
@@ -200,7 +229,7 @@ class Server:
         umask = os.umask(0o177)
         try:
             with reachable(data) as path:
-                server = await asyncio.start_unix_server(self._serve, path)
+                server = await asyncio.start_unix_server(self._serve, path, backlog=_BACKLOG)
         finally:
             os.umask(umask)
         try:
@@ -244,7 +273,7 @@ class Server:
                 raise fault
             if fault is not None:  # without an answer the caller would take the index for dead
                 log.error("the call %r failed", frame.get("call"), exc_info=fault)
-                said = RetrievalError(f"the index failed ({fault!r}): the log of `ragway serve` has more")
+                said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
                 writer.write(_failed(said))
                 await writer.drain()
         finally:
@@ -270,7 +299,7 @@ class Server:
         match call:
             case "retrieve":
                 turns = [Turn(**turn) for turn in args["turns"]]
-                return await self._knowledge.retrieve(turns, args["collections"], k=args["k"])
+                return wire.rows(await self._knowledge.retrieve(turns, args["collections"], k=args["k"]))
             case "ingest":
                 paths = [Path(os.fsdecode(name.encode("latin-1"))) for name in args["paths"]]
                 return await self._knowledge.ingest(paths, args["collection"], progress)
@@ -278,7 +307,17 @@ class Server:
                 return await self._knowledge.rebuild(args["collection"], progress)
             case "collections":
                 return await self._knowledge.collections()
+            case "check":
+                return await self._knowledge.check()
+            case "ping":
+                return None
         raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+
+
+def _named(fault: BaseException) -> str:
+    """The kind of a fault, and what the system says of it; its own words may quote a document or a question."""
+    said = fault.strerror if isinstance(fault, OSError) else None
+    return f"{type(fault).__name__}: {said}" if said else type(fault).__name__
 
 
 def _failed(error: RetrievalError) -> bytes:
@@ -287,7 +326,12 @@ def _failed(error: RetrievalError) -> bytes:
 
 async def run(plan: Plan, parent: IO[str]) -> None:
     """The index process: open, listen, tell the parent so, and end with it. Raises RetrievalError, OSError."""
-    index = await Index.open(plan, serving=True)
+    telling = asyncio.create_task(_tell_of_progress(parent))
+    try:
+        index = await Index.open(plan, serving=True)
+    finally:
+        telling.cancel()
+        await asyncio.wait({telling})
     try:
         async with Server(index).listening(Path(plan.data)):
             parent.write("ready\n")
@@ -295,6 +339,14 @@ async def run(plan: Plan, parent: IO[str]) -> None:
             await _parent_gone()
     finally:
         await index.close()
+
+
+async def _tell_of_progress(parent: IO[str]) -> None:
+    """A sign of life now and then: a large index has much to clear after a crash, and that is no hang."""
+    while True:
+        parent.write("step\n")
+        parent.flush()
+        await asyncio.sleep(_STEP_S)
 
 
 async def _parent_gone() -> None:
@@ -315,14 +367,14 @@ def main() -> int:
         plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is talk: nobody reads it here, and it must not pass for our answer
-    logging.basicConfig(format="%(message)s")
-    log.setLevel(logging.INFO)
+    logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(plan, parent))
     except (RetrievalError, OSError) as error:  # OSError: a disk that is full, a folder of somebody else's
         with contextlib.suppress(BrokenPipeError):  # the parent may be gone
-            parent.write(f"error {' '.join(str(error).split())}\n")
+            kind = "IndexDown" if passing(error) else type(error).__name__
+            parent.write(f"error {kind} {' '.join(str(error).split())}\n")
             parent.flush()
         return 1
     return 0

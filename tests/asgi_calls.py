@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from proxy.asgi import App, Message, Scope
 from proxy.exchange import KEY, Exchange, Target
+from proxy.request import CLIENT_LEFT
 
 
 def scope_of(
@@ -72,8 +73,18 @@ class Call:
             await self.arrived.wait_for(lambda: len(self.sent) >= count)
 
     async def to(self, app: App, scope: Scope) -> "Call":
-        """Run the request to its end."""
-        await app(scope, self.receive, self.send)
+        """Run the request to its end; as under our server, it is cancelled when the client leaves."""
+        running = asyncio.ensure_future(app(scope, self.receive, self.send))
+        leaving = asyncio.ensure_future(self.left.wait())
+        try:
+            await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            running.cancel(CLIENT_LEFT)
+        finally:
+            leaving.cancel()
+            running.cancel()
+            await asyncio.wait({running})
+        if not running.cancelled():
+            running.result()
         return self
 
     @property

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from proxy.upstream.client import Client
+from proxy.upstream.client import Client, Response
 
 
 @contextlib.asynccontextmanager
@@ -39,4 +39,13 @@ async def fetch(
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Status, headers and whole body of one request."""
     response = await http.request(method, url, headers, body)
-    return response.status, response.headers, b"".join([chunk async for chunk in response.chunks()])
+    return response.status, response.headers, b"".join([chunk async for chunk in chunks_of(response)])
+
+
+async def chunks_of(response: Response) -> AsyncIterator[bytes]:
+    """The body in the pieces that `read` gives."""
+    try:
+        while chunk := await response.read():
+            yield chunk
+    finally:
+        response.close()

@@ -1,51 +1,44 @@
-"""A real uvicorn, set up as we serve, in a thread of its own: real sockets, another event loop than the test's."""
+"""The server as we serve, in a thread of its own: real sockets, another event loop than the test's."""
 
+import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-import uvicorn
+import uvloop
 
 from proxy.asgi import App
+from proxy.drain import Connections
+from proxy.server import Limits
 
-
-class _Server(uvicorn.Server):
-    """Says when it is up."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.up.set()
+LIMITS = Limits(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 
 
 @contextlib.contextmanager
-def served(app: App) -> Iterator[int]:
-    """The port of 127.0.0.1 on which `app` answers. Its lifespan runs."""
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http="httptools",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        date_header=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-    )
-    server = _Server(config)
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", 0))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="uvicorn")
+def served(app: App, close: Callable[[], None] = lambda: None) -> Iterator[int]:
+    """The port of 127.0.0.1 on which `app` answers. close: called at the end, in the server's event loop."""
+    loop, stop, up = uvloop.new_event_loop(), asyncio.Event(), threading.Event()
+
+    async def serve(listener: socket.socket) -> None:
+        connections = Connections(app, LIMITS)
+        await connections.listen(listener, 100)
+        up.set()
+        await stop.wait()
+        await connections.drain(5)
+        close()
+
+    def run(listener: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve(listener))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=run, args=(listener,), name="server")
         thread.start()
         try:
-            if not server.up.wait(30):
-                raise RuntimeError("uvicorn did not start within 30 s")
+            if not up.wait(30):
+                raise RuntimeError("the server did not start within 30 s")
             yield listener.getsockname()[1]
         finally:
-            server.should_exit = True
+            loop.call_soon_threadsafe(stop.set)
             thread.join(30)

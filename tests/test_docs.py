@@ -11,10 +11,13 @@ from typing import get_args
 import click
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from config.settings import DEFAULTS, Model
+from proxy.augment import DEGRADED
 from proxy.cli import COMMANDS, ragway
 from proxy.exchange import Lane, RagStatus
+from proxy.metrics import STAGES, Metrics
 from retrieval.ingest.load import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,7 +87,7 @@ def shared_section() -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_section_with_its_options_and_no_other(name: str) -> None:
-    written = {match for code in _CODE.findall(section_of(name)) for match in re.findall(r"(?<!\S)--?[a-z]+", code)}
+    written = {match for code in _CODE.findall(section_of(name)) for match in re.findall(r"(?<!\S)--?[a-z-]+", code)}
     assert written == options_of(name)
 
 
@@ -149,11 +152,23 @@ def test_every_status_is_explained() -> None:
 def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the_code_does_not_give() -> None:
     told = {code for cells in rows(page("troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
     augment = ast.parse((ROOT / "proxy" / "augment.py").read_text("utf-8"))
-    degraded = next(
-        node for node in ast.walk(augment) if isinstance(node, ast.FunctionDef) and node.name == "_degraded"
-    )
-    assert {text for text in _texts(degraded) if " " in text} <= told
+    reasons = {reason for _, reason in DEGRADED}
+    assert reasons <= told
+    assert reasons == {code for cells in rows(_failures()) for code in _CODE.findall(cells[0]) if " " in code}
     assert told <= {*_texts(augment)}
+
+
+def _failures() -> str:
+    return page("operations.md").partition("## What happens when retrieval fails")[2].partition("\n## ")[0]
+
+
+def test_every_metric_is_documented_and_no_other() -> None:
+    table = page("operations.md").partition("## Metrics")[2].partition("\n## ")[0]
+    families = text_string_to_metric_families(Metrics().text(ready=True).decode())
+    counters = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert {cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")} == counters
+    for stage in STAGES:
+        assert f"`{stage}`" in table, stage
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:

@@ -4,7 +4,7 @@ Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 some
 what), 2 wrong usage.
 
     common    options, settings, the way to the documents, progress bars
-    serve     the gateway and its index process
+    serve     the gateway and its index process         worker    what one process of it serves
     ingest    files and folders -> a collection       search    a question -> the passages a chat would get
     listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
     config    the effective settings and their origins

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from config.settings import Settings, SettingsError, load
+from retrieval import logs
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Knowledge
 
@@ -49,13 +50,13 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
     loop: makes the event loop to run it on (default: asyncio's own).
     """
-    logging.basicConfig(format="%(message)s")  # to standard error; serve has set its own before
-    logging.getLogger("ragway").setLevel(logging.INFO)
+    if not logging.getLogger().hasHandlers():  # serve has set its own before
+        logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
             code = runner.run(work)
     except (RetrievalError, SettingsError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(logs.blanked(str(error))) from error
     except KeyboardInterrupt:
         click.echo("interrupted; what was finished is kept", err=True)
         code = 130

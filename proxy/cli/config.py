@@ -13,7 +13,8 @@ import orjson
 from config.settings import Model, Settings
 from proxy.cli.common import options, settings_of
 
-_SECRET = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @: a password may hold one
+_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @: a password may hold one
+_PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key
 
 
 @click.command("config")
@@ -62,12 +63,16 @@ def _shown(value: Any, name: str) -> str:
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
     if isinstance(value, tuple):
         return "[" + ", ".join(value) + "]"
-    return _SECRET.sub("://***@", str(value)) or '""'
+    return _without_secrets(str(value)) or '""'
+
+
+def _without_secrets(address: str) -> str:
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub("://***@", address))
 
 
 def _upstream_by_environment() -> str:
     base, key = os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")
     if not base and not key:
         return "* -> echo (neither OPENAI_API_KEY nor OPENAI_BASE_URL is set)"
-    where = _SECRET.sub("://***@", base) if base else "OpenAI"
+    where = _without_secrets(base) if base else "OpenAI"
     return f"* -> {where} (OPENAI_API_KEY {'set' if key else 'not set'})"

@@ -3,96 +3,171 @@
 import asyncio
 import contextlib
 import logging
+import os
+import resource
 import signal
 import socket
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
-import uvicorn
+import orjson
 import uvloop
 
 from config.settings import Settings, SettingsError
 from proxy.auth import is_loopback
-from proxy.build import Gateway, gateway, plan
+from proxy.build import plan, targets
 from proxy.cli.common import options, run, settings_of
+from proxy.cli.worker import LOG_FORMAT, Serving
 from proxy.supervise import IndexProcess
+from proxy.upstream.base import Routes
+from proxy.workers import WorkerFailed, Workers
+from retrieval import logs
 from retrieval.errors import IndexDown
 from retrieval.records import CollectionInfo
 from retrieval.remote import Client
 
 log = logging.getLogger("ragway")
+_MOST_FILES = 65536
+_INDEX_STOP_S = 5.0  # to close its store, where the drain time leaves so much
+_SOON_S = 0.5
 
 
 @click.command("serve")
 @click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
+@click.option("--workers", type=click.IntRange(1), help="Processes that serve (default: server.workers, 1).")
+@click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
 @options
-def command(host: str | None, port: int | None, config_file: Path | None, data: str | None) -> None:
+def command(
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    log_level: str | None,
+    config_file: Path | None,
+    data: str | None,
+) -> None:
     """Serve the gateway on http://HOST:PORT/v1 until Ctrl-C.
 
     Models go where the `models` setting says; without it to OPENAI_BASE_URL with OPENAI_API_KEY, and without
     these to the built-in model `echo`, which answers with the messages it received.
     """
-    settings = settings_of(config_file, data=data, server__host=host, server__port=port)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    settings = settings_of(
+        config_file, data=data, server__host=host, server__port=port, server__workers=workers,
+        server__log_level=log_level,
+    )  # fmt: skip
+    logs.to_stderr(settings.server.log_level, LOG_FORMAT)
     run(_serve(settings), loop=uvloop.new_event_loop)
 
 
 async def _serve(settings: Settings) -> int:
     _check_bind(settings)
-    index = IndexProcess(plan(settings)) if settings.retrieval.enabled else None
-    knowledge = Client(Path(settings.data))
-    warm = asyncio.Event()
-
-    def missing() -> str:
-        if not warm.is_set():
-            return "starting"
-        return "index is down" if index is not None and not index.ready else ""
-
-    made = gateway(settings, knowledge, ready=missing)
+    _allow_many_files()
+    limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
+    index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
+    models = Routes(targets(settings, os.environ)).names()
+    front = _front(settings)
+    stop = _Stop()
     with _listen(settings) as listener:
-        server = _Server(_uvicorn_config(made, settings))
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            await _warm_up(index, made, serving)
-            if not serving.done():
-                warm.set()
-                with contextlib.suppress(IndexDown):  # it died just now, and is started again
-                    if index is not None:
-                        _warn_of_missing(settings, await knowledge.collections())
-                _greet(listener, made)
-            await serving
+            if await stop.unless_asked(_warm_up(index, front, listener)):
+                if index is not None:
+                    index.on_trouble(front.tell)
+                    await _warn_of_missing(settings, index)
+                front.tell(index.trouble if index is not None else "")
+                _greet(listener, models, settings.server.workers)
+                await stop.asked.wait()
+        except WorkerFailed as error:
+            raise click.ClickException(str(error)) from error
         finally:
-            server.should_exit = True
-            await asyncio.wait({serving})
-            await knowledge.close()
-            made.client.close()
-            if made.translated is not None:
-                await made.translated.close()
-            if index is not None:
-                await index.stop()
+            await _end(settings, front, index, stop)
     return 0
 
 
-async def _warm_up(index: IndexProcess | None, made: Gateway, serving: "asyncio.Task[None]") -> None:
-    """Start the index and litellm where a model needs it, unless the server is told to stop first."""
+def _front(settings: Settings) -> Serving | Workers:
+    """What serves: this process alone, or several others."""
+    if settings.server.workers == 1:
+        return Serving(settings)
+    return Workers(settings.server.workers, orjson.dumps(settings.as_flags()))
 
-    async def warm() -> None:
-        if index is not None:
-            await index.start()
-        if made.translated is not None:
-            await made.translated.warm()
 
-    warming = asyncio.create_task(warm())
-    await asyncio.wait({warming, serving}, return_when=asyncio.FIRST_COMPLETED)
-    if warming.done():
-        warming.result()
-    else:
-        warming.cancel()
-        await asyncio.wait({warming})
+async def _warm_up(index: IndexProcess | None, front: Serving | Workers, listener: socket.socket) -> None:
+    """Start everything; /healthz answers meanwhile."""
+    steps = [asyncio.ensure_future(front.start(listener))]
+    if index is not None:
+        steps.append(asyncio.ensure_future(index.start()))
+    try:
+        await asyncio.gather(*steps)
+    finally:
+        for step in steps:
+            step.cancel()
+        await asyncio.wait(steps)
+
+
+async def _end(settings: Settings, front: Serving | Workers, index: IndexProcess | None, stop: "_Stop") -> None:
+    """Let what runs finish within the drain time, unless a second signal comes; the index ends meanwhile."""
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + settings.server.shutdown_s
+    if index is not None:
+        await index.leave()
+    ends = [asyncio.ensure_future(front.drain(settings.server.shutdown_s))]
+    hurry = asyncio.ensure_future(stop.at_once.wait())
+    # What was asked before may still search, for as long as it would wait for the answer.
+    await asyncio.wait({hurry, *ends}, timeout=settings.retrieval.deadline_s, return_when=asyncio.FIRST_COMPLETED)
+    if index is not None:
+        patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
+        ends.append(asyncio.ensure_future(index.stop(patience_s)))
+    for end in ends:
+        await asyncio.wait({hurry, end}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (hurry, *ends):
+        if not task.done():
+            task.cancel()
+    await asyncio.wait({hurry, *ends})
+    for end in ends:
+        if not end.cancelled():
+            end.result()
+
+
+class _Stop:
+    """SIGINT or SIGTERM: the first asks to finish what runs, the second to end at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self.asked.is_set():
+            self.at_once.set()
+        else:
+            click.echo("stopping; running replies may finish (again: stop at once)", err=True)
+            self.asked.set()
+
+    async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether the work was done; it is cancelled when a signal comes first."""
+        working = asyncio.ensure_future(work)
+        asked = asyncio.ensure_future(self.asked.wait())
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            asked.cancel()
+            working.result()
+            return True
+        working.cancel()
+        await asyncio.wait({working})
+        return False
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files as far as we may: each client needs one, and one to its upstream."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    with contextlib.suppress(ValueError, OSError):  # a system with a lower limit of its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _check_bind(settings: Settings) -> None:
@@ -124,51 +199,27 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-def _uvicorn_config(made: Gateway, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        made.app, http="httptools", lifespan="off", log_config=None, access_log=False,
-        # The upstream's own `date` and `server` are relayed: a second pair would not be the upstream's reply.
-        server_header=False, date_header=False, proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(settings.server.shutdown_s)),
-    )  # fmt: skip
+async def _warn_of_missing(settings: Settings, index: IndexProcess) -> None:
+    if not index.ready:
+        return
+    knowledge = Client(Path(settings.data))
+    with contextlib.suppress(IndexDown):  # it died just now, and is started again
+        _warn_of(settings, await knowledge.collections())
+    await knowledge.close()
 
 
-class _Server(uvicorn.Server):
-    """Ends on the first SIGINT or SIGTERM with running replies finished, on the second at once; exit code 0."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn raises the signal again when it has stopped, which would skip closing the index.
-        # Its `handle_exit` ends at once on a second SIGINT only.
-        def stop() -> None:
-            if not self.should_exit:
-                click.echo("stopping; running replies may finish (again: stop at once)", err=True)
-            self.force_exit = self.should_exit
-            self.should_exit = True
-
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
-        yield
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of uvicorn's says something: a reply cut on purpose and its own life do not."""
-    message = record.getMessage()
-    return record.levelno >= logging.WARNING and "returned without completing response" not in message
-
-
-def _warn_of_missing(settings: Settings, collections: Sequence[CollectionInfo]) -> None:
+def _warn_of(settings: Settings, collections: Sequence[CollectionInfo]) -> None:
     known = {row.name for row in collections}
     for name in settings.retrieval.collections:
         if name not in known:
             click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
 
 
-def _greet(listener: socket.socket, made: Gateway) -> None:
+def _greet(listener: socket.socket, models: Sequence[str], workers: int) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    model = next(iter(made.routes.names()), "gpt-4o-mini")
-    click.echo(f"ragway serves on {address}/v1 (Ctrl-C ends it). Try:\n", err=True)
+    model = next(iter(models), "gpt-4o-mini")
+    by = f" with {workers} workers" if workers > 1 else ""
+    click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try:\n", err=True)
     body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "How do I use my own documents?"}}]}}'
     click.echo(f"curl {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n")

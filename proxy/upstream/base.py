@@ -1,9 +1,10 @@
 """Where requests go: a model's name to its target, and a target's lane to the app that speaks to it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.errors import ApiError
+from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
 
 
@@ -26,7 +27,7 @@ class Routes:
             raise ApiError(404, message, code="model_not_found", param="model")
         if target.model:
             return target
-        return Target(name, target.lane, target.api_base, target.api_key)
+        return replace(target, model=name)
 
     def names(self) -> Sequence[str]:
         """What can be asked for by name; patterns are left out, an echo behind one is "echo"."""
@@ -43,12 +44,34 @@ class Routes:
 
 
 class Upstream:
-    """The last app: hands the request to the lane of its target."""
+    """The last app: hands the request to the lane of its target, with the client's key where that is the one to use."""
 
     def __init__(self, lanes: Mapping[Lane, App]) -> None:
         self._lanes = lanes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        target = exchange_of(scope).target
+        exchange = exchange_of(scope)
+        target = exchange.target
         assert target is not None, "whoever is in front sets the target"
+        if target.key_of_client:
+            exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
         await self._lanes[target.lane](scope, receive, send)
+
+
+def client_key(headers: Headers) -> str:
+    """The key of `Authorization: Bearer KEY`, the only place a client's key is looked for; "" where there is none.
+
+    Raises ApiError 400 for two of them, or for one that is no key: passed on, it would be another than was meant.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    if len(given) > 1:
+        message = f"The request has {len(given)} Authorization headers: send one."
+        raise ApiError(400, message, code="invalid_authorization")
+    scheme, _, key = given[0].strip().partition(b" ") if given else (b"", b"", b"")
+    if scheme.lower() != b"bearer":
+        return ""
+    key = key.strip()
+    if any(not 0x21 <= byte <= 0x7E for byte in key):
+        message = "The key in 'Authorization: Bearer KEY' must be printable ASCII without spaces."
+        raise ApiError(400, message, code="invalid_authorization")
+    return key.decode("ascii")

@@ -1,6 +1,6 @@
 """The relay's HTTP/1.1 client: bytes in = bytes out, no slot lost whatever is cancelled, little CPU per chunk.
 
-    client.request(method, url, headers, body) -> Response -> async for chunk in response.chunks()
+    client.request(method, url, headers, body) -> Response -> response.read() until response.complete
 
 Written by hand because the relay's promises rest on it: httpx loses a pool slot when a request is cancelled at the
 wrong moment, and costs several times the CPU of this per chunk. It does little on purpose: no retries (one request
@@ -16,7 +16,7 @@ import asyncio
 import functools
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -72,9 +72,9 @@ class Pool:
 
 
 class Response:
-    """A reply whose head has come. Whoever gets one reads `chunks()` to the end or calls `close()`."""
+    """A reply whose head has come. Whoever gets one reads to the end or calls `close()`."""
 
-    __slots__ = ("_client", "_connection", "_ended", "_pool", "headers", "status")
+    __slots__ = ("_client", "_connection", "_pool", "complete", "headers", "status", "until_eof")
 
     def __init__(self, client: "Client", pool: Pool, connection: Connection) -> None:
         self.status = connection.status
@@ -82,21 +82,24 @@ class Response:
         self._client = client
         self._pool = pool
         self._connection: Connection | None = connection
-        self._ended = False
+        self.until_eof = connection.until_eof
+        self.complete = False  # all of the body was read
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body's bytes as they come, transfer-encoding removed and nothing else. Raises IdleTimeout, Cut."""
-        try:
-            while self._connection is not None:
-                chunk = await self._connection.read()
-                if not chunk:
-                    self._ended = True
-                    return
-                yield chunk
-        finally:
-            self.close()
-        if not self._ended:
+    async def read(self) -> bytes:
+        """The body's bytes that came since the last call, transfer-encoding removed and nothing else; b"" at the end.
+
+        Raises IdleTimeout, Cut.
+        """
+        connection = self._connection
+        if connection is None:
+            if self.complete:
+                return b""
             raise Cut("the reply was closed on this side before its end")
+        chunk = await connection.read()
+        if connection.complete:
+            self.complete = True
+            self.close()
+        return chunk
 
     def close(self) -> None:
         """Give the connection back if the reply was received to its end, else close it. Idempotent."""

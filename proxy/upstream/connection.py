@@ -15,6 +15,7 @@ UpstreamError             a request that got no reply, or not all of it; its tex
 """
 
 import asyncio
+import os
 import select
 import socket
 from typing import cast
@@ -131,6 +132,16 @@ class Connection(asyncio.Protocol):
         self._unread_bytes = 0
         self._resume_reading()
         return chunk
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply came to its end and all of its body was read."""
+        return self._complete and not self._parts
+
+    @property
+    def until_eof(self) -> bool:
+        """Whether nothing but the connection's end tells the end of the reply: a cut one looks like a whole one."""
+        return self._until_eof
 
     def reusable(self) -> bool:
         """Whether another request may follow: the reply was received to its end and nothing speaks against it."""
@@ -250,7 +261,28 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Over TLS an end without close_notify comes here and not to eof_received: such a body may be truncated.
+        if exc is not None:
+            self._read_what_is_left()
         self._lost(f"the connection broke: {exc}" if exc is not None else "the upstream closed the connection")
+
+    def _read_what_is_left(self) -> None:
+        """Take a reply that lay in the socket when our upload met the reset: an early 413 or 401 says why it came.
+
+        The event loop gives the connection up at the failed write, without a look at what had arrived before.
+        """
+        transport = self._transport
+        if self._parser is None or self._head_done or transport is None:
+            return
+        if transport.get_extra_info("ssl_object") is not None:  # what lies there is encrypted
+            return
+        try:
+            with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as rest:
+                rest.setblocking(False)
+                data = rest.recv(HEAD_LIMIT_BYTES)
+        except OSError:  # nothing was there
+            return
+        if data:
+            self.data_received(data)
 
     def _lost(self, what: str) -> None:
         self.dead = True

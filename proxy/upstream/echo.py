@@ -4,6 +4,7 @@ It is an ASGI app speaking OpenAI's chat-completions dialect (streamed or not, `
 It needs no key and no network, and its reply says what it is, so that nobody takes it for a model.
 """
 
+import json
 import re
 import secrets
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from proxy import chat, sse
 from proxy.asgi import Receive, Scope, Send, read_body, send_json
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
@@ -47,23 +49,20 @@ class Echo:
             exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
             exchange.status = 200
         if not request.get("stream"):
-            await send_json(send, 200, orjson.dumps(completion(request, text)))
+            await send_json(send, 200, _as_json(completion(request, text)))
             return
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for chunk in chunks(request, text):
-            frame = b"data: %b\n\n" % orjson.dumps(chunk)
+            frame = b"data: %b\n\n" % _as_json(chunk)
             await send({"type": "http.response.body", "body": frame, "more_body": True})
-        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+        await send({"type": "http.response.body", "body": sse.DONE, "more_body": False})
 
 
 def parse(body: bytes) -> Json:
-    """The request as far as it is needed here, checked. Raises ApiError 400."""
-    try:
-        request = orjson.loads(body)
-    except orjson.JSONDecodeError as exc:
-        raise ApiError(400, f"The request body is not JSON: {exc}.", code="invalid_json") from exc
-    messages = request.get("messages") if isinstance(request, dict) else None
+    """The request as far as it is needed here, checked; whatever the gateway can read can be echoed. ApiError 400."""
+    request = chat.parse(body).fields
+    messages = request.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise _wrong("messages", "a list of at least one message object")
     if not isinstance(request.get("model", MODEL), str):
@@ -74,8 +73,14 @@ def parse(body: bytes) -> Json:
     for name, kind, expected in (("stream", bool, "true or false"), ("stream_options", dict, "an object")):
         if request.get(name) is not None and not isinstance(request[name], kind):
             raise _wrong(name, expected)
-    parsed: Json = request
-    return parsed
+    return request
+
+
+def _as_json(value: Json) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # half a surrogate pair, as cut-off texts have it: it goes back as it came, escaped
+        return json.dumps(value).encode("ascii")
 
 
 def _wrong(param: str, expected: str) -> ApiError:

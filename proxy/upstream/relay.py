@@ -9,11 +9,12 @@ A failure before the reply's head is an error of ours (502, 504). After it the r
 whereupon the server breaks the connection off: a cut stream must never look complete.
 """
 
-import asyncio
+import functools
 import time
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from proxy.asgi import Receive, Scope, Send, read_body
+from proxy.body import ClientGone
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.client import (
@@ -35,7 +36,7 @@ REQUEST_HEADERS = frozenset({
     b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
 })  # fmt: skip
 REQUEST_PREFIXES = (b"openai-", b"x-stainless-")
-OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # they belong to the key, which is the gateway's
+OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # they belong to a key, and travel only with it
 
 # RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
 HOP_BY_HOP = frozenset({
@@ -51,44 +52,29 @@ class Relay:
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Relay one exchange. Raises ApiError when the upstream failed before its reply's head."""
+        """Relay one exchange. Raises ApiError when the upstream failed before its reply's head.
+
+        A client that leaves is the server's to notice: it cancels this task, which closes the upstream's connection.
+        """
         exchange = exchange_of(scope)
         body = await read_body(receive)
         if body is None:
-            exchange.error = "the client left before its request was read"
-            return
-        task = asyncio.current_task()
-        assert task is not None  # we are in a coroutine
-        watcher = asyncio.create_task(cancel_when_gone(receive, task))
-        try:
-            whole = await self._relay(scope, exchange, body, send)
-        except asyncio.CancelledError:
-            left = watcher.done() and not watcher.cancelled()
-            if not left or task.uncancel() > 0:  # somebody else cancelled us too: the server shutting down
-                raise
-            exchange.error = "the client left"
-            return
-        finally:
-            watcher.cancel()
-        # Only now that nobody watches: a server reports the end of a complete reply as a disconnect, too.
-        if whole:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _relay(self, scope: Scope, exchange: Exchange, body: bytes, send: Send) -> bool:
-        """Send the reply but for its last message; whether it came to its end."""
+            raise ClientGone
         response = await self._ask(scope, exchange, body)
         try:
-            exchange.status = response.status
             headers = end_to_end(response.headers, response.status)
+            if response.until_eof:  # its end may be a cut: we do not vouch for it with an end of our own
+                headers.append((b"connection", b"close"))
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            async for chunk in response.chunks():
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            more = True
+            while more:
+                chunk = await response.read()
+                more = not response.complete
+                await send({"type": "http.response.body", "body": chunk, "more_body": more})
         except UpstreamError as error:
             exchange.error = f"upstream: {error}"
-            return False
         finally:
             response.close()
-        return True
 
     async def _ask(self, scope: Scope, exchange: Exchange, body: bytes) -> Response:
         """The upstream's reply, its head received. Raises ApiError."""
@@ -108,41 +94,57 @@ class Relay:
         return response
 
 
-async def cancel_when_gone(receive: Receive, task: asyncio.Task[object]) -> None:
-    """Cancel `task` when the client disconnects: that ends a connect, a wait, a read or a write alike."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    task.cancel()
-
-
 def url_of(api_base: str, scope: Scope) -> str:
-    """Where the request goes: the path after /v1 and the query, joined to `api_base`. Raises ApiError for `..`.
+    """Where the request goes: the path after /v1 and the query, joined to `api_base`. Raises ApiError for `..`."""
+    return _url(api_base, scope["path"], scope.get("raw_path") or b"", scope.get("query_string") or b"")
 
-    The path's own percent-encoding is kept (model and file ids may hold %2F). A path with dot segments is refused:
+
+@functools.lru_cache(maxsize=1024)
+def _url(api_base: str, path: str, raw: bytes, query: bytes) -> str:
+    """The path's own percent-encoding is kept (model and file ids may hold %2F). A path with dot segments is refused:
     some servers resolve them, and the request would leave `api_base` with the gateway's key in hand.
     """
-    path: str = scope["path"]
     segments = path.replace("\\", "/").split("/")
     if ".." in segments or "." in segments:
         raise ApiError(400, f"The path {path!r} holds a dot segment: send the path itself.", code="invalid_path")
-    raw: bytes = scope.get("raw_path") or b""
     if not raw.startswith(PREFIX + b"/"):  # its prefix is encoded too, or the server gives no raw path
         raw = quote(path).encode("ascii")
     rest = raw.removeprefix(PREFIX).decode("ascii") if raw.isascii() else quote(raw.removeprefix(PREFIX), safe="/%")
-    query: bytes = scope.get("query_string") or b""
-    return api_base.rstrip("/") + rest + (f"?{query.decode('latin-1')}" if query else "")
+    base, _, own = api_base.partition("?")
+    if own:  # as Azure's api-version: the path goes before it, and what is configured wins
+        query = _joined(own.encode("ascii"), query)
+    return base.rstrip("/") + rest + (f"?{query.decode('latin-1')}" if query else "")
+
+
+def _joined(own: bytes, query: bytes) -> bytes:
+    """Both queries as one, without the client's parameters that the first one names; the rest as they were sent."""
+    named = {unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) for pair in own.split(b"&")}
+    pairs = [pair for pair in query.split(b"&") if pair]
+    others = [pair for pair in pairs if unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) not in named]
+    return b"&".join([own, *others])
 
 
 def request_headers(headers: Headers, api_key: str) -> Headers:
-    """The client's headers that travel, and the target's key. ValueError: the key is not ASCII."""
+    """The client's headers that travel, and the target's key. ValueError: the key is not ASCII.
+
+    What the client's own `Connection` names was meant for one hop, and ends here. Organization and project belong to a
+    key: they travel where the key sent is the one that came with them.
+    """
+    ending = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     kept = [
-        (name, value)
-        for name, value in headers
-        if name in REQUEST_HEADERS
-        or (name.startswith(REQUEST_PREFIXES) and name not in OF_THE_KEY and b"_" not in name)
+        header
+        for header in headers
+        if (name := header[0]) in REQUEST_HEADERS
+        or (name.startswith(REQUEST_PREFIXES) and b"_" not in name and name not in OF_THE_KEY)
     ]
+    if ending:
+        kept = [header for header in kept if header[0] not in ending]
     if api_key:
-        kept.append((b"authorization", b"Bearer " + api_key.encode("ascii")))
+        key = api_key.encode("ascii")
+        owned = [header for header in headers if header[0] in OF_THE_KEY and header[0] not in ending]
+        if owned and any(name == b"authorization" and value.split()[1:] == [key] for name, value in headers):
+            kept += owned
+        kept.append((b"authorization", b"Bearer " + key))
     return kept
 
 
@@ -154,7 +156,7 @@ def end_to_end(headers: Headers, status: int) -> Headers:
             dropped.update(token.strip().lower() for token in value.split(b","))
     if status in (204, 304):
         dropped.add(b"content-length")  # says how long another reply's body was; servers take it for this one's
-    return [(name.lower(), value) for name, value in headers if name.lower() not in dropped]
+    return [(lower, value) for name, value in headers if (lower := name.lower()) not in dropped]
 
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:

@@ -1,8 +1,9 @@
 """The translated lane: a chat completion answered by any provider that litellm knows, in OpenAI's dialect.
 
-`translated_request` says what of the client's body reaches litellm, `translated_reply` what of litellm's replies
-reaches the client, `translated_errors` the same for what goes wrong. litellm is imported on first use (seconds), so
-`serve` calls `warm` before it is ready. docs/translated-lane.md lists what differs from the relay.
+`translated_request` says what of the client's body reaches litellm, `translated_calls` what litellm's HTTP clients may
+not do, `translated_reply` what of litellm's replies reaches the client, `translated_errors` the same for what goes
+wrong. litellm is imported on first use (seconds), so `serve` calls `warm` before it is ready. docs/translated-lane.md
+lists what differs from the relay.
 """
 
 import asyncio
@@ -18,17 +19,18 @@ from contextlib import aclosing
 from typing import Any
 
 import httpx
-import orjson
 
 from proxy import sse
-from proxy.asgi import Receive, Scope, Send, read_body, send_json
+from proxy.asgi import Receive, Scope, Send, read_body, send_error, send_json
+from proxy.body import ClientGone
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
-from proxy.upstream.translated_errors import ProviderError, provider_errors
+from proxy.upstream.translated_calls import answered, asking_once, restrain
+from proxy.upstream.translated_errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated_reply import chunks_of, completion_of
 from proxy.upstream.translated_request import parameters_of
 
-_EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+_EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream")]
 
 
 class Translated:
@@ -69,52 +71,41 @@ class Translated:
             vars(litellm).pop("module_level_aclient", None)  # from either place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; when the client leaves first, cancel the provider's call at once."""
+        """Ask the provider and send what it says, an error included.
+
+        A client that leaves is the server's to notice: it cancels this task, and with it the provider's call.
+        """
         exchange = exchange_of(scope)
         body = await read_body(receive)
         if body is None:
-            exchange.error = "the client left"
-            return
-        work = asyncio.create_task(self._answer(exchange, body, send))
-        gone = asyncio.create_task(_gone(receive))
-        try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                exchange.error = "the client left"
-        finally:
-            work.cancel()
-            gone.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
-        if not work.cancelled():
-            work.result()
-
-    async def _answer(self, exchange: Exchange, body: bytes, send: Send) -> None:
-        """Ask the provider and send what it says, an error included."""
+            raise ClientGone
         target = exchange.target
         assert target is not None, "the lane was called without a resolved target"
         asked = time.perf_counter()
         frames, first, whole = None, b"", b""
         try:
             parameters = parameters_of(body)
-            async with _limit(self._first_byte_timeout_s, "did not begin to answer within"):
-                reply = await self._ask(target, parameters)
-                if parameters.get("stream"):
-                    frames = _frames(reply, target)
-                    first = await anext(frames)
-                else:
-                    whole = orjson.dumps(completion_of(reply))
+            with asking_once():
+                async with _limit(self._first_byte_timeout_s, "did not begin to answer within"):
+                    reply = await self._ask(target, parameters)
+                    if parameters.get("stream"):
+                        frames = _frames(reply, target)
+                        first = await anext(frames)
+                    else:
+                        whole = completion_of(reply)
+                    headers = headers_of(received) if (received := answered()) is not None else []
         except ApiError as error:
-            exchange.status, exchange.error = error.status, error.message
-            headers = error.headers if isinstance(error, ProviderError) else []
-            await send_json(send, error.status, error.body(), headers)
+            exchange.status, exchange.error = error.status, _noted(error)
+            await send_error(send, error)
             return
         finally:
             exchange.timings_ms["upstream"] = (time.perf_counter() - asked) * 1000
         exchange.status = 200
         if frames is None:
-            await send_json(send, 200, whole)
+            await send_json(send, 200, whole, headers)
             return
         async with aclosing(frames):
+            await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_STREAM, *headers]})
             await self._stream(exchange, first, frames, send)
 
     async def _ask(self, target: Target, parameters: dict[str, Any]) -> Any:
@@ -138,7 +129,6 @@ class Translated:
 
         The server then breaks the connection, and no client takes the answer for a whole one.
         """
-        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
         frame: bytes | None = first
         try:
             while frame is not None:
@@ -146,19 +136,19 @@ class Translated:
                 async with _limit(self._idle_timeout_s, "sent nothing for"):
                     frame = await anext(frames, None)
         except ApiError as error:
-            exchange.error = error.message
+            exchange.error = _noted(error)
             await send({"type": "http.response.body", "body": sse.error_frame(error), "more_body": True})
             return
-        await send({"type": "http.response.body", "body": sse.DONE})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
-    """The chunks of a reply as event-stream frames, at least one, without [DONE]. Raises ApiError where it broke."""
+    """The chunks of a reply as event-stream frames, at least one. Raises ApiError where it broke."""
     with provider_errors(target):
         try:
             async with aclosing(chunks_of(reply)) as chunks:
                 async for chunk in chunks:
-                    yield sse.frame(orjson.dumps(chunk))
+                    yield sse.frame(chunk)
         finally:
             await reply.aclose()
 
@@ -173,15 +163,14 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
         raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
 
 
-async def _gone(receive: Receive) -> None:
-    """Return when the client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _noted(error: ApiError) -> str:
+    """What the log is told: never the provider's words, nor its code."""
+    return error.noted if isinstance(error, ProviderError) else error.code
 
 
 @functools.cache
 def _litellm() -> Any:
-    """Import litellm and tell it to fetch nothing, print nothing, report nothing and retry nothing."""
+    """Import litellm and tell it to fetch nothing, print nothing, report nothing, follow nothing, retry nothing."""
     for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
         os.environ[name] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
@@ -189,6 +178,7 @@ def _litellm() -> Any:
     warnings.filterwarnings("ignore", message="Item 'summary' on TypedDict class", category=UserWarning)
     import litellm
 
+    restrain()
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # the "Give Feedback" banner
     litellm.disable_streaming_logging = True  # a thread and an event loop per chunk
@@ -196,4 +186,6 @@ def _litellm() -> Any:
     litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its warnings quote prompts and replies
+    for name in ("openai", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # OPENAI_LOG=debug would write bodies, headers and URLs
     return litellm

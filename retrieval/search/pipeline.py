@@ -1,8 +1,9 @@
-"""Retriever: conversation -> query -> both arms -> fused -> checked against the catalog -> context."""
+"""Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context."""
 
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from retrieval.catalog import Catalog, Collection
 from retrieval.embed import Embedder, Matrix, check_same_model, mix
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Hit, Retrieved, Turn, Vector
+from retrieval.records import Candidate, Context, Hit, Retrieved, Turn, Vector
 from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
 from retrieval.search.pack import pack
 from retrieval.search.rewrite import rewrite, verbatim
@@ -39,8 +40,8 @@ class Retriever:
 
         Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
         """
-        options = self._options
-        clock = _Clock()
+        options, clock = self._options, _Clock()
+        k = k or options.k
         query = rewrite(turns) if options.rewrite else verbatim(turns, reason="rewriting is off")
         clock.lap("rewrite")
         sizes = await self._tenants(collections)
@@ -49,14 +50,35 @@ class Retriever:
         clock.lap("embed")
         arms = await self._store.search(list(sizes), vector, query.terms, k=options.candidates)
         clock.lap("search")
-        hits = self._only_current(fuse(arms, rrf_k=options.rrf_k))
         min_bm25 = options.min_bm25 * rarest_idf(max(sizes.values(), default=0))
-        hits = relevant(hits, min_cosine=options.min_cosine, min_bm25=min_bm25)
-        hits = chosen(hits, k=k or options.k)
+        fused = relevant(fuse(arms, rrf_k=options.rrf_k), min_cosine=options.min_cosine, min_bm25=min_bm25)
+        candidates = chosen(fused, k=k)
         clock.lap("fuse")
-        context = pack(hits, k=k or options.k, budget_tokens=options.budget_tokens)
-        clock.lap("pack")
-        return Retrieved(query, tuple(hits[: k or options.k]), context, clock.laps_ms)
+        hits, context = await self._packed(candidates, clock, k=k)
+        return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms)
+
+    async def _packed(self, candidates: Sequence[Candidate], clock: "_Clock", *, k: int) -> tuple[list[Hit], Context]:
+        """The first `k` candidates read and packed; the others are read only where these do not fill the context."""
+        hits, left, budget_tokens = [], len(candidates), self._options.budget_tokens
+        for part in (candidates[:k], candidates[k:]):
+            hits += await self._read(part)
+            clock.lap("search")
+            context = pack(hits, k=k, budget_tokens=budget_tokens)
+            clock.lap("pack")
+            left -= len(part)
+            if not left or len(context.passages) == k or context.tokens >= budget_tokens:
+                break
+        return hits, replace(context, dropped=context.dropped + left)
+
+    async def _read(self, candidates: Sequence[Candidate]) -> list[Hit]:
+        """The candidates with their passages, without those of revisions being written or already replaced."""
+        passages = await self._store.read([one.id for one in candidates]) if candidates else {}
+        current = self._catalog.current([passage.document for passage in passages.values()])
+        return [
+            Hit(one.id, one.score, passage, one.ranks, one.scores)
+            for one in candidates
+            if (passage := passages.get(one.id)) is not None and current.get(passage.document) == passage.revision
+        ]
 
     async def _embed(self, texts: Sequence[str]) -> Matrix:
         """The texts' vectors, (n, d): those embedded lately (the turns of a running conversation) from memory."""
@@ -78,17 +100,17 @@ class Retriever:
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
-            check_same_model(row.name, row.embedder, row.probes, self._probes, self._embedder.name)
             sizes[row.tenant] = await self._size(row)
         return sizes
 
     async def _size(self, row: Collection) -> int:
-        """The collection's chunks, once the index was seen to hold them all.
+        """The collection's chunks, once the index was seen to hold them all, made by this embedder.
 
         An index that lost points (deleted, restored from an old copy) must not pass for an empty collection.
         """
         if row.tenant in self._sizes:
             return self._sizes[row.tenant]
+        check_same_model(row.name, row.embedder, row.probes, self._probes, self._embedder.name)
         size = self._catalog.chunks(row.name)
         if await self._store.count(row.tenant) < size:
             raise RetrievalError(f"the index of collection {row.name!r} is incomplete: run `ragway rebuild {row.name}`")
@@ -98,11 +120,6 @@ class Retriever:
     def collections_changed(self) -> None:
         """To be called after every ingest and rebuild: what was counted is counted again."""
         self._sizes.clear()
-
-    def _only_current(self, hits: list[Hit]) -> list[Hit]:
-        """Without points of revisions being written or already replaced."""
-        current = self._catalog.current([hit.passage.document for hit in hits])
-        return [hit for hit in hits if current.get(hit.passage.document) == hit.passage.revision]
 
 
 class _Clock:
@@ -114,5 +131,5 @@ class _Clock:
 
     def lap(self, stage: str) -> None:
         now = time.perf_counter()
-        self.laps_ms[stage] = round((now - self._last) * 1000, 3)
+        self.laps_ms[stage] = round(self.laps_ms.get(stage, 0.0) + (now - self._last) * 1000, 3)
         self._last = now

@@ -5,11 +5,13 @@ implementation:
 
 - when `upsert` returns, the points survive the death of the process (where the store is on disk) and the next search
   finds them; an upsert of a known id replaces it; a batch with a bad vector is refused before anything is written;
-- `search` returns for each arm at most `k` hits, best first, ties by point id; a hit's score is cosine similarity
+- `search` returns for each arm at most `k` points, best first, ties by point id; a point's score is cosine similarity
   (dense) or BM25 (lexical), and no arm returns a point of a tenant that was not asked for;
+- it returns ids and scores alone, and `read` the passages of those worth reading: of 100 points found some 12 are
+  used, and reading all of them cost more than finding them;
 - one tenant's BM25 statistics never depend on another's; asked for several, each is scored by its own and the hits
   are merged by score;
-- a lexical hit holds at least one of the words searched; without words that arm is empty;
+- a point the lexical arm finds holds at least one of the words searched; without words that arm is empty;
 - an unknown tenant is an empty one; `delete` and `drop` of what is not there do nothing, and neither touches another
   tenant's points.
 
@@ -20,7 +22,7 @@ the caller, and the later point replaces the earlier.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from retrieval.records import Hit, Passage, Point, Vector
+from retrieval.records import Passage, Point, Scored, Vector
 
 
 class Store(Protocol):
@@ -38,12 +40,16 @@ class Store(Protocol):
 
     async def search(
         self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Hit]]:
+    ) -> Mapping[str, list[Scored]]:
         """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
 
         vector: (d,) float32, unit length. terms: (text, weight) pieces whose words are searched. k: 1 or more.
         Raises ValueError if the vector has another dimension than the store, is not finite or is zero.
         """
+        ...
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage of points that a search found; those deleted since then are left out."""
         ...
 
     async def count(self, tenant: str) -> int: ...

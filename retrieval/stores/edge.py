@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
-from retrieval.records import Hit, Passage, Point, Sparse, Vector
+from retrieval.records import Passage, Point, Scored, Sparse, Vector
 from retrieval.stores.schema import (
     BATCH,
     BM25,
@@ -87,13 +87,18 @@ class EdgeStore:
 
     async def search(
         self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Hit]]:
+    ) -> Mapping[str, list[Scored]]:
         numbers, sparse, asked = checked(vector, self._dimension), query_vector(terms), list(dict.fromkeys(tenants))
         checked_k(k)
         found = self._ask(asked, numbers, sparse, limit=k + 1)
-        if any(cut_between_equals(hits, k) for lists in found.values() for hits in lists):
+        if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
             found = self._ask(asked, numbers, sparse, limit=k + TIES)
         return {arm: best(lists, k) for arm, lists in found.items()}
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+        with _engine("read"):
+            records = self._shard.retrieve(list(ids), True, False)
+        return {str(record.id): passage_of(record.payload or {}) for record in records}
 
     async def count(self, tenant: str) -> int:
         from qdrant_edge import CountRequest
@@ -113,8 +118,8 @@ class EdgeStore:
 
     def _ask(
         self, tenants: Sequence[str], numbers: list[float], sparse: Sparse, *, limit: int
-    ) -> dict[str, list[list[Hit]]]:
-        """Arm -> the hits of each tenant, best first. Both arms of all tenants in one call."""
+    ) -> dict[str, list[list[Scored]]]:
+        """Arm -> the points of each tenant, best first. Both arms of all tenants in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries, arms = [], []
@@ -125,11 +130,11 @@ class EdgeStore:
                 words = SparseVector(list(sparse.indices), list(sparse.values))
                 queries.append(_query(Query.Nearest(words, using=BM25), tenant, limit, own_idf=True))
                 arms.append(BM25)
-        found: dict[str, list[list[Hit]]] = {DENSE: [], BM25: []}
+        found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
         with _engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
         for arm, answer in zip(arms, answers, strict=True):
-            found[arm].append([Hit(str(point.id), point.score, passage_of(point.payload or {})) for point in answer])
+            found[arm].append([Scored(str(point.id), point.score) for point in answer])
         return found
 
     async def _write(self, work: Any, *arguments: Any) -> None:
@@ -205,7 +210,7 @@ def _query(query: Any, tenant: str, limit: int, *, own_idf: bool) -> "QueryReque
     from qdrant_edge import IdfParams, QueryRequest, SearchParams
 
     params = SearchParams(idf=IdfParams(corpus=_only(tenant))) if own_idf else None
-    return QueryRequest(limit=limit, query=query, filter=_only(tenant), params=params, with_payload=True)
+    return QueryRequest(limit=limit, query=query, filter=_only(tenant), params=params)
 
 
 def _check_room(path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Self
 
 from rank_bm25 import BM25Okapi
 
-from retrieval.records import Hit, Passage, Point, Sparse, Vector, indexed_text
+from retrieval.records import Passage, Point, Scored, Sparse, Vector, indexed_text
 from retrieval.stores.base import Store
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
 from retrieval.terms import query_vector, words
@@ -25,9 +25,9 @@ from retrieval.terms import query_vector, words
 
 @dataclass(frozen=True, slots=True)
 class Okapi:
-    """One tenant's passages, and for each word the rows of the passages that hold it."""
+    """One tenant's points by row, and for each word the rows of the passages that hold it."""
 
-    rows: Sequence[tuple[str, Passage]]
+    ids: Sequence[str]
     ranking: BM25Okapi | None  # None where there is no word: rank-bm25 divides by their number
     holders: Mapping[str, list[int]]
 
@@ -38,10 +38,10 @@ class Okapi:
         for row, said in enumerate(corpus):
             for word in set(said):
                 holders[word].append(row)
-        return cls(rows, BM25Okapi(corpus) if holders else None, dict(holders))
+        return cls([id for id, _ in rows], BM25Okapi(corpus) if holders else None, dict(holders))
 
-    def best(self, sparse: Sparse, k: int) -> list[Hit]:
-        """The k best passages that hold a searched word: sum over words of weight times rank-bm25's contribution."""
+    def best(self, sparse: Sparse, k: int) -> list[Scored]:
+        """The k best points with a searched word: sum over words of weight times rank-bm25's contribution."""
         scores: dict[int, float] = defaultdict(float)
         for index, weight in zip(sparse.indices, sparse.values, strict=True):
             rows = self.holders.get(str(index), [])
@@ -49,8 +49,8 @@ class Okapi:
                 continue
             for row, score in zip(rows, self.ranking.get_batch_scores([str(index)], rows), strict=True):
                 scores[row] += weight * score
-        ordered = sorted(scores, key=lambda row: (-scores[row], self.rows[row][0]))[:k]
-        return [Hit(self.rows[row][0], scores[row], self.rows[row][1]) for row in ordered]
+        ordered = sorted(scores, key=lambda row: (-scores[row], self.ids[row]))[:k]
+        return [Scored(self.ids[row], scores[row]) for row in ordered]
 
 
 @dataclass(slots=True)
@@ -89,13 +89,16 @@ class OkapiStore:
 
     async def search(
         self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Hit]]:
+    ) -> Mapping[str, list[Scored]]:
         dense = (await self._inner.search(tenants, vector, [], k=checked_k(k)))[DENSE]
         sparse, lists = query_vector(terms), []
         for tenant in dict.fromkeys(tenants):
             index = await self._index(tenant)
             lists.append(await asyncio.to_thread(index.best, sparse, k))
         return {DENSE: dense, BM25: best(lists, k)}
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+        return await self._inner.read(ids)
 
     async def count(self, tenant: str) -> int:
         return await self._inner.count(tenant)

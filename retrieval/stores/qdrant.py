@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.records import Hit, Passage, Point, Sparse, Vector
+from retrieval.records import Passage, Point, Scored, Sparse, Vector
 from retrieval.stores.schema import (
     BATCH,
     BM25,
@@ -127,13 +127,19 @@ class QdrantStore:
 
     async def search(
         self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Hit]]:
+    ) -> Mapping[str, list[Scored]]:
         numbers, sparse, asked = checked(vector, self._dimension), query_vector(terms), list(dict.fromkeys(tenants))
         checked_k(k)
         found = await self._ask(asked, numbers, sparse, limit=k + 1)
-        if any(cut_between_equals(hits, k) for lists in found.values() for hits in lists):
+        if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
             found = await self._ask(asked, numbers, sparse, limit=k + TIES)
         return {arm: best(lists, k) for arm, lists in found.items()}
+
+    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
+        if not ids:
+            return {}
+        records = await self._reply("read", self._client.retrieve(self._collection, list(ids), with_payload=True))
+        return {str(record.id): passage_of(record.payload or {}) for record in records}
 
     async def count(self, tenant: str) -> int:
         call = self._client.count(self._collection, count_filter=_only(tenant), exact=True)
@@ -154,13 +160,13 @@ class QdrantStore:
     async def close(self) -> None:
         """Let the requests under way end, then the connections; a second call does nothing."""
         if self._running:
-            await asyncio.wait(self._running)
+            await asyncio.wait(self._running, timeout=self._timeout_s)
         await self._client.close()
 
     async def _ask(
         self, tenants: Sequence[str], numbers: list[float], sparse: Sparse, *, limit: int
-    ) -> dict[str, list[list[Hit]]]:
-        """Arm -> the hits of each tenant, best first. Both arms of all tenants in one request."""
+    ) -> dict[str, list[list[Scored]]]:
+        """Arm -> the points of each tenant, best first. Both arms of all tenants in one request."""
         from qdrant_client import models
 
         requests, arms = [], []
@@ -171,13 +177,12 @@ class QdrantStore:
                 words = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
                 requests.append(_request(words, BM25, tenant, limit))
                 arms.append(BM25)
-        found: dict[str, list[list[Hit]]] = {DENSE: [], BM25: []}
+        found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
         if not requests:
             return found
         answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
         for arm, answer in zip(arms, answers, strict=True):
-            hits = [Hit(str(point.id), point.score, passage_of(point.payload or {})) for point in answer.points]
-            found[arm].append(hits)
+            found[arm].append([Scored(str(point.id), point.score) for point in answer.points])
         return found
 
     async def _delete(self, these: "Filter") -> None:
@@ -267,6 +272,8 @@ def _answer_of(task: "asyncio.Task[Answer]", asked: str) -> Answer:
         raise IndexDown(f"{asked} ({cause}): does it run, and do qdrant.url and the network lead to it?") from error
     except JSONDecodeError as error:
         raise IndexDown(f"{asked} but sent no JSON: is qdrant.url that of a Qdrant server?") from error
+    except AssertionError as error:  # qdrant-client's own, of JSON without a "result"
+        raise IndexDown(f"{asked} but sent no result: is qdrant.url that of a Qdrant server?") from error
     except ResourceExhaustedResponse as error:
         raise IndexDown(f"{asked}: too many requests, try again in {error.retry_after_s} s") from error
     except UnexpectedResponse as error:
@@ -301,5 +308,5 @@ def _request(query: "list[float] | SparseVector", arm: str, tenant: str, limit: 
 
     params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_only(tenant))) if arm == BM25 else None
     return models.QueryRequest(
-        query=query, using=arm, filter=_only(tenant), params=params, limit=limit, with_payload=True
+        query=query, using=arm, filter=_only(tenant), params=params, limit=limit, with_payload=False
     )

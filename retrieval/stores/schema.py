@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.records import Hit, Passage, Point
+from retrieval.records import Passage, Point, Scored
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -78,11 +78,11 @@ def checked_k(k: int) -> int:
     return k
 
 
-def cut_between_equals(hits: Sequence[Hit], k: int) -> bool:
-    """Whether the k-th and the next hit have one score. hits: best first, k + 1 of them if there are so many."""
-    return len(hits) > k and hits[k - 1].score == hits[k].score
+def cut_between_equals(found: Sequence[Scored], k: int) -> bool:
+    """Whether the k-th and the next point have one score. found: best first, k + 1 of them if there are so many."""
+    return len(found) > k and found[k - 1].score == found[k].score
 
 
-def best(lists: Iterable[Sequence[Hit]], k: int) -> list[Hit]:
-    """The k best hits of all lists, best first, ties by id."""
-    return sorted(chain.from_iterable(lists), key=lambda hit: (-hit.score, hit.id))[:k]
+def best(lists: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
+    """The k best points of all lists, best first, ties by id."""
+    return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]

@@ -1,6 +1,7 @@
 """Settings: four sources in one order, each value's origin known, every mistake one clear line."""
 
 import dataclasses
+import json
 import re
 import typing
 from collections.abc import Mapping
@@ -368,3 +369,42 @@ def test_the_defaults_are_safe_to_serve(source: Source) -> None:
 def test_settings_cannot_be_changed_afterwards(source: Source) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         source.load().server.port = 1  # type: ignore[misc]
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["http://h", "https://h.example/v1/", "http://127.0.0.1:8080/v1", "http://[::1]:1/v1", "http://h/a@b?key=x@y"],
+)
+def test_an_address_that_can_be_called_is_taken(source: Source, base: str) -> None:
+    assert source.load(f"models: {{x: {{api_base: '{base}'}}}}").models["x"].api_base == base
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        ("h/v1", "must start with http:// or https://, got 'h/v1'"),
+        ("", "must start with http://"),
+        ("ftp://h", "must start with http://"),
+        ("http://u:hunter22@h/v1", "must not hold a user or a password, got one for '…h/v1'"),
+        ("http://hunter22@h", "must not hold a user or a password"),
+        ("http://u:hunter22@h:x/v1", "must not hold a user or a password"),
+        ("u:hunter22@h", "must start with http://"),
+        ("http://", "must name a host"),
+        ("http:///v1", "must name a host"),
+        ("http://h:99999", "a port from 1 to 65535"),
+        ("http://h:0/v1?k=hunter22", "a port from 1 to 65535"),
+        ("http://[::1/v1", "must name a host"),
+        ("http://h/v1#hunter22", "without a #"),
+        ("http://h/a b", "in ASCII without spaces"),
+        ("http://hö/v1", "in ASCII without spaces"),
+        ("http://h/\u007f", "in ASCII without spaces"),
+    ],
+)
+def test_an_address_that_cannot_be_called_is_refused_without_its_password(source: Source, base: str, says: str) -> None:
+    refusal = source.refused(environ={"RAGWAY_MODELS": json.dumps({"x": {"api_base": base}})})
+    assert "models.x.api_base" in refusal
+    assert says in refusal
+    assert "hunter22" not in refusal.replace("#hunter22", "")

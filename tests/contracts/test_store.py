@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from retrieval.records import Hit, Passage
+from retrieval.records import Passage, Scored
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore
@@ -71,27 +71,26 @@ async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield open_store
 
 
-async def lexical(store: Store, words: str, *tenants: str, k: int = 10) -> list[Hit]:
+async def lexical(store: Store, words: str, *tenants: str, k: int = 10) -> list[Scored]:
     return (await store.search(tenants or ("a@1",), vector_of(0), [(words, 1.0)], k=k))["bm25"]
 
 
-async def dense(store: Store, seed: int, *tenants: str, k: int = 10) -> list[Hit]:
+async def dense(store: Store, seed: int, *tenants: str, k: int = 10) -> list[Scored]:
     return (await store.search(tenants or ("a@1",), vector_of(seed), [], k=k))["dense"]
 
 
-def ids(hits: list[Hit]) -> list[str]:
+def ids(hits: list[Scored]) -> list[str]:
     return [hit.id for hit in hits]
 
 
-def scores(hits: list[Hit]) -> list[tuple[str, float]]:
+def scores(hits: list[Scored]) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hit in hits]
 
 
-def same(one: Mapping[str, list[Hit]], other: Mapping[str, list[Hit]]) -> bool:
-    """Equal passages in equal order, scores equal to 1e-6 (a cosine's last digit depends on how points are stored)."""
+def same(one: Mapping[str, list[Scored]], other: Mapping[str, list[Scored]]) -> bool:
+    """Equal points in equal order, scores equal to 1e-6 (a cosine's last digit depends on how points are stored)."""
     return all(
         ids(one[arm]) == ids(other[arm])
-        and [hit.passage for hit in one[arm]] == [hit.passage for hit in other[arm]]
         and [hit.score for hit in one[arm]] == pytest.approx([hit.score for hit in other[arm]], abs=1e-6)
         for arm in ("dense", "bm25")
     )
@@ -252,7 +251,8 @@ async def test_upsert_of_a_known_id_replaces_text_terms_and_vector(store: Store)
     await store.upsert("a@1", [point_of(1, "timeout", seed=77)])
     assert await store.count("a@1") == 2
     assert await lexical(store, "pool") == []
-    assert [hit.passage.text for hit in await lexical(store, "timeout")] == ["timeout"]
+    assert ids(await lexical(store, "timeout")) == [id_of(1)]
+    assert (await store.read([id_of(1)]))[id_of(1)].text == "timeout"
     assert (await dense(store, 77, k=1))[0].score == pytest.approx(1.0, abs=1e-5)
 
 
@@ -320,8 +320,21 @@ PASSAGES = [
 @pytest.mark.parametrize("passage", PASSAGES, ids=["empty", "unicode", "large numbers", "huge text"])
 async def test_a_passage_comes_back_as_it_went_in(store: Store, passage: Passage) -> None:
     await store.upsert("a@1", [point_with(1, passage)])
-    assert (await dense(store, 1))[0].passage == passage
+    assert await store.read([id_of(1)]) == {id_of(1): passage}
     assert await store.passages("a@1") == [(id_of(1), passage)]
+
+
+async def test_reads_the_points_asked_for_alone_and_none_that_is_gone(store: Store) -> None:
+    await store.upsert("a@1", points_of(["pool", "socket", "driver"]))
+    await store.upsert("b@1", points_of(["kotlin"], first=50))
+    assert await store.read([]) == await store.read([id_of(999)]) == {}
+    wanted = [id_of(50), id_of(3), id_of(1)]
+    assert {id: found.text for id, found in (await store.read(wanted)).items()} == dict(
+        zip(wanted, ["kotlin", "driver", "pool"], strict=True)
+    )
+    await store.delete("a@1", [id_of(1)])
+    await store.drop("b@1")
+    assert list(await store.read(wanted)) == [id_of(3)]
 
 
 # bad vectors

@@ -1,6 +1,7 @@
 """Whatever JSON a client sends, in whatever spelling: an edit touches its own bytes and no others."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.chat import parse
 from proxy.errors import ApiError
+from proxy.exchange import Position
 
 NUMBERS = "0 -0 1 1.0 1e-7 1E+2 -1.5e-3 9223372036854775808 18446744073709551616 1e400".split()
 ESCAPES = r"\" \\ \/ \b \f \n \r \t \u0041 \u0000 \ud83d\ude00 \ud83d \ude00 \u007d".split()
@@ -18,6 +20,8 @@ SPELLINGS = {
     "messages": ['"messages"', r'"message\u0073"'],
     "rag": ['"rag"', r'"\u0072ag"'],
 }
+
+CONTENT = ['"content"', r'"c\u006fntent"']
 
 spaces = st.sampled_from(["", "", " ", "\r\n", "\t \n "])
 characters = st.characters(exclude_categories=["C"], exclude_characters='"\\')
@@ -82,18 +86,19 @@ def without(raw: bytes, at: int, length: int) -> bytes:
 def test_finds_every_member_and_edits_nothing_by_itself(sent: Sent) -> None:
     body = parse(sent.raw)
     assert body.edited() is sent.raw
-    for place, (name, value) in zip(body.order, sent.members, strict=True):
-        assert sent.raw.startswith(name.encode(), place.start)
-        assert sent.raw[place.value : place.end] == value.encode()
-    ours = {json.loads(name): value.encode() for name, value in sent.members if json.loads(name) in SPELLINGS}
-    assert {key: sent.raw[place.value : place.end] for key, place in body.members.items()} == ours
+    ours = {json.loads(name): (name, value) for name, value in sent.members if json.loads(name) in SPELLINGS}
+    assert set(body.members) == set(ours)
+    for key, start in body.members.items():
+        name, value = ours[key]
+        spelled = re.escape(name.encode()) + rb"\s*:\s*" + re.escape(value.encode())
+        assert re.compile(spelled).match(sent.raw, start)
 
 
 @given(requests(present=("messages",)), st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_a_lead_is_one_message_more_and_taken_out_again_leaves_the_original(sent: Sent, lead: str) -> None:
     body = parse(sent.raw)
-    edited = body.edited(lead=lead)
-    at = body.members["messages"].value + 1
+    edited = body.edited(context=lead)
+    at = sent.raw.index(b"[", body.members["messages"]) + 1
     assert without(edited, at, len(edited) - len(sent.raw)) == sent.raw
     message = (("role", "system"), ("content", lead))
     expected = [(name, [message, *value] if name == "messages" else value) for name, value in read(sent.raw)]
@@ -103,14 +108,63 @@ def test_a_lead_is_one_message_more_and_taken_out_again_leaves_the_original(sent
 @given(requests(present=("model",)), st.text())
 def test_a_model_is_replaced_within_its_own_span(sent: Sent, model: str) -> None:
     body = parse(sent.raw)
-    place = body.members["model"]
+    (name, value) = next(pair for pair in sent.members if json.loads(pair[0]) == "model")
+    before = re.compile(re.escape(name.encode()) + rb"\s*:\s*").match(sent.raw, body.members["model"])
+    assert before is not None
     edited = body.edited(model=model)
-    assert edited.startswith(sent.raw[: place.value])
-    assert edited.endswith(sent.raw[place.end :])
-    value = edited[place.value : len(edited) - len(sent.raw) + place.end]
-    assert json.loads(value) == model
-    if json.loads(sent.raw[place.value : place.end]) == model:
+    behind = sent.raw[before.end() + len(value.encode()) :]
+    assert edited.startswith(sent.raw[: before.end()])
+    assert edited.endswith(behind)
+    assert json.loads(edited[before.end() : len(edited) - len(behind)]) == model
+    if json.loads(value) == model:
         assert edited is sent.raw
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Sent:
+    """A request whose messages have roles and any content, with repeated and odd members among them."""
+    texts = lists(st.just('{"type":"text","text":"a]"}') | values)
+    contents = st.lists(st.tuples(st.sampled_from(CONTENT), strings | texts | values), max_size=2)
+    messages = []
+    for role in draw(st.lists(st.sampled_from(["system", "developer", "user", "assistant", "tool"]), max_size=4)):
+        others = draw(st.lists(st.tuples(strings, values), max_size=2))
+        others = [pair for pair in others if json.loads(pair[0]) not in ("role", "content")]
+        pairs = draw(st.permutations([('"role"', f'"{role}"'), *others])) + draw(contents)
+        messages.append(
+            joined(draw, [name + draw(spaces) + ":" + draw(spaces) + value for name, value in pairs], "{", "}")
+        )
+    members = [('"messages"', joined(draw, messages, "[", "]")), ('"model"', draw(strings))]
+    members = draw(st.permutations([*members, ('"tools"', draw(values))]))
+    text = joined(draw, [name + ":" + value for name, value in members], "{", "}")
+    return Sent(text.encode(), list(members))
+
+
+@given(conversations(), st.sampled_from(["merge", "tail"]), st.text('ab"\\é\n', min_size=1))
+def test_a_position_adds_to_one_content_and_taken_out_again_leaves_the_original(
+    sent: Sent, position: Position, context: str
+) -> None:
+    edited = parse(sent.raw).edited(context=context, position=position)
+    grown = len(edited) - len(sent.raw)
+    at = next(i for i, byte in enumerate(edited) if i == len(sent.raw) or byte != sent.raw[i])
+    assert any(without(edited, i, grown) == sent.raw for i in range(max(0, at - grown), at + 1))
+    before, after = json.loads(sent.raw), json.loads(edited)
+    expected = inserted(before["messages"], position, context)
+    assert after == {**before, "messages": expected}
+
+
+def inserted(messages: list[dict[str, Any]], position: Position, context: str) -> list[dict[str, Any]]:
+    """What the edit should come to, said with values."""
+    roles = ("system", "developer") if position == "merge" else ("user",)
+    places = [i for i, message in enumerate(messages) if message["role"] in roles]
+    place = (places[0] if position == "merge" else places[-1]) if places else -1
+    content = messages[place].get("content") if places else None
+    if isinstance(content, str):
+        content = f"{content}\n\n{context}" if content else context
+    elif isinstance(content, list):
+        content = [*content, {"type": "text", "text": context}]
+    else:
+        return [{"role": "system", "content": context}, *messages]
+    return [{**message, "content": content} if i == place else message for i, message in enumerate(messages)]
 
 
 @given(requests(present=("rag",)))
@@ -123,8 +177,8 @@ def test_taking_rag_out_leaves_valid_json_and_every_other_byte(sent: Sent) -> No
 
 @given(requests(present=("model", "messages", "rag")), st.text('ab"\\é', min_size=1), st.text("xy\n", min_size=1))
 def test_edits_together_are_the_edits_one_by_one(sent: Sent, model: str, lead: str) -> None:
-    together = parse(sent.raw).edited(lead=lead, model=model, without_rag=True)
-    one_by_one = parse(parse(parse(sent.raw).edited(without_rag=True)).edited(model=model)).edited(lead=lead)
+    together = parse(sent.raw).edited(context=lead, model=model, without_rag=True)
+    one_by_one = parse(parse(parse(sent.raw).edited(without_rag=True)).edited(model=model)).edited(context=lead)
     assert together == one_by_one
 
 

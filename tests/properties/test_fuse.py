@@ -1,4 +1,4 @@
-"""Fusion, for any lists: the order of the arms is nothing, a hit's ranks and scores are everything."""
+"""Fusion, for any lists: the order of the arms is nothing, a point's ranks and scores are everything."""
 
 import math
 from collections.abc import Mapping
@@ -8,22 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Hit, Passage
+from retrieval.records import Scored
 from retrieval.search.fuse import fuse, relevant
 
 IDS = "abcdefgh"
 
 
-def hit(id: str, score: float) -> Hit:
-    return Hit(id, score, Passage(id, 1, 0, "", "a.md", 0.0, (), 0, 1, id, 1))
-
-
 @st.composite
-def ranked(draw: st.DrawFn) -> list[Hit]:
-    """One arm's answer: distinct hits, best first."""
+def ranked(draw: st.DrawFn) -> list[Scored]:
+    """One arm's answer: distinct points, best first."""
     ids = draw(st.lists(st.sampled_from(IDS), unique=True))
     scores = draw(st.lists(st.floats(-1, 30), min_size=len(ids), max_size=len(ids)))
-    return [hit(id, score) for id, score in zip(ids, sorted(scores, reverse=True), strict=True)]
+    return [Scored(id, score) for id, score in zip(ids, sorted(scores, reverse=True), strict=True)]
 
 
 arms = st.dictionaries(st.sampled_from(["dense", "bm25", "third"]), ranked())
@@ -31,14 +27,16 @@ constants = st.integers(1, 1000)
 
 
 @given(arms, constants, st.randoms(use_true_random=False))
-def test_the_order_of_the_arms_does_not_matter(lists: Mapping[str, list[Hit]], rrf_k: int, random: Random) -> None:
+def test_the_order_of_the_arms_does_not_matter(lists: Mapping[str, list[Scored]], rrf_k: int, random: Random) -> None:
     names = list(lists)
     random.shuffle(names)
     assert fuse({name: lists[name] for name in names}, rrf_k=rrf_k) == fuse(lists, rrf_k=rrf_k)
 
 
 @given(arms, constants)
-def test_every_hit_is_there_once_with_rank_and_score_of_each_arm(lists: Mapping[str, list[Hit]], rrf_k: int) -> None:
+def test_each_point_is_there_once_with_rank_and_score_of_every_arm(
+    lists: Mapping[str, list[Scored]], rrf_k: int
+) -> None:
     fused = {found.id: found for found in fuse(lists, rrf_k=rrf_k)}
     assert len(fused) == len(fuse(lists, rrf_k=rrf_k))
     for arm, found in lists.items():
@@ -48,7 +46,7 @@ def test_every_hit_is_there_once_with_rank_and_score_of_each_arm(lists: Mapping[
 
 
 @given(arms, constants)
-def test_best_first_by_the_formula_then_similarity_then_id(lists: Mapping[str, list[Hit]], rrf_k: int) -> None:
+def test_best_first_by_the_formula_then_similarity_then_id(lists: Mapping[str, list[Scored]], rrf_k: int) -> None:
     fused = fuse(lists, rrf_k=rrf_k)
     for one in fused:
         assert one.score == pytest.approx(sum(1 / (rrf_k + rank) for rank in one.ranks.values()))
@@ -58,7 +56,7 @@ def test_best_first_by_the_formula_then_similarity_then_id(lists: Mapping[str, l
 
 @given(arms, st.floats(-1, 1), st.floats(0, 30))
 def test_what_is_dropped_is_below_in_every_arm(
-    lists: Mapping[str, list[Hit]], min_cosine: float, min_bm25: float
+    lists: Mapping[str, list[Scored]], min_cosine: float, min_bm25: float
 ) -> None:
     fused = fuse(lists, rrf_k=60)
     kept = relevant(fused, min_cosine=min_cosine, min_bm25=min_bm25)

@@ -1,10 +1,12 @@
 """Packing, for any hits: never over the budget, never more than k, always the best that fit."""
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records import Hit, Passage, shown_text
-from retrieval.search.pack import pack
+from retrieval.search.pack import _words, pack
 
 texts = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta".split()) | st.text(max_size=5), max_size=12).map(
     " ".join
@@ -52,3 +54,8 @@ def test_packing_again_what_was_packed_changes_nothing(hits: list[Hit]) -> None:
     once = pack(hits, k=5, budget_tokens=40)
     again = pack([Hit(str(i), 1.0, p) for i, p in enumerate(once.passages)], k=5, budget_tokens=40)
     assert (again.passages, again.tokens, again.dropped) == (once.passages, once.tokens, 0)
+
+
+@given(texts | st.text() | st.text(st.characters(max_codepoint=127)))
+def test_words_are_those_of_the_pattern(text: str) -> None:
+    assert _words(text) == frozenset(re.findall(r"\w+", text))

@@ -3,6 +3,7 @@
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
+from proxy.metrics import Metrics
 from proxy.upstream.base import Routes
 from tests.asgi_calls import Call, scope_of
 
@@ -18,8 +19,8 @@ def _app() -> App:
     refusing = _Refusing()
     return application(
         Parts(
-            chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "", open=False,
-            cors_origins=(PAGE.decode(),), any_type_paths=(),
+            chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
+            metrics=Metrics(), open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
     )  # fmt: skip
 

@@ -142,6 +142,62 @@ def test_a_translated_row_leaves_base_and_key_to_litellm(tmp_path: Path) -> None
     assert target == Target("anthropic/claude-3", "translated", "", "")
 
 
+# The client's own key
+
+
+@pytest.mark.parametrize(
+    ("row", "environ", "passed"),
+    [
+        ("{}", {}, True),
+        ("{}", {"OPENAI_API_KEY": "sk-1"}, False),
+        ("{api_base: 'http://h/v1'}", {"OPENAI_API_KEY": "sk-1"}, True),
+        ("{api_base: 'http://h/v1', api_key_env: MY_KEY}", {"MY_KEY": "k"}, False),
+        ("{lane: echo}", {}, False),
+        ("{model: anthropic/claude}", {}, True),
+        ("{model: anthropic/claude}", {"ANTHROPIC_API_KEY": "k"}, False),
+        ("{model: anthropic/claude}", {"ANTHROPIC_AUTH_TOKEN": "k"}, False),
+        ("{model: anthropic/claude}", {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": ""}, True),
+        ("{model: anthropic/claude, api_base: 'http://h'}", {"ANTHROPIC_API_KEY": "k"}, True),
+        ("{model: gemini/flash}", {"GOOGLE_API_KEY": "k"}, False),
+        ("{model: gpt-4o, lane: translated}", {"OPENAI_API_KEY": "k"}, False),
+        ("{model: bedrock/claude}", {}, False),
+    ],
+)
+def test_a_clients_key_is_passed_only_where_none_is_configured(
+    tmp_path: Path, row: str, environ: dict[str, str], passed: bool
+) -> None:
+    text = f"models: {{x: {row}}}"
+    assert not targets(settings_of(tmp_path, text), environ)["x"].key_of_client
+    found = targets(settings_of(tmp_path, "auth: {pass_client_key: true}\n" + text), environ)["x"]
+    assert found.key_of_client == passed
+    assert not (found.key_of_client and found.api_key)
+
+
+@pytest.mark.parametrize(
+    ("environ", "passed"),
+    [({}, False), ({"OPENAI_BASE_URL": "http://h/v1"}, True), ({"OPENAI_API_KEY": "sk-1"}, False)],
+)
+def test_without_models_the_clients_key_goes_where_openais_address_says(
+    tmp_path: Path, environ: dict[str, str], passed: bool
+) -> None:
+    assert targets(settings_of(tmp_path, "auth: {pass_client_key: true}"), environ)["*"].key_of_client == passed
+
+
+def test_a_query_in_the_address_is_kept_in_the_relay_and_refused_in_the_translated_lane(tmp_path: Path) -> None:
+    base = "https://x.example/openai/deployments/d?api-version=2024-10-21"
+    assert targets_of(tmp_path, f"{{x: {{api_base: '{base}'}}}}")["x"].api_base == base
+    with pytest.raises(SettingsError, match="models.x.api_base has a query"):
+        targets_of(tmp_path, f"{{x: {{model: azure/d, lane: translated, api_base: '{base}'}}}}")
+
+
+@pytest.mark.parametrize("base", ["http://u:secret-1@h/v1", "secret-1", "http://h:0/?secret-1", "http:///secret-1?a"])
+def test_an_openai_base_url_that_cannot_be_used_is_refused_without_its_password(tmp_path: Path, base: str) -> None:
+    with pytest.raises(SettingsError, match="OPENAI_BASE_URL must") as refused:
+        targets_of(tmp_path, "{}", {"OPENAI_BASE_URL": base})
+    assert "u:secret-1" not in str(refused.value)
+    assert "?secret-1" not in str(refused.value)
+
+
 # The gateway as a whole
 
 
@@ -158,6 +214,9 @@ class Nothing:
         raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:
+        raise AssertionError
+
+    async def check(self) -> None:
         raise AssertionError
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.chat import Body, messages_of, model_of, parse, text_of
 from proxy.errors import ApiError
+from proxy.exchange import Position
 
 MESSAGE = b'{"role":"user","content":"hi"}'
 
@@ -123,7 +124,7 @@ def test_without_an_edit_the_very_same_bytes_come_back() -> None:
     body = parse(raw)
     assert body.edited() is raw
     assert body.edited(model="m", without_rag=True) is raw
-    assert body.edited(lead="") is raw
+    assert body.edited(context="") is raw
 
 
 @pytest.mark.parametrize(
@@ -137,13 +138,159 @@ def test_without_an_edit_the_very_same_bytes_come_back() -> None:
 )
 def test_the_lead_stands_first_among_the_messages(messages: bytes, expected: bytes) -> None:
     lead = b'{"role":"system","content":"look"}'
-    assert parse(b'{"messages":' + messages + b"}").edited(lead="look") == b'{"messages":' + expected % lead + b"}"
+    assert parse(b'{"messages":' + messages + b"}").edited(context="look") == b'{"messages":' + expected % lead + b"}"
 
 
 @pytest.mark.parametrize("lead", ['"}]', "\\", "a\nb\x00\x7f", "日本 🎈 \u2028", "{passages}"])
 def test_the_lead_is_text_whatever_is_in_it(lead: str) -> None:
-    edited = json.loads(parse(b'{"messages":[' + MESSAGE + b"]}").edited(lead=lead))
+    edited = json.loads(parse(b'{"messages":[' + MESSAGE + b"]}").edited(context=lead))
     assert edited["messages"] == [{"role": "system", "content": lead}, json.loads(MESSAGE)]
+
+
+# The other positions
+
+SYSTEM = b'{"role":"system","content":"Be brief."}'
+TEXT = 'look: "}]\\ 日本 \n'
+TEXT_ESCAPED = b'look: \\"}]\\\\ ' + "日本".encode() + b" \\n"
+
+
+def positioned(messages: bytes, position: Position, context: str = "look") -> bytes:
+    """The `messages` after the edit; all around them must be as it was."""
+    head, tail = b'{ "x":1e-7 ,"messages" : ', b',"seed":9223372036854775808,"model":"m"}'
+    edited = parse(head + messages + tail).edited(context=context, position=position)
+    assert edited.startswith(head)
+    assert edited.endswith(tail)
+    return edited[len(head) : -len(tail)]
+
+
+LEAD = b'{"role":"system","content":"look"}'
+PART = b'{"type":"text","text":"look"}'
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (b'[%s,{"role":"system","content":"Be brief."}]', b'[%s,{"role":"system","content":"Be brief.\\n\\nlook"}]'),
+        (b'[{"role":"developer","content":"a"},%s]', b'[{"role":"developer","content":"a\\n\\nlook"},%s]'),
+        (
+            b'[%s, {"content" : "a\\\\" , "role":"system"},{"role":"system","content":"b"}]',
+            b'[%s, {"content" : "a\\\\\\n\\nlook" , "role":"system"},{"role":"system","content":"b"}]',
+        ),
+        (b'[{"role":"system","content":""},%s]', b'[{"role":"system","content":"look"},%s]'),
+        (b'[{"role":"system","content":"\\""},%s]', b'[{"role":"system","content":"\\"\\n\\nlook"},%s]'),
+        (b'[{"role":"system","content":[]},%s]', b'[{"role":"system","content":[PART]},%s]'),
+        (b'[{"role":"system","content":[ ]},%s]', b'[{"role":"system","content":[ PART]},%s]'),
+        (
+            b'[{"role":"system","content":[{"type":"text","text":"a]"} ],"x":[1.0]},%s]',
+            b'[{"role":"system","content":[{"type":"text","text":"a]"} ,PART],"x":[1.0]},%s]',
+        ),
+    ],
+)
+def test_merge_is_the_end_of_the_clients_own_first_instruction(messages: bytes, expected: bytes) -> None:
+    filled = expected.replace(b"PART", PART)
+    assert positioned(messages.replace(b"%s", MESSAGE), "merge") == filled.replace(b"%s", MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        b"[]",
+        b"[%s]" % MESSAGE,
+        b'[{"role":"system"},%s]' % MESSAGE,
+        b'[{"role":"system","content":null},{"role":"system","content":"b"}]',
+        b'[{"role":"developer","content":{"text":"b"}}]',
+        b'[{"role":"system","content":7}]',
+        b'[{"role":"System","content":"a"}]',
+    ],
+)
+def test_merge_leads_where_there_is_nothing_to_merge_into(messages: bytes) -> None:
+    comma = b"" if messages == b"[]" else b","
+    assert positioned(messages, "merge") == b"[" + LEAD + comma + messages[1:]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (b"[%s]" % MESSAGE, b'[{"role":"user","content":"hi\\n\\nlook"}]'),
+        (b"[%s,%s ]" % (MESSAGE, MESSAGE), b'[%s,{"role":"user","content":"hi\\n\\nlook"} ]' % MESSAGE),
+        (
+            b'[{"role":"user","content":"[{\\"\\\\"},{"role":"assistant","content":"So"}]',
+            b'[{"role":"user","content":"[{\\"\\\\\\n\\nlook"},{"role":"assistant","content":"So"}]',
+        ),
+        (
+            b'[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]',
+            b'[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"},PART]}]',
+        ),
+    ],
+)
+def test_tail_is_the_end_of_the_newest_user_message(messages: bytes, expected: bytes) -> None:
+    assert positioned(messages, "tail") == expected.replace(b"PART", PART)
+
+
+@pytest.mark.parametrize("messages", [b"[%s]" % SYSTEM, b'[{"role":"user","content":null}]', b'[{"role":"user"}]'])
+def test_tail_leads_where_no_user_has_said_anything(messages: bytes) -> None:
+    assert positioned(messages, "tail") == b"[" + LEAD + b"," + messages[1:]
+
+
+ROUNDS = [
+    b'{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\\"a\\":1}"}}]}',
+    b'{"role":"tool","tool_call_id":"c1","content":"42"}',
+    b'{"role":"assistant","content":"","tool_calls":[{"id":"c2","function":{"name":"f","arguments":"{}"}}]}',
+    b'{"role":"tool","tool_call_id":"c2","content":"43"}',
+    b'{"role":"assistant","content":"prefilled: "}',
+]
+
+
+@pytest.mark.parametrize("position", ["lead", "merge", "tail"])
+def test_in_every_tool_round_the_same_bytes_stand_in_the_same_place(position: Position) -> None:
+    first = positioned(b"[" + SYSTEM + b"," + MESSAGE + b"]", position)
+    for n in range(1, len(ROUNDS) + 1):
+        rounds = b",".join(ROUNDS[:n])
+        assert positioned(b"[%s,%s,%s]" % (SYSTEM, MESSAGE, rounds), position) == first[:-1] + b"," + rounds + b"]"
+
+
+@pytest.mark.parametrize("position", ["merge", "tail"])
+@pytest.mark.parametrize("again", [b'"content"', b'"c\\u006fntent"'])
+def test_of_two_contents_the_one_that_parsers_take_is_edited(position: Position, again: bytes) -> None:
+    role = b"system" if position == "merge" else b"user"
+    message = b'[{"content":["a"],"role":"%s", %s : "b" ,"content2":"c"}]' % (role, again)
+    edited = positioned(message, position)
+    assert edited == message.replace(b'"b"', b'"b\\n\\nlook"')
+    assert json.loads(edited)[0]["content"] == "b\n\nlook"
+
+
+@pytest.mark.parametrize("position", ["merge", "tail"])
+@pytest.mark.parametrize("content", [b'"a"', b"[]"])
+def test_at_every_position_the_text_is_text_whatever_is_in_it(position: Position, content: bytes) -> None:
+    role = b"system" if position == "merge" else b"user"
+    edited = positioned(b'[{"role":"%s","content":%s}]' % (role, content), position, TEXT)
+    assert TEXT_ESCAPED in edited
+    value = json.loads(edited)[0]["content"]
+    assert value == ("a\n\n" + TEXT if content == b'"a"' else [{"type": "text", "text": TEXT}])
+
+
+@pytest.mark.parametrize("position", ["lead", "merge", "tail"])
+def test_all_edits_at_once_at_every_position(position: Position) -> None:
+    raw = b'{"rag":{"k":3}, "messages":[' + SYSTEM + b"," + MESSAGE + b'], "model":"m"}'
+    alone = parse(b'{"messages":[' + SYSTEM + b"," + MESSAGE + b'], "model":"longer name"}')
+    edited = parse(raw).edited(context="x", position=position, model="longer name", without_rag=True)
+    assert edited == alone.edited(context="x", position=position)
+
+
+def test_a_body_of_megabytes_is_edited_at_every_position() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0KGgo" * 450_000}}
+    long = {"role": "assistant", "content": '\\"{[' * 100_000}
+    user = {"role": "user", "content": [{"type": "text", "text": "?"}, image]}
+    messages = [{"role": "developer", "content": "a"}, long, user]
+    raw = json.dumps({"messages": messages, "model": "m"}).encode()
+    assert len(raw) > 5_000_000
+    tail = b',{"type":"text","text":"x"}]}], "model": "m"}'
+    assert parse(raw).edited(context="x", position="tail") == raw[: -len(b']}], "model": "m"}')] + tail
+    merged = raw.replace(b'"content": "a"', b'"content": "a\\n\\nx"', 1)
+    assert parse(raw).edited(context="x", position="merge") == merged
+
+
+# Model and rag
 
 
 def test_the_model_is_replaced_where_it_stands_and_nowhere_else() -> None:
@@ -169,6 +316,11 @@ def test_a_model_of_any_spelling_can_be_put_in(model: str) -> None:
         (b'{"a":1, "r\\u0061g":{"a":"}"}, "b":2}', b'{"a":1, "b":2}'),
         (b'{"a":{"rag":1},"b":"rag"}', b'{"a":{"rag":1},"b":"rag"}'),
         (b'{"rag":null,"a":-0}', b'{"a":-0}'),
+        (b'{"rag":null}', b"{}"),
+        (b'{ "rag" : null , "a" : 1 }', b'{ "a" : 1 }'),
+        (b'{"a":1 ,\t"rag"\r\n:\nnull\n}', b'{"a":1\n}'),
+        (b'{"a":"]}","rag":"\\"},{","b":[1,"rag"]}', b'{"a":"]}","b":[1,"rag"]}'),
+        (b'{"a":{"rag":1},"rag":{"collections":["\\\\"]},"b":2}', b'{"a":{"rag":1},"b":2}'),
     ],
 )
 def test_rag_goes_with_one_comma(raw: bytes, expected: bytes) -> None:
@@ -178,7 +330,7 @@ def test_rag_goes_with_one_comma(raw: bytes, expected: bytes) -> None:
 def test_all_edits_at_once_do_not_disturb_each_other() -> None:
     raw = b'{"messages":[' + MESSAGE + b'], "model":"m", "rag":{"k":3}}'
     expected = b'{"messages":[{"role":"system","content":"x"},' + MESSAGE + b'], "model":"longer name"}'
-    assert parse(raw).edited(lead="x", model="longer name", without_rag=True) == expected
+    assert parse(raw).edited(context="x", model="longer name", without_rag=True) == expected
 
 
 def test_a_body_of_megabytes_is_edited() -> None:

@@ -1,5 +1,6 @@
 """Whether a request is augmented: every control, their order, and what is searched for."""
 
+import itertools
 import json
 from typing import Any
 
@@ -11,6 +12,8 @@ from proxy.gate import Decision, decide
 from retrieval.records import Turn
 
 QUESTION = {"role": "user", "content": "How do I connect?"}
+TITLE = {"role": "user", "content": "Provide a concise, 5-word-or-less title for the conversation, using title case "
+         "conventions. Only return the title itself."}  # fmt: skip
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 CALL = {
     "role": "assistant",
@@ -24,13 +27,16 @@ def decided(
     *messages: dict[str, Any],
     model: str = "gpt-4o",
     headers: dict[str, str] | None = None,
+    repeated: tuple[tuple[str, str], ...] = (),
     enabled: bool = True,
     collections: tuple[str, ...] = ("docs",),
+    skip_housekeeping: bool = True,
     **fields: Any,
 ) -> Decision:
     body = parse(json.dumps({"model": model, "messages": messages or [QUESTION], **fields}).encode())
-    scope = {"headers": [(key.encode(), value.encode()) for key, value in (headers or {}).items()]}
-    return decide(body, scope, enabled=enabled, collections=collections)
+    pairs = [*(headers or {}).items(), *repeated]
+    scope = {"headers": [(key.encode(), value.encode()) for key, value in pairs]}
+    return decide(body, scope, enabled=enabled, collections=collections, skip_housekeeping=skip_housekeeping)
 
 
 def refused(**given: Any) -> ApiError:
@@ -94,6 +100,87 @@ def test_on_changes_nothing(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", ["yes", "1", "on, off", "\xff"])
 def test_a_header_that_is_neither_on_nor_off_is_a_400(value: str) -> None:
     assert refused(headers={"x-rag": value}).code == "invalid_x_rag"
+
+
+# All controls together, as one table
+
+SETTINGS: list[dict[str, Any]] = [{}, {"enabled": False}]
+PREFIXES = ["", "raw/", "rag/prefix/"]
+HEADERS = [None, "on", "off"]
+RAGS: list[dict[str, Any] | None] = [
+    None,
+    *({"rag": said} for said in (True, False, None, {}, {"enabled": True}, {"enabled": False})),
+    *({"rag": said} for said in ({"collections": ["body"]}, {"enabled": False, "collections": ["body"]})),
+]
+CHOSEN = [None, "header"]
+TABLE = list(itertools.product(SETTINGS, PREFIXES, HEADERS, RAGS, CHOSEN))
+
+
+@pytest.mark.parametrize("messages", [(QUESTION,), (TITLE,), (QUESTION, {"role": "user", "content": ""})])
+def test_every_combination_of_controls_keeps_one_precedence(messages: tuple[dict[str, Any], ...]) -> None:
+    assert len(TABLE) == 324
+    for setting, prefix, header, rag, chosen in TABLE:
+        headers = {"x-rag": header} if header else {}
+        headers |= {"x-rag-collection": chosen} if chosen else {}
+        decision = decided(*messages, model=prefix + "gpt-4o", headers=headers, **setting, **(rag or {}))
+        wish = (rag or {}).get("rag")
+        off = [
+            reason
+            for reason, said in {
+                "retrieval is disabled": setting,
+                "raw model": prefix == "raw/",
+                "x-rag header": header == "off",
+                "rag in the body": wish is False or (isinstance(wish, dict) and wish.get("enabled") is False),
+            }.items()
+            if said
+        ]
+        forced = header == "on" or wish is True or (isinstance(wish, dict) and wish.get("enabled") is True)
+        if off:
+            expected = ("off", off[0])
+        elif messages == (TITLE,) and not forced:
+            expected = ("skipped", "housekeeping call")
+        elif len(messages) == 2:
+            expected = ("skipped", "no user text")
+        else:
+            expected = ("augmented", "")
+        case = (setting, prefix, header, rag, chosen)
+        assert (decision.status, decision.reason) == expected, case
+        assert bool(decision.turns) == (expected[0] == "augmented"), case
+        named = (wish.get("collections") if isinstance(wish, dict) else None) or ([chosen] if chosen else [])
+        named = named or (["prefix"] if prefix == "rag/prefix/" else [])
+        assert (decision.collections, decision.explicit) == (tuple(named or ["docs"]), bool(named)), case
+        assert decision.model == "gpt-4o"
+
+
+def test_housekeeping_is_searched_for_where_the_setting_says_so() -> None:
+    assert decided(TITLE).reason == "housekeeping call"
+    assert decided(TITLE, skip_housekeeping=False).status == "augmented"
+
+
+@pytest.mark.parametrize("asked", ["Generate a title for my talk.", "What is the title of chapter 3?"])
+def test_a_question_about_a_title_is_searched_for(asked: str) -> None:
+    assert decided({"role": "user", "content": asked}).status == "augmented"
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("x-rag", ("on", "off")),
+        ("x-rag", ("", "off")),
+        ("x-rag-collection", ("a", "b")),
+        ("x-rag-collection", ("a", "a,b")),
+    ],
+)
+def test_a_header_given_twice_with_different_values_is_a_400(name: str, values: tuple[str, str]) -> None:
+    error = refused(repeated=tuple((name, value) for value in values))
+    assert error.code == "conflicting_header"
+    assert name in error.message
+
+
+def test_a_header_given_twice_alike_is_one() -> None:
+    twice = (("x-rag", "off"), ("x-rag", " off"), ("x-rag-collection", "a"), ("x-rag-collection", "a"))
+    decision = decided(repeated=twice)
+    assert (decision.reason, decision.collections) == ("x-rag header", ("a",))
 
 
 # Model and collections

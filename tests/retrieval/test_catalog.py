@@ -2,7 +2,7 @@
 
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -309,13 +309,31 @@ def test_everything_is_there_when_it_is_opened_again(catalog: Catalog, docs: Col
     again.close()
 
 
-def test_a_second_reader_sees_what_was_published(catalog: Catalog, docs: Collection, file: Path) -> None:
-    reader = Catalog.open(file)
-    staged = stage(catalog, docs)
-    assert reader.current([staged.document]) == {}
-    catalog.publish(staged)
-    assert reader.current([staged.document]) == {staged.document: 1}
-    reader.close()
+def test_what_is_remembered_is_what_is_written(catalog: Catalog, docs: Collection, file: Path) -> None:
+    """Questions are answered from memory: after every write it must say what one says who reads the file anew."""
+    first, second = stage(catalog, docs), stage(catalog, docs, "other")
+    ids = [first.document, second.document]
+    steps: list[Callable[[], object]] = [
+        lambda: catalog.publish(first),
+        lambda: catalog.publish(second),
+        lambda: catalog.publish(stage(catalog, docs, text="new")),
+        lambda: catalog.forget(catalog.leftovers()[0]),
+        lambda: catalog.retire(second.document),
+        lambda: stage(catalog, docs, generation=2),
+        lambda: catalog.switch(docs, 2, embedder="other", probes=probes(2)),
+        lambda: catalog.retire(first.document),
+    ]
+    seen = []
+    for step in steps:
+        catalog.current(ids)
+        step()
+        reader = Catalog.open(file)
+        assert catalog.current(ids) == reader.current(ids)
+        assert catalog.collection("docs").tenant == reader.collection("docs").tenant
+        assert catalog.collection("docs").embedder == reader.collection("docs").embedder
+        seen.append(list(catalog.current(ids).values()))
+        reader.close()
+    assert seen == [[1], [1, 1], [2, 1], [2, 1], [2], [2], [3], []]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Preparing a model: once, all or nothing, and afterwards without torch."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embed import Card, OnnxEmbedder, TorchEmbedder
+from retrieval.embed import Card, OnnxEmbedder, TorchEmbedder, check_same_model, probe
 from retrieval.errors import RetrievalError
-from retrieval.export import DEFAULT_MODEL, locate, open_embedder, prepare
+from retrieval.export import DEFAULT_MODEL, FORMAT, locate, open_embedder, prepare
 
 PREPARED = ["card.json", "model.onnx", "tokenizer.json"]
 
@@ -28,7 +29,7 @@ def test_prepares_graph_tokenizer_and_card(tiny_model: Path, tmp_path: Path) -> 
     (folder,) = tmp_path.iterdir()
     assert names(folder) == PREPARED
     assert Card.read(folder) == Card(
-        name=str(tiny_model), dimension=16, max_tokens=64, query_prompt="", document_prompt="",
+        format=FORMAT, name=str(tiny_model), dimension=16, max_tokens=64, query_prompt="", document_prompt="",
         inputs=("input_ids", "attention_mask"),
     )  # fmt: skip
 
@@ -75,6 +76,63 @@ def test_preparing_again_puts_a_whole_model_in_the_place_of_the_earlier(tiny_mod
     prepare(source, str(tiny_model), tmp_path / key, onnx=True)  # the later finds the earlier's folder in its place
     assert names(tmp_path) == [key]
     assert names(tmp_path / key) == PREPARED
+
+
+@pytest.mark.parametrize("format", [None, FORMAT - 1, FORMAT + 1, "2"])
+def test_a_folder_of_another_format_is_prepared_anew_in_its_place(
+    tiny_model: Path, tmp_path: Path, format: object
+) -> None:
+    first = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    if format is None:  # as the first versions wrote it
+        del card["format"]
+    else:
+        card["format"] = format
+    (folder / "card.json").write_text(json.dumps(card), "utf-8")
+    (folder / "model.onnx").write_bytes(b"a graph of that format")
+    second = open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == [folder]
+    assert Card.read(folder).format == FORMAT
+    check_same_model("docs", "tiny", probe(first), probe(second), "tiny")
+
+
+def operators(folder: Path) -> set[str]:
+    import onnx
+
+    return {node.op_type for node in onnx.load(folder / "model.onnx").graph.node}
+
+
+def test_the_graph_has_attention_fused_to_one_operator(tiny_model: Path, tmp_path: Path) -> None:
+    open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert {"Attention", "SkipLayerNormalization", "BiasGelu"} <= operators(folder)
+    assert "Softmax" not in operators(folder)
+
+
+@pytest.mark.parametrize("architecture", ["DistilBert", "Roberta", "MPNet", "ModernBert"])
+def test_models_of_other_architectures_are_reproduced(tiny_model: Path, tmp_path: Path, architecture: str) -> None:
+    """Whether the optimizer knows them or not: padding, positions and pooling must be theirs."""
+    import transformers
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    sizes: dict[str, int] = {"max_position_embeddings": 80, "pad_token_id": 0}
+    if architecture == "DistilBert":
+        sizes |= {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+    else:
+        sizes |= {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(tmp_path / "source")
+    config = getattr(transformers, architecture + "Config")(vocab_size=len(tokenizer), **sizes)
+    getattr(transformers, architecture + "Model")(config).save_pretrained(tmp_path / "source")
+    transformer = Transformer(str(tmp_path / "source"), max_seq_length=64)
+    model = SentenceTransformer(modules=[transformer, Pooling(16)], device="cpu")
+    model.save(str(tmp_path / "model"))
+    embedder = open_embedder(str(tmp_path / "model"), backend="onnx", threads=1, cache=tmp_path / "cache")
+    texts = ["use tls", "how do i connect to the database with tls on the wire " * 9, "", "open a session page 9"]
+    expected = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    assert np.abs(embedder.embed_documents(texts) - expected).max() < 1e-4
 
 
 def test_a_model_that_changed_on_disk_is_prepared_anew(tiny_model: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrieval import wire
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Plan
 from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
@@ -80,12 +81,23 @@ retrieved = st.builds(
 
 @given(retrieved)
 def test_what_was_retrieved_arrives_equal(record: Retrieved) -> None:
-    assert decode(Retrieved, orjson.loads(orjson.dumps(record))) == record
+    assert wire.retrieved(orjson.loads(orjson.dumps(wire.rows(record)))) == record
+
+
+def test_a_passage_of_hits_and_context_crosses_once() -> None:
+    passages = [Passage("d", 1, i, "t", "s", 2.0, ("h",), 0, 1, f"text {i}", 3) for i in range(3)]
+    record = Retrieved(
+        Query("q", (), (), "first"), tuple(Hit(str(p.ordinal), 1.0, p) for p in passages),
+        Context((passages[2], passages[0]), 6, 1), {},
+    )  # fmt: skip
+    assert orjson.dumps(wire.rows(record)).count(b'"text 2"') == 1
 
 
 def test_numbers_arrive_as_the_kind_they_were() -> None:
     passage = Passage("d", 1, 0, "t", "s", 2.0, (), 0, 1, "x", 3)
-    hit = decode(Hit, orjson.loads(orjson.dumps(Hit("a", 1.0, passage, {"dense": 1}, {"dense": 1.0}))))
+    found = Hit("a", 1.0, passage, {"dense": 1}, {"dense": 1.0})
+    record = Retrieved(Query("q", (), (), "first"), (found,), Context((passage,), 3, 0), {})
+    hit = wire.retrieved(orjson.loads(orjson.dumps(wire.rows(record)))).hits[0]
     assert (type(hit.score), type(hit.passage.modified_s), type(hit.passage.tokens)) == (float, float, int)
     assert hash(hit.passage) == hash(passage)
 
@@ -157,7 +169,7 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await read_frame(reader))
-        writer.write(framed({"result": found}))
+        writer.write(framed({"result": wire.rows(found)}))
 
     async with answering(tmp_path, answer) as (client, _):
         assert await client.retrieve([Turn("user", "q")], ("docs",), k=3) == found

@@ -1,17 +1,19 @@
 """The index process's end of the wire: every call has an answer, and what the disk refuses costs no index."""
 
 import asyncio
+import errno
 import resource
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from retrieval.errors import IndexDown, RetrievalError
+from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.knowledge import Knowledge, Progress
 from retrieval.records import CollectionInfo, Report, Retrieved, Turn
 from retrieval.remote import Client
-from retrieval.service import Server, _open_shard
+from retrieval.service import Server, _open_shard, passing
 from tests.plans import silent
 
 
@@ -40,6 +42,9 @@ class Failing(Knowledge):
 
     async def collections(self) -> list[CollectionInfo]:
         return []
+
+    async def check(self) -> None:
+        pass
 
     async def close(self) -> None:
         pass
@@ -108,3 +113,42 @@ async def test_a_refusal_of_the_system_puts_no_shard_aside(tmp_path: Path) -> No
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert names_in(tmp_path) == ["tiny-16"]
     await _open_shard(folder, 16).close()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (PermissionError(errno.EACCES, "Permission denied"), False),
+        (RetrievalError("cannot open index: No space left on device (os error 28)"), True),
+        (RetrievalError("cannot open index: Permission denied (os error 13)"), False),
+        (RetrievalError("cannot load the embedder"), False),
+        (DiskFull("the disk has 3 MB free"), True),
+        (DataInUse("the data folder is in use"), False),
+    ],
+)
+def test_what_may_pass_by_itself_is_told_from_what_somebody_must_change(error: Exception, expected: bool) -> None:
+    assert passing(error) is expected
+
+
+def test_a_catalog_that_another_process_has_locked_may_be_free_in_a_moment(tmp_path: Path) -> None:
+    for name, expected in (("SQLITE_BUSY", True), ("SQLITE_IOERR_WRITE", True), ("SQLITE_READONLY", False)):
+        refused = sqlite3.OperationalError("refused")
+        refused.sqlite_errorname = name
+        error = RetrievalError("the catalog cannot be read or written")
+        error.__cause__ = refused
+        assert passing(error) is expected, name
+
+
+async def test_a_ping_is_answered_whatever_is_wrong_and_a_check_tells(tmp_path: Path) -> None:
+    class Unwell(Failing):
+        async def check(self) -> None:
+            raise IndexDown("Qdrant is away")
+
+    async with Server(Unwell()).listening(tmp_path):
+        client = Client(tmp_path)
+        await client.ping()
+        with pytest.raises(IndexDown, match="Qdrant is away"):
+            await client.check()
+        await client.close()

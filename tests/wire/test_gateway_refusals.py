@@ -130,7 +130,9 @@ def test_a_web_page_elsewhere_is_a_403(gateway: Served, recorder: Recorder, head
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
 def test_another_method_is_a_405(gateway: Served, path: str) -> None:
-    assert error_of(gateway.get(path), 405)["code"] == "method_not_allowed"
+    answer = gateway.get(path)
+    assert error_of(answer, 405)["code"] == "method_not_allowed"
+    assert answer.headers["allow"] == "POST"
 
 
 def test_embeddings_of_a_model_that_is_not_relayed_are_a_404(gateway: Served) -> None:

@@ -1,4 +1,4 @@
-"""The relay behind a real uvicorn: what a raw socket sends and sees, byte for byte and in time."""
+"""The relay behind a real server: what a raw socket sends and sees, byte for byte and in time."""
 
 import asyncio
 import contextlib
@@ -48,14 +48,7 @@ class Gateway:
     )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open the exchange, relay, answer our own errors; close the client with the server."""
-        if scope["type"] == "lifespan":
-            await receive()
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            self.client.close()
-            await send({"type": "lifespan.shutdown.complete"})
-            return
+        """Open the exchange, relay, answer our own errors."""
         target = Target(model="gpt-x", lane="relay", api_base=self.api_base, api_key="sk-secret")
         scope[KEY] = exchange = Exchange(target=target)
         self.exchanges.append(exchange)
@@ -69,7 +62,7 @@ class Gateway:
 def gateway() -> Iterator[Gateway]:
     """A served relay."""
     app = Gateway()
-    with served(app) as port:
+    with served(app, app.client.close) as port:
         app.port = port
         yield app
 

@@ -142,7 +142,7 @@ def test_the_headers_say_what_was_done(client: openai.OpenAI, lane: str) -> None
     assert raw.headers["x-rag-sources"].startswith("handbook/kotlin.md")
     assert raw.headers["x-rag-id"].startswith("rag-")
     assert received(raw.parse().choices[0].message.content)["messages"] == [QUESTION]
-    assert raw.headers.get("x-request-id") == (REQUEST_ID if lane == "relay" else None)
+    assert raw.headers["x-request-id"] == REQUEST_ID
 
 
 def test_context_is_turned_off_by_header_and_by_field(client: openai.OpenAI, lane: str) -> None:

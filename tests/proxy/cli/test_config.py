@@ -30,8 +30,7 @@ def test_config_hides_every_secret(flags: tuple[str, ...], tmp_path: Path) -> No
     (tmp_path / "ragway.yaml").write_text(
         """
         models:
-          one: {api_base: "https://anna:s3cret-one@one.example/v1", api_key_env: KEY_OF_ONE}
-          two: {api_base: "https://anna:s3cret@two@two.example/v1"}
+          one: {api_base: "https://one.example/v1?api-version=1&key=s3cret-one", api_key_env: KEY_OF_ONE}
         qdrant: {url: "http://anna:s3cret-three@localhost:6333"}
         """,
         "utf-8",
@@ -42,15 +41,14 @@ def test_config_hides_every_secret(flags: tuple[str, ...], tmp_path: Path) -> No
     }  # fmt: skip
     done = ragway("config", *flags, folder=tmp_path, environ=secrets)
     assert done.returncode == 0
-    for host in ("one.example", "two.example", "localhost:6333"):
-        assert f"://***@{host}" in done.stdout
+    assert "https://one.example/v1?api-version=1&key=***" in done.stdout
+    assert "://***@localhost:6333" in done.stdout
     assert "KEY_OF_ONE (set)" in done.stdout
     (tmp_path / "ragway.yaml").unlink()
     by_environment = ragway("config", *flags, folder=tmp_path, environ=secrets)
     assert "OPENAI_API_KEY set" in by_environment.stdout
     for said in (done, by_environment):
         assert "s3cret" not in said.stdout + said.stderr
-        assert "two@two" not in said.stdout
 
 
 @pytest.mark.parametrize(

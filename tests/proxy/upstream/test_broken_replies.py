@@ -6,7 +6,7 @@ import pytest
 
 from proxy.upstream.client import BadReply, Cut, FirstByteTimeout, IdleTimeout
 from proxy.upstream.connection import HEAD_LIMIT_BYTES
-from tests.clients import client, fetch
+from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import Script, Wire, answering, closing, head, resetting, staying, upstream
 
 CHUNKED = b"transfer-encoding: chunked"
@@ -48,7 +48,7 @@ async def test_an_end_before_the_bodys_end_is_a_cut(start: bytes, received: byte
 
     async with upstream(answering(start, then=wait_then)) as server, client(max_connections=1) as http:
         response = await http.request(b"POST", server.url, [], b"")
-        chunks = response.chunks()
+        chunks = chunks_of(response)
         got = await anext(chunks) if received else b""
         proceed.set()
         with pytest.raises(Cut):
@@ -66,7 +66,7 @@ async def test_a_reset_is_a_cut_even_where_the_end_would_be_the_bodys() -> None:
 
     async with upstream(answering(head() + b"abc", then=wait_then)) as server, client() as http:
         response = await http.request(b"POST", server.url, [], b"")
-        chunks = response.chunks()
+        chunks = chunks_of(response)
         assert await anext(chunks) == b"abc"
         proceed.set()
         with pytest.raises(Cut):
@@ -77,7 +77,7 @@ async def test_a_reset_is_a_cut_even_where_the_end_would_be_the_bodys() -> None:
 async def test_a_broken_chunk_is_a_cut_after_the_good_ones(bad: bytes) -> None:
     async with upstream(answering(head(CHUNKED) + b"2\r\nok\r\n" + bad, then=staying)) as server, client() as http:
         response = await http.request(b"POST", server.url, [], b"")
-        chunks = response.chunks()
+        chunks = chunks_of(response)
         assert (await anext(chunks)).startswith(b"ok")
         with pytest.raises(Cut, match="framing"):
             await anext(chunks)
@@ -155,7 +155,7 @@ async def test_silence_within_a_body_is_an_idle_timeout() -> None:
     async with upstream(script) as server, client(idle_timeout_s=0.05, max_connections=1) as http:
         for _ in range(2):
             response = await http.request(b"POST", server.url, [], b"")
-            chunks = response.chunks()
+            chunks = chunks_of(response)
             assert await anext(chunks) == b"ok"
             with pytest.raises(IdleTimeout):
                 await anext(chunks)

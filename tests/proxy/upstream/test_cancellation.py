@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.upstream.client import Client
-from tests.clients import client, fetch
+from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import Upstream, Wire, answering, chunked, head, reply, staying, upstream
 
 CHUNKED = b"transfer-encoding: chunked"
@@ -60,7 +60,7 @@ async def test_cancelling_while_reading_closes_the_connection() -> None:
     async with upstream(STREAM) as server, client(max_connections=1) as http:
         for _ in range(3):
             response = await http.request(b"POST", server.url, [], b"")
-            chunks = response.chunks()
+            chunks = chunks_of(response)
             assert await anext(chunks) == b"ok"
             await cancelled(asyncio.create_task(following(chunks)))
             await server.until_open(0)

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import socket
+import threading
 
 import pytest
 
 from proxy.upstream.client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response, host_of
-from tests.clients import client, fetch
+from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import (
     Upstream,
     Wire,
@@ -49,7 +50,7 @@ async def test_a_connection_is_used_again() -> None:
 async def test_the_last_connection_parked_is_the_first_used() -> None:
     async with upstream(numbered) as server, client() as http:
         held = await hold(http, server, 3)
-        bodies = {response: b"".join([chunk async for chunk in response.chunks()]) for response in held}
+        bodies = {response: b"".join([chunk async for chunk in chunks_of(response)]) for response in held}
         assert sorted(bodies.values()) == [b"1", b"2", b"3"]
         for _ in range(3):
             assert (await fetch(http, server.url))[2] == bodies[held[-1]]
@@ -105,7 +106,7 @@ async def test_an_old_idle_connection_is_not_used() -> None:
 async def test_an_old_idle_connection_is_closed_without_another_request() -> None:
     async with upstream(OK) as server, client(keepalive_s=0.05) as http:
         for response in await hold(http, server, 3):
-            assert [chunk async for chunk in response.chunks()] == [b"ok"]
+            assert [chunk async for chunk in chunks_of(response)] == [b"ok"]
         await server.until_open(0)
 
 
@@ -147,7 +148,7 @@ async def test_waiting_for_a_connection_ends_with_a_pool_timeout() -> None:
             await fetch(http, server.url)
         held[0].close()
         held += await hold(http, server, 1)
-        assert await anext(held[-1].chunks()) == b"ok"
+        assert await anext(chunks_of(held[-1])) == b"ok"
         for response in held:
             response.close()
             response.close()
@@ -157,7 +158,7 @@ async def test_waiting_for_a_connection_ends_with_a_pool_timeout() -> None:
 async def test_a_reply_closed_before_its_end_closes_the_connection_and_is_not_read_on() -> None:
     async with upstream(STREAM) as server, client(max_connections=1) as http:
         response = await http.request(b"POST", server.url, [], b"")
-        chunks = response.chunks()
+        chunks = chunks_of(response)
         assert await anext(chunks) == b"ok"
         response.close()
         await server.until_open(0)
@@ -180,7 +181,7 @@ async def test_a_reply_that_came_whole_may_be_closed_unread_and_its_connection_u
         assert (await fetch(http, server.url))[2] == b"second"
         assert server.connections == 1
         with pytest.raises(Cut):  # what the next reply brought is not this one's
-            await anext(unread.chunks())
+            await anext(chunks_of(unread))
 
 
 async def test_an_end_that_has_arrived_and_was_not_yet_seen_counts() -> None:
@@ -206,7 +207,7 @@ async def test_closing_the_client_ends_everything() -> None:
     async with upstream(STREAM) as server, client(max_connections=2) as http:
         held = await hold(http, server, 2)
         waiting = asyncio.ensure_future(fetch(http, server.url))
-        chunks = held[0].chunks()
+        chunks = chunks_of(held[0])
         await anext(chunks)
         reading = asyncio.ensure_future(anext(chunks))
         await asyncio.sleep(0)
@@ -284,3 +285,25 @@ async def test_a_full_backlog_is_a_connect_timeout() -> None:
             for _ in range(2):
                 with pytest.raises(ConnectTimeout):
                     await fetch(http, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+
+async def test_an_early_answer_is_read_although_the_connection_was_reset_under_the_upload() -> None:
+    def answer(listener: socket.socket) -> None:
+        for _ in range(20):
+            taken, _address = listener.accept()
+            taken.recv(1000)
+            taken.sendall(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig")
+            taken.close()  # with bytes unread: the kernel resets
+
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        async with client() as http:
+            for _ in range(20):
+                url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+                status, _, body = await fetch(http, url, b"x" * 5_000_000)
+                assert (status, body) == (413, b"big")
+        thread.join()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.upstream.client import FirstByteTimeout
 from proxy.upstream.connection import UNREAD_LIMIT_BYTES, UPLOAD_PIECE_BYTES
-from tests.clients import client, fetch
+from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import (
     Wire,
     answering,
@@ -107,7 +107,7 @@ async def test_one_read_is_one_chunk() -> None:
     parts = chunked([b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"])
     async with upstream(answering(head(CHUNKED) + b"".join(parts))) as server, client() as http:
         response = await http.request(b"POST", server.url, [], b"")
-        assert [chunk async for chunk in response.chunks()] == [b"data: 1\n\ndata: 2\n\ndata: 3\n\n"]
+        assert [chunk async for chunk in chunks_of(response)] == [b"data: 1\n\ndata: 2\n\ndata: 3\n\n"]
 
 
 async def test_each_frame_arrives_before_the_next_is_sent() -> None:
@@ -126,7 +126,7 @@ async def test_each_frame_arrives_before_the_next_is_sent() -> None:
     async with upstream(script) as server, client() as http:
         response = await http.request(b"POST", server.url, [], b"")
         got = []
-        async for chunk in response.chunks():
+        async for chunk in chunks_of(response):
             got.append(chunk)
             seen.put_nowait(chunk)
         assert got == frames
@@ -308,7 +308,7 @@ async def test_a_reader_that_pauses_stops_the_upstream_and_loses_nothing() -> No
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         assert not finished.is_set()
         digest, received, largest = hashlib.sha256(), 0, 0
-        async for chunk in response.chunks():
+        async for chunk in chunks_of(response):
             digest.update(chunk)
             received += len(chunk)
             largest = max(largest, len(chunk))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proxy.upstream.client import ConnectFailed, Cut
-from tests.clients import client, fetch
+from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import Wire, answering, certificate, closing, head, reply, resetting, upstream
 
 OK = answering(reply(b"ok"))
@@ -71,7 +71,7 @@ async def test_tls_tells_an_end_from_a_cut(tmp_path: Path, monkeypatch: pytest.M
         assert (await fetch(http, server.url))[2] == b"abc"
         proceed.clear()
         response = await http.request(b"POST", server.url, [], b"")
-        chunks = response.chunks()
+        chunks = chunks_of(response)
         assert await anext(chunks) == b"abc"
         proceed.set()
         with pytest.raises(Cut):

@@ -1,6 +1,7 @@
 """The translated lane: real litellm between real servers on loopback, asked by the official openai SDK."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -8,9 +9,12 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
+from proxy.body import ClientGone
+from proxy.exchange import Exchange, Target
 from proxy.upstream.translated import Translated
 from tests import anthropic_server as anthropic
 from tests.anthropic_server import Json, Reply, json_reply, scripted
+from tests.asgi_calls import Call, scope_of
 from tests.proxy.upstream.translated_lane import (
     A_TEXT,
     AN_ANSWER,
@@ -35,6 +39,7 @@ from tests.proxy.upstream.translated_lane import (
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC
+MODELS = ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "deepseek/deepseek-chat"]
 
 
 class TestAnthropic:
@@ -47,7 +52,9 @@ class TestAnthropic:
         assert answer.choices[0].finish_reason == "stop"
         assert answer.model == "claude-scripted-20990101"
         assert answer.usage is not None
-        assert answer.usage.total_tokens == 18
+        assert answer.usage.model_dump(exclude_unset=True) == {
+            "prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18,
+        }  # fmt: skip
         asked = upstream.asked[0]
         assert (asked.path, asked.headers["x-api-key"]) == ("/v1/messages", API_KEY)
         assert (asked.json()["model"], asked.json()["max_tokens"]) == ("claude-sonnet-4-5", 50)
@@ -95,6 +102,7 @@ class TestAnthropic:
             asking = (await create(model="mine", messages=HELLO, tools=WEATHER)).choices[0]
             assert asking.finish_reason == "tool_calls"
             assert asking.message.tool_calls is not None
+            assert "index" not in asking.message.tool_calls[0].model_dump()
             result = {"role": "tool", "tool_call_id": asking.message.tool_calls[0].id, "content": "rain"}
             history: list[Any] = [*HELLO, asking.message.model_dump(exclude_none=True), result]
             answer = await create(model="mine", messages=history, tools=WEATHER)
@@ -122,9 +130,9 @@ class TestAnthropic:
         assert first == {
             "index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""},
         }  # fmt: skip
-        assert [(each["index"], each["function"]) for each in rest] == [
-            (0, {"arguments": '{"city":'}),
-            (0, {"arguments": '"Oslo"}'}),
+        assert rest == [
+            {"index": 0, "function": {"arguments": '{"city":'}},
+            {"index": 0, "function": {"arguments": '"Oslo"}'}},
         ]
         assert whole.finish_reason == "tool_calls"
         assert whole.message.tool_calls is not None
@@ -224,6 +232,74 @@ class TestOpenAI:
         assert {name: last["usage"][name] for name in usage} == usage
         assert "cost" not in last["usage"]  # litellm's price list is not the provider's bill
 
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "deepseek/deepseek-chat"])
+    async def test_a_whole_answer_keeps_unknown_fields_and_an_unknown_reason_to_finish(self, model: str) -> None:
+        sent = completion("Hello.", "Hi.")
+        sent["system_fingerprint"], sent["x_top"], sent["usage"]["x_usage"] = "fp", {"a": 1}, 4
+        first, second = sent["choices"]
+        first["finish_reason"], first["x_choice"] = "x_reason", 2
+        first["message"] |= {"x_message": [3], "reasoning": "so"}
+        second["finish_reason"], second["message"]["annotations"] = "content_filter", []
+        async with (
+            scripted(json_reply(sent)) as upstream,
+            serving(upstream.url + "/v1", model) as gateway,
+        ):
+            answer = await raw_answer(gateway, {"n": 2})
+        assert json.loads(answer.partition(b"\r\n\r\n")[2]) == sent
+
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "deepseek/deepseek-chat", "openrouter/some/model"])
+    async def test_a_whole_answer_arrives_byte_for_byte_with_its_headers(self, model: str) -> None:
+        sent = (
+            b'{ "choices": [{"index": 0, "message": {"content": "\\ud83d \xe2\x80\xa8 <think>A</think>", '
+            b'"role": "assistant", "x": null}, "finish_reason": "abort"}],\r\n "created": 0, "id": "", "y": 1.50e2}\n'
+        )
+        headers = [
+            ("x-request-id", "r-1"), ("openai-version", "2020-10-01"), ("x-ratelimit-limit-requests", "9"),
+            ("etag", "of-these-bytes"), ("connection", "x-hop"), ("x-hop", "1"), ("keep-alive", "timeout=5"),
+        ]  # fmt: skip
+        async with (
+            scripted(Reply([sent], headers=headers)) as upstream,
+            serving(upstream.url + "/v1", model) as gateway,
+        ):
+            top, _, body = (await raw_answer(gateway, {})).partition(b"\r\n\r\n")
+        assert body == sent
+        for header in (b"x-request-id: r-1", b"openai-version: 2020-10-01", b"x-ratelimit-limit-requests: 9"):
+            assert header in top
+        for name in (b"etag", b"x-hop", b"keep-alive", b"transfer-encoding"):
+            assert name not in top
+
+    async def test_a_packed_answer_is_unpacked_and_says_so(self) -> None:
+        sent = json.dumps(completion("Hello.")).encode()
+        packed = Reply([gzip.compress(sent)], headers=[("content-encoding", "gzip")])
+        async with gpt(packed) as (_, gateway):
+            top, _, body = (await raw_answer(gateway, {})).partition(b"\r\n\r\n")
+        assert body == sent
+        assert b"content-encoding" not in top
+
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "anthropic/claude-sonnet-4-5"])
+    async def test_a_stream_has_the_provider_s_headers(self, model: str) -> None:
+        pieces = AN_ANSWER if model.startswith("openai") else A_TEXT
+        headers = [("request-id", "r-1"), ("x-ratelimit-remaining-tokens", "0")]
+        reply = Reply(pieces, content_type="text/event-stream; charset=utf-8", headers=headers)
+        async with (
+            scripted(reply) as upstream,
+            serving(upstream.url + ("/v1" if model.startswith("openai") else ""), model) as gateway,
+        ):
+            top = (await raw_answer(gateway, {"stream": True})).partition(b"\r\n\r\n")[0]
+        assert b"request-id: r-1\r\nx-ratelimit-remaining-tokens: 0" in top
+        assert top.count(b"content-type: ") == 1
+
+    async def test_content_that_is_a_list_goes_through_litellm(self) -> None:
+        thinking = completion("")
+        parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, {"type": "text", "text": "Hi."}]
+        thinking["choices"][0]["message"]["content"] = parts
+        async with (
+            scripted(json_reply(thinking)) as upstream,
+            serving(upstream.url + "/v1", "mistral/small") as gateway,
+        ):
+            answer = await gateway.client.chat.completions.create(model="mine", messages=HELLO)
+        assert answer.choices[0].message.content == "Hi."
+
     async def test_a_refusal_stays_a_refusal(self) -> None:
         refusing = completion("")
         refusing["choices"][0]["message"] = {"role": "assistant", "content": None, "refusal": "I cannot."}
@@ -259,7 +335,72 @@ class TestLeaving:
         await writer.wait_closed()
         await asyncio.wait_for(reply.peer_left.wait(), 10)
         await asyncio.wait_for(gateway.answered.wait(), 10)
-        assert gateway.exchanges[0].error == "the client left"
+        assert gateway.cancelled == 1
+
+
+class TestCancellation:
+    """The lane's own task cancelled, as the server does it when the client has left: nothing of the call stays."""
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("hold_before", [0, 1])
+    @pytest.mark.parametrize("model", MODELS)
+    async def test_before_the_first_byte(self, model: str, hold_before: int, stream: bool) -> None:
+        reply = events([b"data: {}\n\n"], hold_before=hold_before)
+        await self.cancel_when(reply.holding, model, reply, Call(), stream=stream)
+
+    @pytest.mark.parametrize("model", MODELS)
+    async def test_between_two_chunks(self, model: str) -> None:
+        reply = events(A_TEXT if model == MODELS[0] else AN_ANSWER, hold_before=4 if model == MODELS[0] else 2)
+        await self.cancel_when(reply.holding, model, reply, Call(), stream=True)
+
+    @pytest.mark.parametrize("model", MODELS)
+    async def test_while_a_slow_client_holds_a_chunk_up(self, model: str) -> None:
+        reply = events(A_TEXT if model == MODELS[0] else AN_ANSWER, hold_before=4 if model == MODELS[0] else 2)
+        call = Call()
+        call.taking.clear()
+        began = asyncio.Event()
+
+        async def begin() -> None:
+            await call.until_sent(1)
+            began.set()
+
+        waiting = asyncio.ensure_future(begin())
+        await self.cancel_when(began, model, reply, call, stream=True)
+        await waiting
+
+    async def test_while_the_request_arrives(self) -> None:
+        call = Call(pieces=())
+        task = asyncio.ensure_future(call.to(self.lane(), scope_of(exchange=Exchange())))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def test_a_client_that_left_before_its_request_was_whole_has_nothing_asked_for_it(self) -> None:
+        call = Call(pieces=())
+        call.left.set()
+        with pytest.raises(ClientGone):
+            await call.to(self.lane(), scope_of(exchange=Exchange()))
+
+    async def cancel_when(self, phase: asyncio.Event, model: str, reply: Reply, call: Call, *, stream: bool) -> None:
+        """Cancel a request once `phase` is reached; the provider sees its caller go, and no task stays."""
+        call.pieces = (json.dumps({"model": "m", "messages": HELLO, "stream": stream}).encode(),)
+        lane = self.lane()
+        async with scripted(reply) as upstream:
+            base = upstream.url + ("" if model == MODELS[0] else "/v1")
+            exchange = Exchange(target=Target(model, "translated", base, API_KEY))
+            task = asyncio.ensure_future(call.to(lane, scope_of(exchange=exchange)))
+            await asyncio.wait_for(phase.wait(), 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.wait_for(reply.peer_left.wait(), 10)
+        assert b"[DONE]" not in call.body
+        assert not call.whole
+        await lane.close()
+
+    def lane(self) -> Translated:
+        return Translated(connect_timeout_s=20, first_byte_timeout_s=20, idle_timeout_s=20)
 
 
 async def test_notes_when_the_first_chunk_came() -> None:

@@ -1,5 +1,6 @@
 """What goes wrong behind the translated lane, as the client sees it: never a clean end, never a guess, never a key."""
 
+import json
 import socket
 
 import openai
@@ -66,7 +67,8 @@ class TestCutStreams:
     async def test_an_error_inside_the_stream(self) -> None:
         failing = [*A_TEXT[:3], anthropic.error_event("overloaded_error", "Overloaded")]
         async with claude(events(failing)) as (_, gateway):
-            assert (await self.expect_cut(gateway))["message"] == "Overloaded"
+            error = await self.expect_cut(gateway, type="overloaded_error", noted="upstream_error")
+            assert error["message"] == "Overloaded"
 
     async def test_a_chunk_that_is_not_json(self) -> None:
         async with gpt(events([AN_ANSWER[0], b"data: {nonsense\n\n"])) as (_, gateway):
@@ -92,7 +94,9 @@ class TestCutStreams:
                 await gateway.client.chat.completions.create(model="mine", messages=HELLO, stream=True)
         assert (failed.value.status_code, failed.value.code) == (502, "upstream_cut")
 
-    async def expect_cut(self, gateway: Gateway, *, finished: int = 0) -> Json:
+    async def expect_cut(
+        self, gateway: Gateway, *, finished: int = 0, type: str = "upstream_error", noted: str = ""
+    ) -> Json:
         """The error of a stream that ends with an error frame and a broken connection."""
         answer = await raw_answer(gateway, {"stream": True})
         *chunks, last = data_in(answer)
@@ -100,10 +104,10 @@ class TestCutStreams:
         reasons = [choice["finish_reason"] for each in chunks for choice in each["choices"]]
         assert len(reasons) - reasons.count(None) == finished
         error: Json = last["error"]
-        assert error["type"] == "upstream_error"
+        assert error["type"] == type
         assert b"[DONE]" not in answer
         assert not answer.endswith(b"0\r\n\r\n")  # chunked encoding left unterminated
-        assert gateway.exchanges[0].error == error["message"]
+        assert gateway.exchanges[0].error == (noted or error["code"])
         return error
 
 
@@ -140,11 +144,36 @@ class TestErrors:
     async def test_an_echoed_key_is_blanked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OTHER_API_KEY", "another-secret")
         words = f"bad key {API_KEY} (and another-secret)"
-        async with claude(json_reply(anthropic.error("authentication_error", words), status=401)) as (_, gateway):
+        said = {"message": words, "type": f"t {API_KEY}", "code": f"c {API_KEY}", "param": f"p {API_KEY}"}
+        async with claude(json_reply({"error": said}, status=401)) as (_, gateway):
             answer = await raw_answer(gateway, {})
         assert b"401" in answer.partition(b"\r\n")[0]
-        assert b"bad key *** (and ***)" in answer
-        assert API_KEY not in gateway.exchanges[0].error
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error == {"message": "bad key *** (and ***)", "type": "t ***", "code": "c ***", "param": "p ***"}
+        assert gateway.exchanges[0].error == "the upstream answered 401"
+
+    async def test_an_error_keeps_its_nulls_its_param_and_the_provider_s_headers(self) -> None:
+        said = {"message": "No such model.", "type": "invalid_request_error", "param": "model", "code": None}
+        headers = [("x-request-id", "r-1"), ("x-ratelimit-remaining-tokens", "0"), ("retry-after-ms", "70")]
+        async with gpt(json_reply({"error": said}, status=404, headers=headers)) as (_, gateway):
+            with pytest.raises(openai.NotFoundError) as failed:
+                await gateway.client.chat.completions.create(model="mine", messages=HELLO)
+        assert failed.value.body == said
+        assert set(headers) <= set(failed.value.response.headers.items())
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "deepseek/deepseek-chat"])
+    async def test_an_error_in_a_200_is_a_502_in_the_provider_s_words(self, model: str, stream: bool) -> None:
+        said = {"message": f"Out of memory, {API_KEY}.", "type": "server_error", "param": None, "code": "oom"}
+        async with (
+            scripted(json_reply({"error": said})) as upstream,
+            serving(upstream.url + "/v1", model) as gateway,
+        ):
+            with pytest.raises(openai.InternalServerError) as failed:
+                await gateway.client.chat.completions.create(model="mine", messages=HELLO, stream=stream)
+        assert failed.value.status_code == 502
+        assert failed.value.body == {**said, "message": "Out of memory, ***."}
+        assert upstream.connections == 1
 
     async def test_a_page_of_html_is_reported_with_its_status(self) -> None:
         async with gpt(Reply([b"<html>down</html>"], status=503, content_type="text/html")) as (_, gateway):

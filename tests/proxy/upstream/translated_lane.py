@@ -1,21 +1,21 @@
-"""Shared by the tests of the translated lane: the lane under uvicorn, between scripted upstreams and the openai SDK."""
+"""Shared by the tests of the translated lane, which runs behind our server, between scripted upstreams and the SDK."""
 
 import asyncio
 import contextlib
 import json
-import logging
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import openai
 import pytest
-import uvicorn
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from proxy import sse
 from proxy.asgi import Receive, Scope, Send
+from proxy.drain import Connections
 from proxy.exchange import KEY, Exchange, Target
+from proxy.server import Limits
 from proxy.upstream.translated import Translated
 from tests import anthropic_server as anthropic
 from tests.anthropic_server import Json, Reply, ScriptedServer, scripted
@@ -38,6 +38,7 @@ WEATHER: list[ChatCompletionToolParam] = [
     }
 ]
 API_KEY = "key-of-the-provider"
+LIMITS = Limits(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
@@ -50,6 +51,7 @@ class Gateway:
         self.port = 0
         self.exchanges: list[Exchange] = []
         self.answered = asyncio.Event()
+        self.cancelled = 0  # requests that ended so, by their client's leaving
         self.client = openai.AsyncOpenAI(base_url="http://unserved", api_key="client-key", max_retries=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,29 +59,33 @@ class Gateway:
         exchange = Exchange(target=self.target)
         self.exchanges.append(exchange)
         scope[KEY] = exchange
-        await self.lane(scope, receive, send)
-        self.answered.set()
+        try:
+            await self.lane(scope, receive, send)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.answered.set()
 
 
 @contextlib.asynccontextmanager
 async def serving(
     upstream: str, model: str, *, patience_s: float = 20.0, api_key: str = API_KEY
 ) -> AsyncIterator[Gateway]:
-    """Serve the lane for one model under uvicorn."""
+    """Serve the lane for one model."""
     target = Target(model=model, lane="translated", api_base=upstream, api_key=api_key)
     lane = Translated(connect_timeout_s=patience_s, first_byte_timeout_s=patience_s, idle_timeout_s=patience_s)
     gateway = Gateway(lane, target)
     listener = socket.create_server(("127.0.0.1", 0))
     gateway.port = listener.getsockname()[1]
     gateway.client.base_url = f"http://127.0.0.1:{gateway.port}/v1"
-    server = uvicorn.Server(uvicorn.Config(gateway, lifespan="off", log_level=logging.CRITICAL + 1))
-    running = asyncio.create_task(server.serve(sockets=[listener]))
+    connections = Connections(gateway, LIMITS)
+    await connections.listen(listener, 100)
     try:
         yield gateway
     finally:
         await gateway.client.close()
-        server.should_exit = True
-        await running
+        await connections.drain(5)
         await lane.close()
 
 

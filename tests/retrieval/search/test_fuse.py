@@ -2,16 +2,12 @@
 
 import pytest
 
-from retrieval.records import Hit, Passage
+from retrieval.records import Candidate, Scored
 from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
 
 
-def passage(text: str = "text") -> Passage:
-    return Passage("d", 1, 0, "", "a.md", 0.0, (), 0, len(text), text, len(text))
-
-
-def hits(*found: tuple[str, float]) -> list[Hit]:
-    return [Hit(id, score, passage(id)) for id, score in found]
+def hits(*found: tuple[str, float]) -> list[Scored]:
+    return [Scored(id, score) for id, score in found]
 
 
 def test_adds_up_one_over_60_plus_rank_by_hand() -> None:
@@ -29,7 +25,6 @@ def test_every_hit_keeps_what_each_arm_said_of_it() -> None:
     fused = {hit.id: hit for hit in fuse({"dense": hits(("a", 0.9), ("b", 0.8)), "bm25": hits(("b", 7.5))}, rrf_k=60)}
     assert (fused["b"].ranks, fused["b"].scores) == ({"dense": 2, "bm25": 1}, {"dense": 0.8, "bm25": 7.5})
     assert (fused["a"].ranks, fused["a"].scores) == ({"dense": 1}, {"dense": 0.9})
-    assert fused["a"].passage == passage("a")
 
 
 def test_first_in_one_arm_is_less_than_second_in_both() -> None:
@@ -66,7 +61,7 @@ def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
-def test_nothing_found_is_nothing_fused(arms: dict[str, list[Hit]]) -> None:
+def test_nothing_found_is_nothing_fused(arms: dict[str, list[Scored]]) -> None:
     assert fuse(arms, rrf_k=60) == []
 
 
@@ -86,16 +81,16 @@ def test_nothing_found_is_nothing_fused(arms: dict[str, list[Hit]]) -> None:
     ],
 )
 def test_a_hit_is_dropped_where_it_is_below_both_thresholds(scores: dict[str, float], kept: bool) -> None:
-    hit = Hit("a", 0.016, passage(), scores=scores)
+    hit = Candidate("a", 0.016, scores=scores)
     assert relevant([hit], min_cosine=0.25, min_bm25=4.0) == ([hit] if kept else [])
 
 
 def test_a_hit_that_an_arm_did_not_return_is_below_the_lowest_threshold() -> None:
-    assert relevant([Hit("a", 0.016, passage(), scores={"bm25": 1.0})], min_cosine=-1.0, min_bm25=4.0) == []
+    assert relevant([Candidate("a", 0.016, scores={"bm25": 1.0})], min_cosine=-1.0, min_bm25=4.0) == []
 
 
 def test_the_order_stays() -> None:
-    found = [Hit(id, 0.1, passage(), scores={"dense": cosine}) for id, cosine in (("b", 0.3), ("x", 0.1), ("a", 0.9))]
+    found = [Candidate(id, 0.1, scores={"dense": cosine}) for id, cosine in (("b", 0.3), ("x", 0.1), ("a", 0.9))]
     assert [hit.id for hit in relevant(found, min_cosine=0.25, min_bm25=4.0)] == ["b", "a"]
 
 

@@ -34,23 +34,23 @@ async def test_its_index_follows_upsert_delete_and_drop() -> None:
 class Held(QdrantStore):
     """Hands out the passages it has read only when told to."""
 
-    read: asyncio.Event
+    has_read: asyncio.Event
     go: asyncio.Event
 
     async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
         rows = await super().passages(tenant)
-        self.read.set()
+        self.has_read.set()
         await self.go.wait()
         return rows
 
 
 async def test_an_index_overtaken_by_a_write_is_not_kept() -> None:
     inner = await Held.local(":memory:", collection="c", dimension=DIMENSION)
-    inner.read, inner.go = asyncio.Event(), asyncio.Event()
+    inner.has_read, inner.go = asyncio.Event(), asyncio.Event()
     store = OkapiStore(inner)
     await store.upsert("a@1", points_of(["pool"]))
     searching = asyncio.create_task(found(store, "pool"))
-    await inner.read.wait()
+    await inner.has_read.wait()
     await store.upsert("a@1", points_of(["pool"], first=2))
     inner.go.set()
     assert await searching == [id_of(1)]

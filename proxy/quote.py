@@ -1,0 +1,85 @@
+"""Text of a document to text that is safe to quote to a model: nothing invisible, no delimiter, no role, no token.
+
+It cannot close the delimiters of the block that `inject` makes, begin another passage, or speak as somebody else by
+a chat template's token ("<|im_start|>") or a transcript's line ("Human:"). A look-alike is broken by one space, so
+that people and models still read what it was; all other text keeps every byte. Quoting twice changes nothing.
+"""
+
+import re
+
+# Control characters but line feed and tab; format characters, bidirectional ones among them; surrogates; private use;
+# noncharacters; and what shows nothing though its category is another (default-ignorable in Unicode's
+# DerivedCoreProperties.txt): the Tag block, variation selectors, fillers of Hangul, Khmer and Mongolian.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff]"
+)
+_INVISIBLE_ABOVE = re.compile(
+    "[\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\U000f0000-\U0010ffff"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
+    + "]"
+)
+_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # the basic plane: a class over both is twenty times slower
+# Those of them that `str.isprintable` lets pass.
+_PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+
+# What the templates of common model families read as structure, and the line that ends a passage of ours.
+_TOKENS = re.compile(
+    r"""
+    [<\[] (?=
+        (?<= <)  (?:
+            [|｜] /? [\w▁.:-]{1,64} [|｜]? >               # <|im_start|> <|eot_id|> <｜User｜> <|turn>
+          | /? \w{1,64} [|｜] >                             # <turn|>
+          | /? (?: s | bos | eos | sop | eop | start_of_turn | end_of_turn | think | tool_call | tool_response
+                 | system | user | assistant | human ) >    # Llama 2, Gemma, Qwen
+          | < /? SYS>>                                      # <<SYS>>
+        )
+      | (?<= \[) (?:
+            /? (?: INST | SYSTEM_PROMPT | AVAILABLE_TOOLS | TOOL_CALLS | TOOL_RESULTS | TOOL_CONTENT | THINK | IMG
+                 | gMASK ) \]                               # Mistral, Llama 2, GLM
+          | end \s+ of \s+ \d+ \s* \]
+        )
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# A line that a transcript would read as another speaker's: "Human:", "### System:", "**Assistant**:". It begins with
+# its line feed, which a search finds fast.
+_SPEAKERS = re.compile(
+    r"""
+    \n [ ]{0,3} (?: [>*_]{1,3} [ \t]* ){0,3}
+    (?: human | assistant | system | user | developer
+      | [#]{1,6} [ \t]* [*_]{0,2} (?: human | assistant | system | user | developer | instruction | input | response ) )
+    [*_]{0,2} (?= [:：] )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# A line that looks like the one that begins a passage of ours.
+_BEGINNINGS = re.compile(r"\n[^\S\n]*\[(?=\d+\][^\n]*\(source:)", re.IGNORECASE)
+_PLAIN_LABEL = re.compile(r"[\w ./-]*", re.ASCII)
+_SOURCES = re.compile(r"\((?=source\s*:)", re.IGNORECASE)
+
+
+def quoted(text: str) -> str:
+    """The text, safe to stand between the delimiters of a passage."""
+    text = _TOKENS.sub(r"\g<0> ", "\n" + _visible(text))
+    return _BEGINNINGS.sub(r"\g<0> ", _SPEAKERS.sub(r"\g<0> ", text))[1:]
+
+
+def quoted_label(text: str) -> str:
+    """The text on one line, safe to stand in the line that begins a passage."""
+    if _PLAIN_LABEL.fullmatch(text):
+        return text
+    return _SOURCES.sub("( ", quoted(" ".join(_visible(text).split())))
+
+
+def _visible(text: str) -> str:
+    """The text without what a reader cannot see; every kind of line end a line feed."""
+    line = text.replace("\n", "").replace("\t", "")
+    if line.isprintable() and (line.isascii() or _PRINTABLE.search(line) is None):
+        return text
+    text = _INVISIBLE.sub("", _OTHER_LINE_FEEDS.sub("\n", text))
+    return _INVISIBLE_ABOVE.sub("", text) if _ABOVE.search(text) else text

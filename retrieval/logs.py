@@ -1,0 +1,110 @@
+"""Log lines of both processes, without what clients, models or documents said.
+
+An exception's message may quote anything: a prompt, a passage, a provider's answer with a key in it. So a traceback is
+written with files, lines and functions, which are ours, and without messages. What asyncio tells of tasks and callbacks
+loses their results and arguments, what libraries warn of their words. A key that still got into a line is blanked
+there: every value of an environment variable whose name says that it is secret.
+"""
+
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+
+MOST_CHARS = 100  # of a name or path that a client chose
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+_SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
+_SAID = re.compile(r"\b(exception|result)=.*?( took [\d.]+ seconds)?\Z", re.DOTALL)
+_ARGUMENTS = re.compile(r"(?<=Handle )([^ (]+)\((?!\)).*\)", re.DOTALL)
+_WARNED = re.compile(r"(?<=Warning): .*", re.DOTALL)
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def to_stderr(level: str, format: str) -> None:
+    """Log to standard error from now on: our own lines from this level, those of libraries from WARNING.
+
+    `level` is debug, info, warning or error. Libraries are kept at WARNING because their own INFO and DEBUG quote URLs,
+    headers and bodies; asyncio's DEBUG does not, and comes with ours.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Quiet(format))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # What no format of ours shows is not looked up for every line (docs.python.org, logging, "Optimization").
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    vars(logging).update(_srcfile=None, logAsyncioTasks=False)
+    logging.captureWarnings(True)  # pydantic's quote the values that it did not expect
+    root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    for name in ("ragway", "uvicorn", "asyncio"):
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def cut(text: str) -> str:
+    """The beginning of a client's text: a name or path is told, what was pasted behind it is not."""
+    return text[:MOST_CHARS] + "…" if len(text) > MOST_CHARS else text
+
+
+def blanked(text: str) -> str:
+    """The text without any secret of the environment: what a server answers may quote the key it was sent."""
+    return _blanked(text, secrets_of(os.environ))
+
+
+def _blanked(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+class Quiet(logging.Formatter):
+    """Formats records without the messages of exceptions and without secrets."""
+
+    def __init__(self, format: str) -> None:
+        super().__init__(format)
+        self._secrets = secrets_of(os.environ)
+        self._second = (0, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        second = int(record.created)
+        if self._second[0] != second:  # the calendar is worked out once a second, not for every line
+            self._second = second, super().formatTime(record, "%Y-%m-%d %H:%M:%S")
+        return f"{self._second[1]},{record.msecs:03.0f}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None  # another handler may have written it in full
+        return _blanked(super().format(record), self._secrets)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        if record.name == "asyncio":
+            record.message = _ARGUMENTS.sub(r"\1(…)", _SAID.sub(r"\1=…\2", record.message))
+        elif record.name == "py.warnings":
+            record.message = _WARNED.sub("", record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: ExcInfo) -> str:
+        """The traceback of an exception and of its causes, each with its type alone."""
+        return "\n".join(_outline(ei[1])) if ei[1] is not None else ""
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """The values of an environment that must not be shown, the longest first."""
+    values = {value for name, value in environ.items() if _SECRET_NAME.search(name.upper())}
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET_CHARS), key=len, reverse=True)
+
+
+def _outline(error: BaseException) -> Iterator[str]:
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    for number, each in enumerate(reversed(chain)):
+        yield "then:" if number else "Traceback, without messages:"
+        for frame in traceback.extract_tb(each.__traceback__):
+            yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        yield f"{type(each).__module__}.{type(each).__qualname__}"
+        if isinstance(each, BaseExceptionGroup):
+            yield from (f"  | {line}" for part in each.exceptions for line in _outline(part))

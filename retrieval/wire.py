@@ -1,0 +1,64 @@
+"""What a search found, as it crosses the socket: each passage once, and rows instead of objects.
+
+The hits and the context hold the same passages. Sent as they are, all text crosses twice, and the gateway spends
+nine times as long on reading the answer (.46 ms instead of .05).
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from retrieval.records import Context, Hit, Passage, Query, Retrieved
+
+_PASSAGE = (
+    "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
+)  # fmt: skip
+_HEADINGS = _PASSAGE.index("headings")
+_row_of = attrgetter(*_PASSAGE)
+
+
+def rows(found: Retrieved) -> dict[str, Any]:
+    """`found` as JSON can hold it; `retrieved` reads it."""
+    places: dict[tuple[str, int, int], int] = {}
+    passages: list[Passage] = []
+
+    def place(passage: Passage) -> int:
+        key = (passage.document, passage.revision, passage.ordinal)
+        at = places.get(key)
+        if at is None or passages[at] != passage:
+            at = places[key] = len(passages)
+            passages.append(passage)
+        return at
+
+    hits = [(hit.id, hit.score, place(hit.passage), hit.ranks, hit.scores) for hit in found.hits]
+    context = [place(passage) for passage in found.context.passages]
+    return {
+        "query": found.query,
+        "hits": hits,
+        "context": (context, found.context.tokens, found.context.dropped),
+        "passages": [_row_of(passage) for passage in passages],
+        "timings_ms": found.timings_ms,
+    }
+
+
+def retrieved(value: Any) -> Retrieved:
+    """What `rows` was given. Raises AttributeError, LookupError, TypeError or ValueError where `value` is not that."""
+    passages = [_passage(row) for row in value["passages"]]
+    places, tokens, dropped = value["context"]
+    hits = [Hit(id, score, passages[place], ranks, scores) for id, score, place, ranks, scores in value["hits"]]
+    query = value["query"]
+    return Retrieved(
+        Query(query["text"], _pieces(query["terms"]), _pieces(query["vectors"]), query["reason"]),
+        tuple(hits),
+        Context(tuple([passages[place] for place in places]), tokens, dropped),
+        value["timings_ms"],
+    )
+
+
+def _passage(row: list[Any]) -> Passage:
+    row[_HEADINGS] = tuple(row[_HEADINGS])
+    return Passage(*row)
+
+
+def _pieces(value: Sequence[Sequence[Any]]) -> tuple[tuple[str, float], ...]:
+    return tuple([(text, weight) for text, weight in value])
