@@ -21,7 +21,7 @@ CODE = proxy retrieval config tests benchmarks
 
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test check format bench lock image clean
+.PHONY: help install install-dev run test check format bench conformance lock image clean
 
 help:  ## this help
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
@@ -49,8 +49,11 @@ format: install-dev  ## rewrite the code in the house format
 	@$(BIN)/ruff check --fix $(CODE)
 	@$(BIN)/ruff format $(CODE)
 
-bench: install-dev  ## measure the relay: direct, ours without and with retrieval, LiteLLM's proxy
+bench: install-dev  ## measure what the gateway costs, beside its peers; some ten minutes on an idle machine
 	@$(BIN)/python benchmarks/relay.py $(ARGS)
+
+conformance: install-dev  ## write docs/conformance.md: what each lane keeps, every cell from a run
+	@$(BIN)/python benchmarks/conformance.py $(ARGS)
 
 image:  ## build the container image; on x86_64 TORCH_INDEX must name PyTorch's CPU wheel index
 	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag ragway .

@@ -1,51 +1,60 @@
 """The measurements. In every round each system has its turn, in random order, so that all meet the same machine."""
 
+import asyncio
+import contextlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 
 import numpy as np
 
+from benchmarks.bootstrap import Floats
 from benchmarks.load import Check, Connection, Mismatch, Reply, closed_loop, get, one_by_one, staggered
 from benchmarks.mock_upstream import CHUNKS, PACE_S
-from benchmarks.servers import MODEL, PACED, Running
-from benchmarks.workload import Expected, chat, questions, through_gateway
+from benchmarks.processes import Running, Unmeasurable
+from benchmarks.servers import MODEL, PACED
+from benchmarks.workload import Expected, chat, through_gateway, words_lost
 
-CONNECTIONS = 16
 IDEAL_S = (CHUNKS - 1) * PACE_S  # of a paced stream, from request to last byte
 _WARM_UP = 20  # requests nobody counts, before each measurement
 _MOST = 200_000  # replies in one turn of a throughput round
 _DIFFERENT = 5000  # questions in such a turn: more than a system that embeds them can answer
+_TURN_S = 300.0  # what does not end by then will not end
 _STAGE = re.compile(r"([a-z_]+);dur=([\d.]+)")
+_RAG_STATUS = {"off": b"off", "two": b"off", "on": b"augmented"}
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """One of the rivals."""
 
-    key: str  # direct | off | on | litellm
+    key: str  # direct | off | on | litellm | httpx | httpx2 | aiohttp; off and two by the number of workers
     title: str
     server: Running | None  # None: direct
-    rag_status: bytes | None
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is ragway."""
+        return self.key in _RAG_STATUS
 
     def expecting(self, body: bytes) -> Expected:
         """What it must answer where direct answers with this body."""
-        return Expected(self.title, self.rag_status, body, same_bytes=self.key != "litellm")
+        return Expected(self.title, _RAG_STATUS.get(self.key), body, same_bytes=self.key != "litellm")
 
     def request(self, request: bytes) -> bytes:
-        """The request as it is sent to this system."""
-        return request if self.server is None else through_gateway(request)
+        """The request as it is sent to this system: a hand-made proxy sends on to the path it was asked for."""
+        return through_gateway(request) if self.ours or self.key == "litellm" else request
 
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds from request sent to last byte: item i of every system belongs to round i."""
+    """Seconds from request sent to last byte; of each system its rounds, of a round its requests."""
 
-    seconds: dict[str, list[float]]
+    seconds: dict[str, list[list[float]]]
     stages_ms: dict[str, dict[str, list[float]]]  # system -> stage of its Server-Timing -> one item for each reply
 
 
@@ -55,7 +64,8 @@ class Turns:
 
     replies: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    cpu_s: list[dict[str, float]] = field(default_factory=list)  # by process: server, index
+    cpu_s: list[dict[str, float]] = field(default_factory=list)  # by role: server, index
+    busiest_s: list[float] = field(default_factory=list)  # CPU time of the one process that used most
     upstream_body_bytes: list[float] = field(default_factory=list)  # of a request as the upstream got it, mean
     p50_s: list[float] = field(default_factory=list)
     p99_s: list[float] = field(default_factory=list)
@@ -63,104 +73,139 @@ class Turns:
 
 @dataclass(slots=True)
 class Streams(Turns):
-    """The same of streams; p50 and p99 are of the whole stream."""
+    """The same of streams; p50 and p99 are of the whole stream. Of a round its streams."""
 
-    first_byte_s: list[float] = field(default_factory=list)  # an item for each stream
-    last_byte_s: list[float] = field(default_factory=list)
+    first_byte_s: list[list[float]] = field(default_factory=list)
+    last_byte_s: list[list[float]] = field(default_factory=list)
+    gaps_s: list[list[Floats]] = field(default_factory=list)  # between the reads of each stream
+    frames_lost: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The counts before a turn."""
+
+    cpu_s: dict[str, float]
+    by_process_s: dict[int, float]
+    requests: int
+    body_bytes: int
 
 
 class Bench:
-    """All systems, and the upstream they share."""
+    """All systems, and the upstream they share. Questions are taken from `questions`, each once."""
 
-    def __init__(self, mock: Running, systems: Sequence[System], random: Random) -> None:
+    def __init__(self, mock: Running, systems: Sequence[System], questions: Iterator[str], random: Random) -> None:
         self._mock = mock
         self._systems = systems
+        self._questions = questions
         self._random = random
-        self._questions = questions()
 
-    async def latency(self, rounds: int, *, stream: bool) -> Latencies:
-        """One request at a time, each system on one kept connection."""
+    async def latency(self, rounds: int, *, block: int, stream: bool) -> Latencies:
+        """One request at a time on one kept connection; in each round, so many of a system in a row."""
         checks = await self._warm_up(stream=stream)
-        times: dict[str, list[float]] = {system.key: [] for system in self._systems}
+        times: dict[str, list[list[float]]] = {system.key: [] for system in self._systems}
         stages: dict[str, dict[str, list[float]]] = {system.key: {} for system in self._systems}
         connections = {system.key: await Connection.open(self._port(system)) for system in self._systems}
-        for request in self._requests(rounds, stream=stream):
-            for system in self._shuffled():
-                reply = await connections[system.key].ask(system.request(request))
-                checks[system.key](reply)
-                times[system.key].append(reply.last_byte_s)
-                for stage, ms in _stages(reply):
-                    stages[system.key].setdefault(stage, []).append(ms)
+        for system in self._in_rounds(rounds):
+            replies = []
+            for request in self._requests(system, block, stream=stream):
+                with _blamed(system):
+                    replies.append(await connections[system.key].ask(request))
+                checks[system.key](replies[-1])
+            times[system.key].append([reply.last_byte_s for reply in replies])
+            for stage, ms in (found for reply in replies for found in _stages(reply)):
+                stages[system.key].setdefault(stage, []).append(ms)
         for connection in connections.values():
             connection.close()
         return Latencies(times, stages)
 
-    async def throughput(self, rounds: int, seconds: float) -> dict[str, Turns]:
-        """CONNECTIONS connections, each sending its next request when it has its reply."""
+    async def throughput(self, rounds: int, seconds: float, *, connections: int) -> dict[str, Turns]:
+        """So many connections, each sending its next request when it has its reply."""
         checks = await self._warm_up(stream=False)
         results = {system.key: Turns() for system in self._systems}
         for system in self._in_rounds(rounds):
-            sent = [system.request(request) for request in self._requests(_DIFFERENT)]
+            sent = self._requests(system, _DIFFERENT)
             turns, before = results[system.key], await self._counts(system)
-            latencies, took = await closed_loop(
-                self._port(system), sent, checks[system.key], connections=CONNECTIONS, seconds=seconds, most=_MOST
-            )
+            with _blamed(system):
+                latencies, took = await closed_loop(
+                    self._port(system), sent, checks[system.key], connections=connections, seconds=seconds, most=_MOST
+                )
             await self._account(system, turns, before, latencies, took)
-            say(f"  {system.title}: {len(latencies) / took:.0f}/s")
+            say(f"  {system.title}, {connections} connections: {len(latencies) / took:.0f}/s")
         return results
 
-    async def streams(self, rounds: int) -> dict[str, Streams]:
-        """CONNECTIONS paced streams, begun one after the other: in step, one wake-up would do for all their chunks."""
+    async def streams(self, rounds: int, count: int, once: frozenset[str] = frozenset()) -> dict[str, Streams]:
+        """So many paced streams, begun one after the other: in step, one wake-up would do for all their chunks.
+
+        once: systems that have a turn in the first round only.
+        """
         checks = await self._warm_up(stream=True)
         results = {system.key: Streams() for system in self._systems}
-        for system in self._in_rounds(rounds):
-            sent = [system.request(request) for request in self._requests(CONNECTIONS, model=PACED, stream=True)]
+        for number, system in enumerate(self._in_rounds(rounds)):
+            if number >= len(self._systems) and system.key in once:
+                continue
             turns, before = results[system.key], await self._counts(system)
-            replies = await staggered(self._port(system), sent, checks[system.key], apart_s=PACE_S / CONNECTIONS)
-            whole = [reply.last_byte_s for reply in replies]
-            await self._account(system, turns, before, whole, max(whole))
-            turns.first_byte_s += [reply.first_byte_s for reply in replies]
-            turns.last_byte_s += whole
-            say(f"  {system.title}: {max(whole):.2f} s")
+            replies = await self._paced(system, count)
+            _check_streams(system, checks[system.key], replies)
+            lost = sum(words_lost(bytes(reply.body)) for reply in replies)
+            whole = [max([reply.last_byte_s, *reply.reads_s[-1:]]) for reply in replies]
+            await self._account(system, turns, before, whole, max(whole), broken=lost > 0)
+            turns.first_byte_s.append([reply.first_byte_s for reply in replies])
+            turns.last_byte_s.append(whole)
+            turns.gaps_s.append([np.diff(reply.reads_s) for reply in replies])
+            turns.frames_lost.append(lost)
+            say(f"  {system.title}, {count} streams: {max(whole):.2f} s, {lost} frames lost")
         return results
 
-    def _requests(self, count: int, *, model: str = MODEL, stream: bool = False) -> list[bytes]:
+    async def _paced(self, system: System, count: int) -> list[Reply]:
+        sent = self._requests(system, count, model=PACED, stream=True)
+        try:
+            async with asyncio.timeout(_TURN_S):
+                return await staggered(self._port(system), sent, apart_s=PACE_S / count)
+        except TimeoutError:
+            raise Unmeasurable(f"{system.title}: {count} streams do not end within {_TURN_S:.0f} s") from None
+
+    def _requests(self, system: System, count: int, *, model: str = MODEL, stream: bool = False) -> list[bytes]:
         """Requests nobody has seen before."""
-        return [chat(question, model=model, stream=stream) for question in islice(self._questions, count)]
+        made = (chat(question, model=model, stream=stream) for question in islice(self._questions, count))
+        return [system.request(request) for request in made]
 
     def _port(self, system: System) -> int:
         return (system.server or self._mock).port
 
-    def _shuffled(self) -> list[System]:
-        return self._random.sample(self._systems, len(self._systems))
-
-    def _in_rounds(self, rounds: int) -> list[System]:
-        return [system for _ in range(rounds) for system in self._shuffled()]
+    def _in_rounds(self, rounds: int) -> Iterator[System]:
+        for _ in range(rounds):
+            yield from self._random.sample(self._systems, len(self._systems))
 
     async def _warm_up(self, *, stream: bool) -> dict[str, Check]:
         """The check of each system's replies against what direct answers; each has answered some requests then."""
-        requests = self._requests(_WARM_UP, stream=stream)
-        direct = await one_by_one(self._mock.port, requests[:1], lambda reply: None)
+        plain = chat(next(self._questions), stream=stream)
+        direct = await one_by_one(self._mock.port, [plain], lambda reply: None)
         checks = {system.key: system.expecting(bytes(direct[0].body)).check() for system in self._systems}
         for system in self._systems:
-            await one_by_one(self._port(system), [system.request(r) for r in requests], checks[system.key])
+            with _blamed(system):
+                sent = self._requests(system, _WARM_UP, stream=stream)
+                await one_by_one(self._port(system), sent, checks[system.key])
         return checks
 
-    async def _counts(self, system: System) -> tuple[dict[str, float], int, int]:
-        """CPU seconds of the system so far; requests and their bytes that the upstream has seen."""
+    async def _counts(self, system: System) -> _Before:
         (reply,) = await one_by_one(self._mock.port, [get("/stats")], lambda reply: None)
-        seen = json.loads(reply.body)
-        return (system.server.cpu_s() if system.server else {}), seen["requests"], seen["body_bytes"]
+        seen, server = json.loads(reply.body), system.server
+        cpu_s, by_process_s = (server.cpu_s(), server.cpu_by_process_s()) if server else ({}, {})
+        return _Before(cpu_s, by_process_s, seen["requests"], seen["body_bytes"])
 
     async def _account(
-        self, system: System, turns: Turns, before: tuple[dict[str, float], int, int], seconds: list[float], took: float
-    ) -> None:
-        cpu_s, requests, size = await self._counts(system)
-        if requests - before[1] != len(seconds):
-            seen = requests - before[1]
+        self, system: System, turns: Turns, before: _Before, seconds: Sequence[float], took: float,
+        *, broken: bool = False,
+    ) -> None:  # fmt: skip
+        now = await self._counts(system)
+        seen = now.requests - before.requests
+        if seen != len(seconds) and not broken:
             raise Mismatch(f"{system.title}: {len(seconds)} replies, but the upstream saw {seen} requests")
-        turns.cpu_s.append({role: s - before[0].get(role, 0.0) for role, s in cpu_s.items()})
-        turns.upstream_body_bytes.append((size - before[2]) / len(seconds))
+        turns.cpu_s.append({role: s - before.cpu_s.get(role, 0.0) for role, s in now.cpu_s.items()})
+        spent = (s - before.by_process_s.get(pid, 0.0) for pid, s in now.by_process_s.items())
+        turns.busiest_s.append(max(spent, default=0.0))
+        turns.upstream_body_bytes.append((now.body_bytes - before.body_bytes) / len(seconds))
         turns.replies.append(len(seconds))
         turns.seconds.append(took)
         turns.p50_s.append(float(np.percentile(seconds, 50)))
@@ -170,6 +215,22 @@ class Bench:
 def say(text: str) -> None:
     """Talk: to standard error, so that standard output is the table alone."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _blamed(system: System) -> Iterator[None]:
+    """A connection closed early is a wrong reply, and whose it was is told."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise Mismatch(f"{system.title}: {error}") from error
+
+
+def _check_streams(system: System, check: Check, replies: Sequence[Reply]) -> None:
+    """Every stream of ours and of direct; a peer's that broke off counts as the frames it lost."""
+    for reply in replies:
+        if system.ours or system.server is None or not (reply.broken or words_lost(bytes(reply.body))):
+            check(reply)
 
 
 def _stages(reply: Reply) -> list[tuple[str, float]]:

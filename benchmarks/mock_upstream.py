@@ -16,6 +16,7 @@ import httptools
 
 CHUNKS = 200
 PACE_S = 0.02
+WORDS = frozenset(b"word%d" % i for i in range(CHUNKS - 2))  # of a streamed reply; the first and last chunk have none
 _STREAMED = re.compile(rb'"stream":\s*true')
 
 
@@ -33,7 +34,7 @@ def completion() -> bytes:
 def events() -> list[bytes]:
     """The events of a streamed reply: CHUNKS of them, `[DONE]` with the last."""
     deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": f" word{i}"} for i in range(CHUNKS - 2)]
+    deltas += [{"content": " " + word.decode()} for word in sorted(WORDS, key=lambda word: int(word[4:]))]
     made = [_event(delta, None) for delta in deltas] + [_event({}, "stop")]
     made[-1] += b"data: [DONE]\n\n"
     return made

@@ -1,21 +1,20 @@
-"""What the gateway costs: direct, ragway without and with retrieval, LiteLLM's proxy, all before one mock upstream.
+"""What the gateway costs: direct, ragway without and with retrieval, LiteLLM's proxy and a hand-made one, one upstream.
 
-    python benchmarks/relay.py [--quick] [--skip litellm] [--json FILE]
+    python benchmarks/relay.py [--quick] [--anyway] [--client-study] [--skip litellm] [--json FILE]
 
 The tables go to standard output as Markdown. It exits with 1 when a reply is not what direct answers, since then the
-figures would mean nothing, and with 2 when it cannot run. Linux only: CPU time and memory come from the kernel.
+figures would mean nothing, and with 2 when it cannot run or the machine is busy. Linux only: CPU time, memory and load
+come from the kernel.
 """
 
 import argparse
 import contextlib
-import dataclasses
-import importlib.metadata
+import functools
 import os
-import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,32 +24,43 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import servers
+from benchmarks import corpus, machine, servers
 from benchmarks.load import Mismatch, one_by_one
-from benchmarks.measure import Bench, System, say
-from benchmarks.report import Results, Start, markdown
-from benchmarks.servers import Running, Unmeasurable
-from benchmarks.workload import chat, questions, through_gateway
+from benchmarks.measure import Bench, Latencies, Streams, System, Turns, say
+from benchmarks.processes import ROOT, Running, Unmeasurable
+from benchmarks.report import markdown
+from benchmarks.results import Results, Start
+from benchmarks.workload import chat, questions
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """How much is measured."""
 
+    chunks: int  # paragraphs in the index: a few of them become two chunks
     starts: int
-    rounds: int
+    rounds: int  # of latency, BLOCK requests of each system in a row
+    alternating: int  # of one request
     burst_rounds: int
     turns: int
     turn_s: float
-    stream_rounds: int
+    streams: dict[int, int]  # streams at once -> rounds
 
 
-_FULL = Size(starts=3, rounds=2000, burst_rounds=200, turns=5, turn_s=2.0, stream_rounds=3)
-_QUICK = Size(starts=1, rounds=200, burst_rounds=20, turns=1, turn_s=2.0, stream_rounds=1)
+FULL = Size(10_000, 3, 100, 200, 20, 5, 2.0, {16: 3, 64: 5, 256: 3})
+QUICK = Size(1_000, 1, 10, 20, 4, 1, 1.0, {16: 1, 64: 1, 256: 1})
+BLOCK = 20
+_BURST_BLOCK = 5
+_CONNECTIONS = (16, 64)
 _TITLES = {
     "direct": "direct", "off": "ragway, retrieval off", "on": "ragway, retrieval on", "litellm": "LiteLLM proxy",
+    "httpx": "ASGI + httpx", "httpx2": "ASGI + httpx2", "aiohttp": "ASGI + aiohttp",
 }  # fmt: skip
-_RAG_STATUS = {"off": b"off", "on": b"augmented"}
+_STUDY = ("httpx2", "aiohttp")
+# With retrieval, 256 streams begun within 20 ms wait seconds for each other's embeddings: that is no test of streams.
+_MANY = 256
+_NOT_WITH_MANY = frozenset({"on"})
+_ONCE_WITH_MANY = frozenset({"litellm"})  # its turn takes ten times as long as the streams should
 
 
 def main() -> int:
@@ -59,16 +69,16 @@ def main() -> int:
     if not sys.platform.startswith("linux"):
         say("This benchmark reads CPU time and memory the way Linux tells them: run it there.")
         return 2
-    skipped = set(arguments.skip)
-    if "litellm" not in skipped and not servers.litellm_command().exists():
-        say("LiteLLM's proxy is not installed (`make install-dev` does it): left out.")
-        skipped.add("litellm")
-    conditions = _conditions(arguments)
-    if conditions["loaded"]:
-        say(f"WARNING: the machine is busy ({conditions['load before']}): do not quote what follows.")
+    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
+    if busy:
+        say(busy)
+        if not arguments.anyway:
+            return 2
+    keys = _keys(arguments)
+    before, watch = machine.load(), machine.Watch()
     try:
         with tempfile.TemporaryDirectory(prefix="ragway-bench-") as folder:
-            results = _run(Path(folder), arguments, skipped, conditions)
+            results = _Run(Path(folder), arguments, keys).results()
     except Mismatch as error:
         say(f"wrong reply: {error}")
         return 1
@@ -78,106 +88,186 @@ def main() -> int:
     except KeyboardInterrupt:
         say("interrupted; all servers are stopped")
         return 130
+    foreign = watch.foreign()
+    results.conditions.update({
+        "load before": before, "load after": machine.load(), "CPU time used by others": f"{foreign:.1%}",
+        "warnings": _warnings(arguments, busy, foreign),
+    })  # fmt: skip
     print(markdown(results), end="")
     if arguments.json:
-        arguments.json.write_bytes(orjson.dumps(dataclasses.asdict(results), option=orjson.OPT_INDENT_2))
+        options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+        arguments.json.write_bytes(orjson.dumps(results.raw(), option=options))
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure what the gateway adds to a request.")
-    parser.add_argument("--quick", action="store_true", help="one minute instead of five: for a look, not for figures")
-    parser.add_argument("--skip", action="append", default=[], choices=["off", "on", "litellm"], help="leave one out")
+    parser.add_argument("--quick", action="store_true", help="two minutes instead of twelve: a look, not figures")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too, and mark the tables")
+    parser.add_argument("--client-study", action="store_true", help="the hand-made proxy with httpx2 and aiohttp too")
+    parser.add_argument(
+        "--skip", action="append", default=[], choices=["off", "on", "litellm", "httpx", "workers"],
+        help="leave one out",
+    )  # fmt: skip
+    parser.add_argument("--no-pin", action="store_true", help="let the kernel choose the cores of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw measurements there")
     parser.add_argument("--seed", type=int, default=1, help="of the random order (default: 1)")
     parser.add_argument(
-        "--models", type=Path, default=servers.ROOT / "data" / "models", metavar="DIR",
+        "--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR",
+        help="where the collection of the run is kept for the next (default: data/benchmark of the checkout)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--models", type=Path, default=ROOT / "data" / "models", metavar="DIR",
         help="where the prepared embedder is, or is put (default: data/models of the checkout, as `make run` does)",
     )  # fmt: skip
     return parser.parse_args()
 
 
-def _run(folder: Path, arguments: argparse.Namespace, skipped: set[str], conditions: dict[str, object]) -> Results:
-    size, random = (_QUICK if arguments.quick else _FULL), Random(arguments.seed)
-    with servers.mock_upstream(folder) as mock, contextlib.ExitStack() as running:
-        launches = _launches(folder, mock, skipped, arguments.models)
-        starts, left = _start_all(launches, size, random, running)
-        titles = {key: title for key, title in _TITLES.items() if key == "direct" or key in launches}
-        systems = [System(key, title, left.get(key), _RAG_STATUS.get(key)) for key, title in titles.items()]
-        bench = Bench(mock, systems, random)
-        say(f"latency: {size.rounds} rounds of one request each, {size.burst_rounds} of one stream each")
-        latency = uvloop.run(bench.latency(size.rounds, stream=False))
-        burst = uvloop.run(bench.latency(size.burst_rounds, stream=True))
-        say(f"throughput: {size.turns} rounds of {size.turn_s:.0f} s each")
-        throughput = uvloop.run(bench.throughput(size.turns, size.turn_s))
-        say(f"streams: {size.stream_rounds} rounds of 4 s each")
-        streams = uvloop.run(bench.streams(size.stream_rounds))
-        memory = {key: left[key].rss_mb() for key in launches}
-    conditions["load after"] = _load()
-    return Results(conditions, titles, starts, latency, burst, throughput, streams, memory)
+def _keys(arguments: argparse.Namespace) -> list[str]:
+    """The systems of this run but direct."""
+    wanted = ["off", "on", "litellm", "httpx", *(_STUDY if arguments.client_study else ())]
+    keys = [key for key in wanted if key not in arguments.skip]
+    missing = [key for key in keys if key in ("httpx", *_STUDY) and not servers.installed(key)]
+    if "litellm" in keys and not servers.litellm_command().exists():
+        missing.append("litellm")
+    for key in missing:
+        say(f"{key} is not installed (`make install-dev` does it): left out.")
+    return [key for key in keys if key not in missing]
+
+
+def _warnings(arguments: argparse.Namespace, busy: str, foreign: float) -> list[str]:
+    warnings = ["a quick run of few rounds."] if arguments.quick else []
+    if busy:
+        warnings.append("taken on a loaded machine.")
+    if machine.Watch.disturbed(foreign):
+        warnings.append(f"others used {foreign:.0%} of the machine's CPU time during the run.")
+    return warnings
 
 
 Launch = Callable[[], Running]
 
 
-def _launches(folder: Path, mock: Running, skipped: set[str], models: Path) -> dict[str, Launch]:
-    """How each system but direct is started."""
-    off, on = folder / "data-off", folder / "data-on"
-    launches: dict[str, Launch] = {
-        "off": lambda: servers.ragway(folder, "off", mock.port, data=off, retrieval=False),
-        "on": lambda: servers.ragway(folder, "on", mock.port, data=on, retrieval=True),
-        "litellm": lambda: servers.litellm(folder, "litellm", mock.port),
-    }
-    if "on" not in skipped:
-        say("ingest: the documentation, for retrieval (the first time, the embedder is prepared: half a minute)")
-        servers.ingest(folder, data=on, models=models)
-    return {key: launch for key, launch in launches.items() if key not in skipped}
+class _Run:
+    """One run, from the first start of a server to the last."""
 
+    def __init__(self, folder: Path, arguments: argparse.Namespace, keys: list[str]) -> None:
+        self._folder, self._arguments, self._keys = folder, arguments, keys
+        self._size = QUICK if arguments.quick else FULL
+        self._random = Random(arguments.seed)
+        usable = machine.usable_cores()
+        self._cores = machine.Cores(usable, usable, usable) if arguments.no_pin else machine.Cores.of(usable)
+        self._asked: Iterator[str] = iter(())
 
-def _start_all(
-    launches: dict[str, Launch], size: Size, random: Random, running: contextlib.ExitStack
-) -> tuple[dict[str, list[Start]], dict[str, Running]]:
-    """Start every system some times, each alone; the last ones stay until `running` is closed."""
-    starts: dict[str, list[Start]] = {key: [] for key in launches}
-    left: dict[str, Running] = {}
-    for number in range(size.starts):
-        for key in random.sample(sorted(launches), len(launches)):
-            left[key] = server = launches[key]()
-            running.callback(server.stop)
-            starts[key].append(_first_reply(server))
-            say(f"start: {_TITLES[key]}: first reply after {starts[key][-1].first_reply_s:.2f} s")
-            if number + 1 < size.starts:
-                server.stop()
-    return starts, left
+    def results(self) -> Results:
+        """Everything, measured. Raises Mismatch, Unmeasurable."""
+        cache: Path = self._arguments.cache.resolve()
+        passages = corpus.passages(cache, self._size.chunks)
+        self._asked = questions(self._random.sample(passages, len(passages)))
+        data, chunks = self._folder, 0
+        if "on" in self._keys:
+            say(f"index: {len(passages)} paragraphs in {cache} (the first time, they are embedded: minutes)")
+            data, chunks = corpus.index(cache, len(passages), self._arguments.models)
+        conditions = {
+            **machine.conditions(), "pinned": self._cores.told, "chunks": chunks, "seed": self._arguments.seed,
+        }  # fmt: skip
+        with servers.mock_upstream(self._folder) as mock, contextlib.ExitStack() as running:
+            starts, left = self._start_all(self._launches(mock, data), running)
+            systems = [System(key, _TITLES[key], left.get(key)) for key in ("direct", *self._keys)]
+            with self._pinned(mock, left.values()):
+                measured = self._one_worker(mock, systems)
+            memory = {key: server.rss_mb() for key, server in left.items()}
+            workers = self._two_workers(mock, systems, running)
+        titles = {system.key: system.title for system in systems}
+        return Results(conditions, titles, starts, *measured, workers, memory)
 
+    def _one_worker(
+        self, mock: Running, systems: list[System]
+    ) -> tuple[Latencies, Latencies, Latencies, dict[int, dict[str, Turns]], dict[int, dict[str, Streams]]]:
+        size, bench = self._size, self._bench(mock, systems)
+        say(f"latency: {size.rounds} rounds of {BLOCK} requests each, {size.alternating} of one, then streams at once")
+        latency = uvloop.run(bench.latency(size.rounds, block=BLOCK, stream=False))
+        alternating = uvloop.run(bench.latency(size.alternating, block=1, stream=False))
+        burst = uvloop.run(bench.latency(size.burst_rounds, block=_BURST_BLOCK, stream=True))
+        throughput = {}
+        for connections in _CONNECTIONS:
+            say(f"throughput, {connections} connections: {size.turns} rounds of {size.turn_s:.0f} s each")
+            throughput[connections] = uvloop.run(bench.throughput(size.turns, size.turn_s, connections=connections))
+        streams = {}
+        for count, rounds in size.streams.items():
+            say(f"{count} paced streams: {rounds} rounds of 4 s each")
+            able = systems if count < _MANY else [system for system in systems if system.key not in self._not_many()]
+            once = _ONCE_WITH_MANY if count >= _MANY else frozenset()
+            streams[count] = uvloop.run(self._bench(mock, able).streams(rounds, count, once))
+        return latency, alternating, burst, throughput, streams
 
-def _first_reply(server: Running) -> Start:
-    ready_mb = server.rss_mb()
-    request = through_gateway(chat(next(questions())))
-    begin = time.perf_counter()
-    # What it answers is checked in every measurement that follows.
-    uvloop.run(one_by_one(server.port, [request], lambda reply: None))
-    first_reply_s = server.ready_s + time.perf_counter() - begin
-    return Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
+    def _not_many(self) -> frozenset[str]:
+        return _NOT_WITH_MANY | (_ONCE_WITH_MANY if self._arguments.quick else frozenset())
 
+    def _two_workers(self, mock: Running, systems: list[System], running: contextlib.ExitStack) -> dict[str, Turns]:
+        if "off" not in self._keys or "workers" in self._arguments.skip:
+            return {}
+        if not servers.serves_workers():
+            say("this `ragway serve` has no --workers: not measured")
+            return {}
+        two = servers.ragway(self._folder, "two", mock.port, data=self._folder / "data-two", retrieval=False, workers=2)
+        running.callback(two.stop)
+        say(f"2 workers against 1: {self._size.turns} rounds of {self._size.turn_s:.0f} s each")
+        rivals = [system for system in systems if system.key == "off"]
+        bench = self._bench(mock, [*rivals, System("two", "ragway, 2 workers", two)])
+        return uvloop.run(bench.throughput(self._size.turns, self._size.turn_s, connections=_CONNECTIONS[-1]))
 
-def _conditions(arguments: argparse.Namespace) -> dict[str, object]:
-    packages = ("ragway", "litellm", "uvicorn", "uvloop", "qdrant-edge-py", "onnxruntime")
-    cores = len(os.sched_getaffinity(0))
-    return {
-        "CPU": _cpu_model(), "cores": cores, "Linux": platform.release(), "Python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in packages}, "quick": arguments.quick,
-        "seed": arguments.seed, "load before": _load(), "loaded": os.getloadavg()[0] > 0.5 * cores,
-    }  # fmt: skip
+    def _bench(self, mock: Running, systems: list[System]) -> Bench:
+        return Bench(mock, systems, self._asked, self._random)
 
+    def _launches(self, mock: Running, data: Path) -> dict[str, Launch]:
+        """How each system but direct is started."""
+        folder, off = self._folder, self._folder / "data-off"
+        launches: dict[str, Launch] = {
+            "off": lambda: servers.ragway(folder, "off", mock.port, data=off, retrieval=False),
+            "on": lambda: servers.ragway(folder, "on", mock.port, data=data, retrieval=True),
+            "litellm": lambda: servers.litellm(folder, "litellm", mock.port),
+        }
+        for client in ("httpx", *_STUDY):
+            launches[client] = functools.partial(servers.asgi_proxy, folder, client, mock.port)
+        return {key: launches[key] for key in self._keys}
 
-def _cpu_model() -> str:
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    def _start_all(
+        self, launches: dict[str, Launch], running: contextlib.ExitStack
+    ) -> tuple[dict[str, list[Start]], dict[str, Running]]:
+        """Start every system some times, each alone; the last ones stay until `running` is closed."""
+        starts: dict[str, list[Start]] = {key: [] for key in launches}
+        left: dict[str, Running] = {}
+        for number in range(self._size.starts):
+            for key in self._random.sample(sorted(launches), len(launches)):
+                left[key] = server = launches[key]()
+                running.callback(server.stop)
+                starts[key].append(self._first_reply(System(key, _TITLES[key], server), server))
+                say(f"start: {_TITLES[key]}: first reply after {starts[key][-1].first_reply_s:.2f} s")
+                if number + 1 < self._size.starts:
+                    server.stop()
+        return starts, left
 
+    def _first_reply(self, system: System, server: Running) -> Start:
+        ready_mb = server.rss_mb()
+        request = system.request(chat(next(self._asked)))
+        begin = time.perf_counter()
+        # What it answers is checked in every measurement that follows.
+        uvloop.run(one_by_one(server.port, [request], lambda reply: None))
+        first_reply_s = server.ready_s + time.perf_counter() - begin
+        return Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
 
-def _load() -> str:
-    return "/".join(f"{load:.1f}" for load in os.getloadavg())
+    @contextlib.contextmanager
+    def _pinned(self, mock: Running, left: Iterable[Running]) -> Iterator[None]:
+        """Servers on a core of their own, load generator and upstream on the others, while the context lasts."""
+        for server in left:
+            server.pin(self._cores.server)
+        machine.pin([os.getpid(), mock.process.pid], self._cores.edge)
+        try:
+            yield
+        finally:
+            machine.pin([os.getpid(), mock.process.pid], self._cores.every)
+            for server in left:
+                server.pin(self._cores.every)
 
 
 if __name__ == "__main__":

@@ -1,131 +1,192 @@
-"""Raw measurements to Markdown: medians, percentiles, and intervals by the bootstrap over paired rounds."""
+"""The tables, as Markdown: what must be reached first, then every measurement with all systems."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.measure import CONNECTIONS, IDEAL_S, Latencies, Streams, Turns
+from benchmarks.bootstrap import Floats, interval, median, ratio
+from benchmarks.measure import IDEAL_S, Streams, Turns
 from benchmarks.mock_upstream import CHUNKS, PACE_S
+from benchmarks.results import (
+    Results,
+    added,
+    block_medians,
+    busy,
+    capacities,
+    cpu_us,
+    pooled,
+    rates,
+)
+from benchmarks.targets import HEAD, figure, targets
 
-_RESAMPLES = 1000
 _RIVAL = "litellm"
 _OF_THE_GATEWAY = ("parse", "retrieval", "upstream")  # the others are parts of retrieval, told in their order
-Floats = NDArray[np.float64]
-
-
-@dataclass(slots=True)
-class Start:
-    """One start of a server."""
-
-    ready_s: float
-    first_reply_s: float  # from the start of the process
-    rss_ready_mb: dict[str, float]  # by process: server, index
-    rss_replied_mb: dict[str, float]
-
-
-@dataclass(slots=True)
-class Results:
-    """Everything measured; `--json` writes it as it is."""
-
-    conditions: dict[str, object]
-    titles: dict[str, str]  # of the systems, in the order of the tables
-    starts: dict[str, list[Start]]
-    latency: Latencies
-    burst: Latencies
-    throughput: dict[str, Turns]
-    streams: dict[str, Streams]
-    rss_end_mb: dict[str, dict[str, float]]
+_CLIENTS = ("off", "httpx", "httpx2", "aiohttp")
 
 
 def markdown(results: Results) -> str:
     """The tables."""
     conditions = results.conditions
-    told = ", ".join(f"{name} {value}" for name, value in conditions.items() if name not in ("loaded", "seed"))
-    warning = ["**Taken on a loaded machine: not to be quoted.**"] if conditions["loaded"] else []
+    told = ", ".join(f"{name} {value}" for name, value in conditions.items() if name != "warnings")
+    warnings = [f"**Not to be quoted: {warning}**" for warning in _warnings(conditions)]
     parts = [
-        "# Relay benchmark", told, *warning, *_latency(results), *_throughput(results), *_streams(results),
-        *_starts(results), *_stages(results),
+        "# Relay benchmark", told, *warnings, *_targets(results), *_clients(results), *_latency(results),
+        *_throughput(results), *_streams(results), *_workers(results), *_starts(results), *_stages(results),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 
-def _latency(results: Results) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and figures to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _warnings(conditions: Mapping[str, object]) -> list[str]:
+    warnings = conditions["warnings"]
+    return list(map(str, warnings)) if isinstance(warnings, list) else []
+
+
+def _targets(results: Results) -> list[str]:
+    reached = targets(results)
+    if not reached:
+        return []
+    texts = [
+        "## What must be reached",
+        "One worker, retrieval off where nothing else is said, every peer in this same run. Times: the peer's figure "
+        "over ours, or ours over the peer's where more is better. Intervals are of the bootstrap over rounds.",
+        table(HEAD, [target.cells() for target in reached]),
+    ]
+    if results.workers:
+        texts.append(
+            f"The workers' rows have no core of their own for anybody: with {results.conditions['cores']} cores, load "
+            "generator and upstream take from what the workers could do, so the rate as measured is held down by "
+            "them. What the CPU time allows is the replies divided by the CPU seconds of the busiest worker."
+        )
+    return texts
+
+
+def _clients(results: Results) -> list[str]:
+    """The study of HTTP clients: the same thirty lines around each, and the whole gateway around the hand-written."""
+    if not {"httpx2", "aiohttp"} & results.titles.keys():
+        return []
     rows = []
-    for kind, measured in (("", results.latency), (f", stream of {CHUNKS} chunks at once", results.burst)):
-        ms = {key: np.asarray(seconds) * 1000 for key, seconds in measured.seconds.items()}
+    for key in filter(results.titles.__contains__, _CLIENTS):
+        row = [results.titles[key], figure(float(np.median(added(results.latency, key))) * 1e6)]
+        row += [figure(float(np.median(rates(turns[key])))) for turns in results.throughput.values()]
+        row += [_middle(cpu_us(turns[key])) for turns in results.throughput.values()]
+        row += [_middle(cpu_us(streams[key], per_reply=CHUNKS)) for streams in results.streams.values()]
+        rows.append([*row, *(_stretch(streams[key]) for streams in list(results.streams.values())[-1:])])
+    rated, streamed = list(results.throughput), list(results.streams)
+    head = ["", "added p50 µs", *(f"requests/s, {n}" for n in rated), *(f"CPU µs/request, {n}" for n in rated)]
+    head += [*(f"CPU µs/chunk, {n}" for n in streamed), *(f"stretch p99, {n}" for n in streamed[-1:])]
+    return [
+        "## HTTP clients",
+        "ragway has its hand-written client and all a gateway does; the others are thirty lines around a library's "
+        "client, and do nothing but relay. The numbers in the head are connections or streams at once.",
+        table(head, rows),
+    ]
+
+
+def _latency(results: Results) -> list[str]:
+    kinds = {
+        "": results.latency, ", after another system's turn": results.alternating,
+        f", stream of {CHUNKS} chunks at once": results.burst,
+    }  # fmt: skip
+    rows = []
+    for kind, measured in kinds.items():
+        ms = {key: np.concatenate(seconds) * 1000 for key, seconds in measured.seconds.items()}
         for key, title in results.titles.items():
-            row = [title + kind, _number(np.percentile(ms[key], 50)), _number(np.percentile(ms[key], 99))]
+            p50, p99 = (float(np.median(block_medians(measured, key))) * 1000, float(np.percentile(ms[key], 99)))
+            row = [title + kind, figure(p50), figure(p99)]
             if key == "direct":
                 rows.append([*row, "", "", ""])
                 continue
-            added = ms[key] - ms["direct"]
-            low, high = interval(_median, added)
-            p50, p99 = _number(np.median(added)), _number(np.percentile(added, 99))
-            rows.append([*row, f"{p50} ({_number(low)}–{_number(high)})", p99, _ratio(ms, key)])
-    rounds = len(results.latency.seconds["direct"]), len(results.burst.seconds["direct"])
+            extra = added(measured, key) * 1000
+            low, high = interval(median, extra)
+            middle = f"{figure(float(np.median(extra)))} ({figure(low)}–{figure(high)})"
+            p99_added = figure(p99 - float(np.percentile(ms["direct"], 99)))
+            times = ""
+            if _RIVAL in ms and key != _RIVAL:
+                rival = added(measured, _RIVAL) * 1000
+                low, high = interval(ratio, rival, extra)
+                times = f"{figure(float(ratio(rival, extra)))} ({figure(low)}–{figure(high)})"
+            rows.append([*row, middle, p99_added, times])
+    shapes = [f"{len(m.seconds['direct'])} × {len(m.seconds['direct'][0])}" for m in kinds.values()]
     return [
         "## Latency, one request at a time",
-        f"{rounds[0]} paired rounds, {rounds[1]} of streams; milliseconds to the last byte. Added: the difference to "
-        "direct within a round. In brackets: 95 % interval of the bootstrap over rounds.",
+        f"Rounds × requests of each system in a round: {', '.join(shapes)}. Milliseconds to the last byte. p50: the "
+        "median of the rounds' medians; added: the median of the differences to direct within a round, with its 95 % "
+        "interval; added p99: the difference of the percentiles of all requests. In blocks of one request, every "
+        "server has been idle while the others had their turn, and its caches are cold.",
         table(["", "p50", "p99", "added p50", "added p99", "LiteLLM adds, times"], rows),
     ]
 
 
-def _ratio(ms: Mapping[str, Floats], key: str) -> str:
-    """How many times as much LiteLLM adds, by the median."""
-    if _RIVAL not in ms or key == _RIVAL:
-        return ""
-    rival, ours = ms[_RIVAL] - ms["direct"], ms[key] - ms["direct"]
-    low, high = interval(lambda r, o: _median(r) / _median(o), rival, ours)
-    if low < 0:  # what ours adds is within the noise of some resamples: a ratio to nothing
-        return "not resolved"
-    return f"{np.median(rival) / np.median(ours):.1f} ({low:.1f}–{high:.1f})"
-
-
 def _throughput(results: Results) -> list[str]:
     rows = []
-    for key, title in results.titles.items():
-        turns = results.throughput[key]
-        rates = [n / s for n, s in zip(turns.replies, turns.seconds, strict=True)]
-        cpu = _cpu(turns, per_reply=1)
-        p50, p99 = (_number(np.median(s) * 1000) for s in (turns.p50_s, turns.p99_s))
-        rows.append([title, _spread(rates), p50, p99, *cpu, f"{np.median(turns.upstream_body_bytes):.0f}"])
-    rounds = len(results.throughput["direct"].replies)
+    for connections, systems in results.throughput.items():
+        for key, title in results.titles.items():
+            turns = systems[key]
+            p50, p99 = (figure(float(np.median(seconds)) * 1000) for seconds in (turns.p50_s, turns.p99_s))
+            used = _middle(busy(turns)) if turns.cpu_s[0] else ""
+            rows.append([f"{title}, {connections}", _spread(rates(turns)), p50, p99, *_cpu(turns, per_reply=1), used,
+                         f"{np.median(turns.upstream_body_bytes):.0f}"])  # fmt: skip
+    first = next(iter(results.throughput.values()))["direct"]
     return [
-        f"## Throughput, {CONNECTIONS} connections",
-        f"Median of {rounds} rounds of about {results.throughput['direct'].seconds[0]:.0f} s (lowest–highest). Load "
-        "generator and upstream share the cores with the server, so the CPU time says more than the rate.",
-        table(["", "replies/s", "p50 ms", "p99 ms", "CPU µs/request", "of it index", "bytes to upstream"], rows),
+        f"## Throughput, {' and '.join(map(str, results.throughput))} connections",
+        f"Median of {len(first.replies)} rounds of about {first.seconds[0]:.0f} s (lowest–highest). A server that uses "
+        "less than its one core has waited for load generator and upstream: its rate is theirs, and the CPU time says "
+        "more.",
+        table(
+            ["", "requests/s", "p50 ms", "p99 ms", "CPU µs/request", "of it index", "cores used", "bytes to upstream"],
+            rows,
+        ),
     ]
 
 
 def _streams(results: Results) -> list[str]:
-    rows = []
-    for key, title in results.titles.items():
-        turns = results.streams[key]
-        first = np.asarray(turns.first_byte_s) * 1000
-        stretch = np.asarray(turns.last_byte_s) / IDEAL_S
-        rows.append([title, *_cpu(turns, per_reply=CHUNKS), _number(np.percentile(first, 50)),
-                     _number(np.percentile(first, 99)), f"{np.percentile(stretch, 99):.3f}"])  # fmt: skip
-    rounds = len(results.streams["direct"].replies)
+    rows = [
+        [f"{title}, {count}", *_stream_cells(systems[key])]
+        for count, systems in results.streams.items()
+        for key, title in results.titles.items()
+        if key in systems and systems[key].replies
+    ]
+    head = ["", "CPU µs/chunk", "of it index", "first byte p50 ms", "p99 ms", "stretch p99", "gap p99 ms"]
     return [
-        f"## {CONNECTIONS} streams of {CHUNKS} chunks, {PACE_S * 1000:.0f} ms apart",
-        f"{rounds} rounds; the streams of a round begin {PACE_S * 1000 / CONNECTIONS:.2f} ms apart, so that their "
-        f"chunks do not come in step. Stretch: duration over {IDEAL_S:.2f} s.",
-        table(["", "CPU µs/chunk", "of it index", "first byte p50 ms", "p99 ms", "stretch p99"], rows),
+        f"## Streams of {CHUNKS} chunks, {PACE_S * 1000:.0f} ms apart",
+        f"The streams of a round begin within {PACE_S * 1000:.0f} ms, one after the other, so that their chunks do not "
+        f"come in step. Stretch: duration from the request on over {IDEAL_S:.2f} s. Gap: between two reads of a "
+        "stream. Reads per chunk: below 1, some chunks waited and came together, which costs less CPU: a system that "
+        "cannot keep up looks cheap there. With retrieval on, each first byte waits for the embeddings of the "
+        "questions before it.",
+        table([*head, "reads per chunk", "frames lost", "rounds"], rows),
     ]
 
 
-def _cpu(turns: Turns, *, per_reply: int) -> list[str]:
-    """Microseconds for each unit, of all processes and of the index process."""
-    if not turns.cpu_s[0]:
-        return ["", ""]
-    units = [replies * per_reply for replies in turns.replies]
-    whole = [sum(cpu.values()) * 1e6 / n for cpu, n in zip(turns.cpu_s, units, strict=True)]
-    index = [cpu.get("index", 0.0) * 1e6 / n for cpu, n in zip(turns.cpu_s, units, strict=True)]
-    return [_spread(whole), _spread(index) if any(index) else ""]
+def _stream_cells(streams: Streams) -> list[str]:
+    first, gaps = np.concatenate(streams.first_byte_s) * 1000, pooled(streams.gaps_s) * 1000
+    count = sum(streams.replies)
+    return [
+        *_cpu(streams, per_reply=CHUNKS), *(figure(float(np.percentile(first, q))) for q in (50, 99)),
+        _stretch(streams), figure(float(np.percentile(gaps, 99))) if len(gaps) else "",
+        f"{(len(gaps) + count) / (count * CHUNKS):.2f}", str(sum(streams.frames_lost)), str(len(streams.replies)),
+    ]  # fmt: skip
+
+
+def _workers(results: Results) -> list[str]:
+    if not results.workers:
+        return ["## Workers", "Not measured: left out, or this `ragway serve` has no `--workers`."]
+    titles = {"off": "1 worker", "two": "2 workers"}
+    rows = [
+        [titles[key], _spread(rates(turns)), _spread(capacities(turns)), _spread(cpu_us(turns)), _spread(busy(turns))]
+        for key, turns in results.workers.items()
+    ]
+    return [
+        "## Workers, 64 connections, retrieval off",
+        "All cores for all: nobody is kept on a core.",
+        table(["", "requests/s", "requests/s of CPU time, busiest worker", "CPU µs/request", "cores used"], rows),
+    ]
 
 
 def _starts(results: Results) -> list[str]:
@@ -149,7 +210,7 @@ def _stages(results: Results) -> list[str]:
         return []
     parts = [stage for stage in stages if stage not in _OF_THE_GATEWAY]
     order = [stage for stage in ("parse", "retrieval", *parts, "upstream") if stage in stages]
-    rows = [[stage, *(_number(np.percentile(stages[stage], q)) for q in (50, 99))] for stage in order]
+    rows = [[stage, *(figure(float(np.percentile(stages[stage], q))) for q in (50, 99))] for stage in order]
     return [
         "## Stages with retrieval on",
         "Milliseconds, one request at a time, as the `Server-Timing` header tells them. `retrieval` is the whole of "
@@ -158,39 +219,25 @@ def _stages(results: Results) -> list[str]:
     ]
 
 
-def interval(statistic: Callable[..., Floats], *samples: Floats) -> tuple[float, float]:
-    """The 95 % percentile interval of a statistic along the last axis, rounds resampled together (Efron 1979)."""
-    random = np.random.default_rng(0)
-    rounds = len(samples[0])
-    drawn = []
-    for _ in range(_RESAMPLES):
-        rows = random.integers(rounds, size=rounds)
-        drawn.append(float(statistic(*(sample[rows] for sample in samples))))
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return float(low), float(high)
+def _cpu(turns: Turns, *, per_reply: int) -> list[str]:
+    """Microseconds for each unit, of all processes and of the index process."""
+    if not turns.cpu_s[0]:
+        return ["", ""]
+    index = cpu_us(turns, per_reply=per_reply, role="index")
+    return [_spread(cpu_us(turns, per_reply=per_reply)), _spread(index) if index.any() else ""]
 
 
-def _median(sample: Floats) -> Floats:
-    return np.asarray(np.median(sample), np.float64)
+def _stretch(streams: Streams) -> str:
+    return f"{np.percentile(np.concatenate(streams.last_byte_s), 99) / IDEAL_S:.3f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, the first column to the left and figures to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _middle(values: Sequence[float] | Floats) -> str:
+    return figure(float(np.median(values)))
 
 
-def _spread(values: Sequence[float]) -> str:
-    middle = _number(float(np.median(values)))
-    return middle if len(values) == 1 else f"{middle} ({_number(min(values))}–{_number(max(values))})"
+def _spread(values: Sequence[float] | Floats) -> str:
+    return _middle(values) if len(values) == 1 else f"{_middle(values)} ({figure(min(values))}–{figure(max(values))})"
 
 
 def _memory(rss_mb: Mapping[str, float]) -> str:
     return " + ".join(f"{mb:.0f}" for mb in rss_mb.values())
-
-
-def _number(value: float | np.float64) -> str:
-    """Three digits that mean something."""
-    if abs(value) >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"

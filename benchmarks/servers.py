@@ -1,103 +1,78 @@
-"""The systems under test, each a process of its own on loopback, and what the kernel says about them (Linux: /proc)."""
+"""How each system under test is started, with the settings its documentation advises for production."""
 
 import contextlib
-import os
-import re
-import signal
+import functools
+import importlib.util
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.processes import ROOT, PortOf, Running, Unmeasurable, environment, printed_port, start
+
+__all__ = [
+    "MODEL", "PACED", "ROOT", "Running", "Unmeasurable", "asgi_proxy", "installed", "litellm", "litellm_command",
+    "mock_upstream", "ragway", "serves_workers",
+]  # fmt: skip
+
 MODEL = "bench"
 PACED = "bench-paced"  # the same upstream under a path where its stream is paced
-_START_S = 180.0  # for a server to be ready, the first preparation of the embedder included
-_STOP_S = 20.0
-
-
-class Unmeasurable(Exception):
-    """The benchmark cannot run: something does not start."""
-
-
-@dataclass(slots=True)
-class Running:
-    """A server that answers."""
-
-    process: subprocess.Popen[str]
-    port: int
-    ready_s: float  # from its start
-
-    def processes(self) -> dict[str, list[int]]:
-        """Its process ids: of the server itself, and of what it has started."""
-        children = _descendants(self.process.pid)
-        return {"server": [self.process.pid]} | ({"index": children} if children else {})
-
-    def cpu_s(self) -> dict[str, float]:
-        """CPU time used so far, user and system, of all threads."""
-        return {role: sum(map(_cpu_s, pids)) for role, pids in self.processes().items()}
-
-    def rss_mb(self) -> dict[str, float]:
-        """Resident memory."""
-        return {role: sum(map(_rss_mb, pids)) for role, pids in self.processes().items()}
-
-    def stop(self) -> None:
-        """End it."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_STOP_S)
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+_RAGWAY = [sys.executable, "-m", "proxy"]
 
 
 @contextlib.contextmanager
 def mock_upstream(folder: Path) -> Iterator[Running]:
     """The mock upstream, while the context lasts."""
-    running = _start([sys.executable, str(ROOT / "benchmarks" / "mock_upstream.py")], folder, "mock", {}, _its_port)
+    running = start([sys.executable, str(ROOT / "benchmarks" / "mock_upstream.py")], folder, "mock", {}, printed_port)
     try:
         yield running
     finally:
         running.stop()
 
 
-def ragway(folder: Path, name: str, upstream: int, *, data: Path, retrieval: bool) -> Running:
+def ragway(folder: Path, name: str, upstream: int, *, data: Path, retrieval: bool, workers: int = 1) -> Running:
     """`ragway serve`, ready."""
     settings = folder / f"{name}.yaml"
     settings.write_text(
         f"models:\n"
         f"  {MODEL}: {{api_base: 'http://127.0.0.1:{upstream}/v1'}}\n"
         f"  {PACED}: {{api_base: 'http://127.0.0.1:{upstream}/paced/v1'}}\n"
-        f"retrieval: {{enabled: {str(retrieval).lower()}, collections: [docs]}}\n",
+        # A question that waits behind many others would go on without context, and look fast.
+        f"retrieval: {{enabled: {str(retrieval).lower()}, collections: [docs], deadline_s: 60}}\n",
         "utf-8",
     )
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
-    return _start(command, folder, name, {"PYTHONPATH": str(ROOT)}, _its_port)
+    if workers > 1:
+        command += ["--workers", str(workers)]
+    return start(command, folder, name, {"PYTHONPATH": str(ROOT)}, printed_port)
 
 
-def ingest(folder: Path, *, data: Path, models: Path) -> None:
-    """The project's own documentation as the collection `docs` of a new data folder; the prepared model is shared."""
-    models.mkdir(parents=True, exist_ok=True)
-    data.mkdir()
-    (data / "models").symlink_to(models.resolve())
-    settings = folder / "ingest.yaml"  # so that a ragway.yaml of the checkout changes nothing here
-    settings.write_text("{}\n", "utf-8")
-    done = subprocess.run(
-        [*_RAGWAY, "ingest", str(ROOT / "docs"), "--collection", "docs",
-         "--config", str(settings), "--data", str(data)],
-        check=False, capture_output=True, text=True, cwd=folder, env=_environment({"PYTHONPATH": str(ROOT)}),
-        stdin=subprocess.DEVNULL,
+def serves_workers() -> bool:
+    """Whether this `ragway serve` has `--workers`."""
+    told = subprocess.run(
+        [*_RAGWAY, "serve", "--help"], check=False, capture_output=True, text=True,
+        env=environment({"PYTHONPATH": str(ROOT)}),
     )  # fmt: skip
-    if done.returncode != 0:
-        raise Unmeasurable(f"ragway ingest failed: {done.stderr.strip()}")
+    return "--workers" in told.stdout
+
+
+def asgi_proxy(folder: Path, client: str, upstream: int) -> Running:
+    """The hand-made gateway with this client (httpx | httpx2 | aiohttp): uvicorn's one worker on its fastest parts."""
+    module = "aiohttp_proxy" if client == "aiohttp" else "httpx_proxy"
+    port = _free_port()
+    command = [
+        sys.executable, "-m", "uvicorn", f"{module}:app", "--app-dir", str(ROOT / "benchmarks"), "--port", str(port),
+        "--http", "httptools", "--loop", "uvloop", "--lifespan", "on", "--no-access-log", "--log-level", "warning",
+    ]  # fmt: skip
+    extra = {"UPSTREAM": f"http://127.0.0.1:{upstream}", "HTTP_CLIENT": client}
+    return start(command, folder, client, extra, _accepting(port))
+
+
+def installed(package: str) -> bool:
+    """Whether a package of this name can be imported."""
+    return importlib.util.find_spec(package) is not None
 
 
 def litellm(folder: Path, name: str, upstream: int) -> Running:
@@ -115,16 +90,14 @@ def litellm(folder: Path, name: str, upstream: int) -> Running:
         "general_settings: {dangerously_permit_weak_or_unset_master_key: true}\n",  # no keys: as ragway on loopback
         "utf-8",
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = _free_port()
     command = [
         str(litellm_command()), "--config", str(config), "--num_workers", "1",
         "--host", "127.0.0.1", "--port", str(port),
     ]  # fmt: skip
     # The first keeps it from asking the internet for prices, the others are what its documentation advises.
     extra = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR"}
-    return _start(command, folder, name, extra, lambda process: _accepting(process, port))
+    return start(command, folder, name, extra, _accepting(port))
 
 
 def litellm_command() -> Path:
@@ -132,81 +105,21 @@ def litellm_command() -> Path:
     return Path(sys.executable).with_name("litellm")
 
 
-_RAGWAY = [sys.executable, "-m", "proxy"]
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
-def _start(
-    command: Sequence[str], folder: Path, name: str, extra: Mapping[str, str],
-    port_of: Callable[["subprocess.Popen[str]"], int],
-) -> Running:  # fmt: skip
-    log = folder / f"{name}.log"
-    begin = time.perf_counter()
-    with log.open("a") as errors:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE if port_of is _its_port else errors, stderr=errors,
-            text=True, cwd=folder, env=_environment(extra),
-        )  # fmt: skip
-    running = Running(process, 0, 0.0)
-    overdue = threading.Timer(_START_S, process.kill)
-    overdue.start()
-    try:
-        running.port = port_of(process)
-        running.ready_s = time.perf_counter() - begin
-    except BaseException:
-        running.stop()
-        raise
-    finally:
-        overdue.cancel()
-    if not running.port:
-        running.stop()
-        raise Unmeasurable(f"{name} does not start: {log.read_text('utf-8', 'replace')[-2000:].strip()}")
-    return running
+def _accepting(port: int) -> PortOf:
+    """That port once something listens on it; 0 when the process ended instead."""
+    return functools.partial(_once_accepting, port)
 
 
-def _its_port(process: "subprocess.Popen[str]") -> int:
-    """Of what it prints when it is ready: a port alone, or a curl line; 0 when it ended instead."""
-    assert process.stdout is not None
-    found = re.search(r"^(?:curl http://127\.0\.0\.1:)?(\d+)", process.stdout.readline())
-    return int(found[1]) if found else 0
-
-
-def _accepting(process: "subprocess.Popen[str]", port: int) -> int:
+def _once_accepting(port: int, process: "subprocess.Popen[str]") -> int:
     while process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return port
         time.sleep(0.01)
     return 0
-
-
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours without anything that would change the settings of a system, or send loopback through an HTTP proxy."""
-    foreign = ("RAGWAY_", "OPENAI_", "QDRANT_", "LITELLM_")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and not k.lower().endswith("_proxy")}
-    return {**kept, **extra}
-
-
-def _descendants(pid: int) -> list[int]:
-    parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    found = [pid]
-    for known in found:
-        found += [child for child, parent in parents.items() if parent == known]
-    return found[1:]
-
-
-def _parent(entry: Path) -> int:
-    try:
-        return int((entry / "stat").read_text("utf-8").rpartition(")")[2].split()[1])
-    except OSError:  # it has ended
-        return 0
-
-
-def _cpu_s(pid: int) -> float:
-    # The kernel's CPU clock of another process, in nanoseconds; utime and stime of /proc count whole hundredths of a
-    # second. The number is MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of Linux' posix-timers.h.
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-def _rss_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text("utf-8")
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 from benchmarks.load import Check, Mismatch, Reply, post
-from benchmarks.servers import MODEL, PACED, ROOT
+from benchmarks.mock_upstream import WORDS
+from benchmarks.servers import MODEL, PACED
 
 # About what applications send: with question and parameters, a body of 1 KB.
 _SYSTEM = (
@@ -22,14 +22,11 @@ _SYSTEM = (
 )
 
 
-def questions(docs: Path = ROOT / "docs") -> Iterator[str]:
-    """Questions the documentation answers, without end: a number in each, so that no cache could know it."""
-    sentences: set[str] = set()
-    for file in sorted(docs.glob("*.md")):
-        prose = re.sub(r"```.*?```", "", file.read_text("utf-8"), flags=re.DOTALL)
-        sentences.update(re.findall(r"(?:^|\. )([A-Z][\w ,'-]{40,100})\.(?=\s|$)", " ".join(prose.split())))
-    for number, sentence in enumerate(cycle(sorted(sentences)), 1000):
-        yield f"Ticket {number}: why is it that {sentence[0].lower()}{sentence[1:]}?"
+def questions(passages: Sequence[str]) -> Iterator[str]:
+    """Questions these passages answer, without end: a number in each, so that no cache could know it."""
+    for number, passage in enumerate(cycle(passages), 10_000):
+        words = " ".join(passage.split()[:14]).rstrip(".,;:")
+        yield f"Ticket {number}: why is it that {words[:90]}?"
 
 
 def chat(question: str, *, model: str = MODEL, stream: bool = False) -> bytes:
@@ -46,6 +43,9 @@ def through_gateway(request: bytes) -> bytes:
     return request.replace(b"POST /paced/", b"POST /", 1)
 
 
+_WORD = re.compile(rb"\bword\d+\b")
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What the replies of one system must be."""
@@ -60,6 +60,8 @@ class Expected:
         text = text_of(self.body)
 
         def check(reply: Reply) -> None:
+            if reply.broken:
+                raise Mismatch(f"{self.title}: a reply broke off: {reply.broken}")
             if reply.status != 200:
                 raise Mismatch(f"{self.title} answered with {reply.status}: {bytes(reply.body[:300])!r}")
             if reply.headers.get(b"x-rag-status") != self.rag_status:
@@ -70,6 +72,11 @@ class Expected:
                 raise Mismatch(f"{self.title}: a reply's {what} differ from direct's: {bytes(reply.body[:300])!r}")
 
         return check
+
+
+def words_lost(body: bytes) -> int:
+    """How many of the words of a streamed reply are not in it: each comes in a frame of its own."""
+    return len(WORDS - set(_WORD.findall(body)))
 
 
 def text_of(body: bytes) -> str:

@@ -1,0 +1,132 @@
+"""The machine: which cores the figures are taken on, and whether it has anything else to do."""
+
+import importlib.metadata
+import os
+import platform
+import resource
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_MOST_LOAD = 0.5  # of the cores, at the start
+_MOST_FOREIGN = 0.05  # of the machine's CPU time, during the run
+PACKAGES = ("ragway", "litellm", "uvicorn", "uvloop", "httpx", "httpx2", "aiohttp", "qdrant-edge-py", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Who runs where: a server may not take time from those who measure it, nor they from it."""
+
+    server: frozenset[int]  # one core
+    edge: frozenset[int]  # load generator and mock upstream: the others
+    every: frozenset[int]
+
+    @staticmethod
+    def of(usable: Iterable[int]) -> "Cores":
+        """The last core for the server; where there is but one, all share it."""
+        every = frozenset(usable)
+        server = frozenset({max(every)})
+        return Cores(server, every - server or every, every)
+
+    @property
+    def told(self) -> str:
+        """For the reader of the tables."""
+        if self.edge == self.every:
+            return "nothing"
+        return f"server on core {_listed(self.server)}, load generator and upstream on {_listed(self.edge)}"
+
+
+def usable_cores() -> frozenset[int]:
+    """Those this process may use."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def pin(pids: Iterable[int], cores: frozenset[int]) -> None:
+    """Keep processes, with all threads they have and will have, on these cores."""
+    for pid in pids:
+        try:
+            threads = [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+        except OSError:  # it has ended
+            continue
+        for thread in threads:
+            try:
+                os.sched_setaffinity(thread, cores)
+            except ProcessLookupError:
+                continue
+
+
+def refusal(load: float, cores: int) -> str:
+    """Why nothing should be measured at this load average of the last minute; "" where it may be."""
+    if load <= _MOST_LOAD * cores:
+        return ""
+    return (
+        f"the machine is busy: load average {load:.2f}, expected at most {_MOST_LOAD * cores:.2f} on {cores} cores. "
+        "Wait a minute, or stop what runs; --anyway measures all the same and marks the tables"
+    )
+
+
+class Watch:
+    """How much of the machine's CPU time went to others since it was made."""
+
+    def __init__(self) -> None:
+        self._begin, self._busy, self._own = time.monotonic(), _busy_s(), _own_s()
+
+    def foreign(self) -> float:
+        """The share, 0 to 1. Call it when all servers have ended: a process' time is ours once it was waited for."""
+        took_s = time.monotonic() - self._begin
+        return foreign_share(_busy_s() - self._busy, _own_s() - self._own, took_s, os.cpu_count() or 1)
+
+    @staticmethod
+    def disturbed(share: float) -> bool:
+        """Whether that is too much for figures to be quoted."""
+        return share > _MOST_FOREIGN
+
+
+def foreign_share(busy_s: float, own_s: float, took_s: float, cores: int) -> float:
+    """Of the CPU time a machine of so many cores had; the kernel counts the busy seconds in ticks, ours exactly."""
+    return max(0.0, busy_s - own_s) / (took_s * cores)
+
+
+def conditions() -> dict[str, object]:
+    """What the tables were taken on."""
+    return {
+        "CPU": _cpu_model(), "cores": len(usable_cores()), "Linux": platform.release(),
+        "Python": platform.python_version(), **_versions(),
+    }  # fmt: skip
+
+
+def load() -> str:
+    """The load averages as text."""
+    return "/".join(f"{value:.1f}" for value in os.getloadavg())
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _busy_s() -> float:
+    """Seconds of CPU time of all processes, user, nice and system, since the machine's start."""
+    first = Path("/proc/stat").read_text("utf-8").splitlines()[0]
+    return sum(map(int, first.split()[1:4])) * _TICK_S
+
+
+def _own_s() -> float:
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _listed(cores: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(cores)))
