@@ -39,7 +39,7 @@ def to_stderr(level: str, format: str) -> None:
     vars(logging).update(_srcfile=None, logAsyncioTasks=False)
     logging.captureWarnings(True)  # pydantic's quote the values that it did not expect
     root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
-    for name in ("ragway", "uvicorn", "asyncio"):
+    for name in ("ragway", "asyncio"):
         logging.getLogger(name).setLevel(level.upper())
 
 

@@ -13,7 +13,7 @@ PATIENT = Limits(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
 
 @dataclass(slots=True)
 class Listening:
-    """A server with its connections, as uvicorn holds them."""
+    """A server with its connections."""
 
     port: int
     connections: set[Connection] = field(default_factory=set)

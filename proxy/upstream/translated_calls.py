@@ -35,11 +35,13 @@ def asking_once() -> Iterator[None]:
     The second time raises httpx.RequestError, its cause being the first one's error or the HTTPStatusError of its
     reply.
     """
-    token = _asked.set(_Asked())
+    asked = _Asked()
+    token = _asked.set(asked)
     try:
         yield
     finally:
         _asked.reset(token)
+        asked.outcomes, asked.newest = {}, None  # a task of litellm's that lives on may keep the record
 
 
 def answered() -> httpx.Response | None:

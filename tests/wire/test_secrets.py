@@ -306,7 +306,7 @@ class Quoting:
 @contextlib.contextmanager
 def logging_as_served() -> Iterator[None]:
     """This process logs as `serve --log-level debug` does, and afterwards as before."""
-    names = ("", "ragway", "uvicorn", "asyncio")
+    names = ("", "ragway", "asyncio")
     handlers, levels = logging.getLogger().handlers[:], [logging.getLogger(name).level for name in names]
     logs.to_stderr("debug", "%(message)s")
     try:
