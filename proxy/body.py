@@ -1,6 +1,6 @@
 """A request's body, read whole within a limit, and the request played once more with another one."""
 
-from proxy.asgi import Message, Receive, Scope, read_body
+from proxy.asgi import Message, Receive, Scope
 from proxy.errors import ApiError
 
 
@@ -15,20 +15,18 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
             raise _too_large(max_bytes)
         if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
             raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
-    size = 0
-
-    async def within_limit() -> Message:
-        nonlocal size
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
-        size += len(message.get("body", b""))
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part, more = message.get("body", b""), message.get("more_body", False)
+        size += len(part)
         if size > max_bytes:
             raise _too_large(max_bytes)
-        return message
-
-    body = await read_body(within_limit)
-    if body is None:
-        raise ClientGone
-    return body
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large(max_bytes: int) -> ApiError:

@@ -4,7 +4,7 @@ The log line, the response headers and, later, metrics, traces and receipts all 
 It lives in the ASGI scope under `KEY`; everybody on the path writes what only they know.
 """
 
-import secrets
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Literal
@@ -36,7 +36,7 @@ class Target:
 class Exchange:
     """What is known so far of one request and its reply. Times are milliseconds."""
 
-    id: str = field(default_factory=lambda: "rag-" + secrets.token_hex(12))
+    id: str = field(default_factory=lambda: "rag-" + os.urandom(12).hex())
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""

@@ -10,6 +10,7 @@ from proxy.exchange import KEY, Exchange
 from proxy.inject import sources_header
 from proxy.metrics import Metrics
 from proxy.request import CLIENT_LEFT
+from retrieval import logs
 from retrieval.logs import cut
 
 log = logging.getLogger("ragway")
@@ -61,7 +62,7 @@ class Observe:
         finally:
             self._metrics.ended(exchange)
             if scope["path"].startswith("/v1/"):
-                log.info("%s", _line(exchange))
+                logs.tell(_line(exchange))
 
 
 def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""A small OpenAI-dialect upstream behind our server: it answers with what it received, so a client's test sees both ends.
+"""A small OpenAI-dialect upstream behind our server: it answers with what it received, so a test sees both ends.
 
 Which answer it gives follows from the request: `tools` without a result yet make it call the first one, `n` is obeyed,
 the model `limited` is out of quota, and streams of the model `in-step` send a chunk only after `POST /go` has said that

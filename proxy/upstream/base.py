@@ -12,22 +12,23 @@ class Routes:
     """The configured models: an exact name wins, then the longest pattern that ends with *."""
 
     def __init__(self, rows: Mapping[str, Target]) -> None:
-        self._exact = {name: row for name, row in rows.items() if not name.endswith("*")}
+        self._exact = {
+            name: replace(row, model=row.model or name) for name, row in rows.items() if not name.endswith("*")
+        }
         patterns = [(name[:-1], row) for name, row in rows.items() if name.endswith("*")]
         self._patterns = sorted(patterns, key=lambda pattern: len(pattern[0]), reverse=True)
 
     def resolve(self, name: str) -> Target:
         """The target for a model. An empty `Target.model` takes the name asked for. Raises ApiError 404."""
         target = self._exact.get(name)
-        if target is None:
-            target = next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
+        if target is not None:
+            return target
+        target = next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
         if target is None:
             listed = ", ".join(self.names()) or "none by name"
             message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
             raise ApiError(404, message, code="model_not_found", param="model")
-        if target.model:
-            return target
-        return replace(target, model=name)
+        return target if target.model else replace(target, model=name)
 
     def names(self) -> Sequence[str]:
         """What can be asked for by name; patterns are left out, an echo behind one is "echo"."""

@@ -64,7 +64,8 @@ class Connection(asyncio.Protocol):
     """A socket with at most one exchange on it. Not for two tasks at once."""
 
     __slots__ = (
-        "_complete", "_error", "_first_byte_timeout_s", "_framing_bytes", "_head_done", "_head_only", "_idle_timeout_s",
+        "_complete", "_error", "_fed_bytes", "_first_byte_timeout_s", "_framing_bytes", "_head_done", "_head_only",
+        "_idle_timeout_s",
         "_keep_alive", "_last_s", "_loop", "_parser", "_parts", "_poll", "_read_paused", "_sent", "_timer",
         "_transport", "_unread_bytes", "_until_eof", "_waiter", "_write_paused", "dead", "headers", "idle_since_s",
         "status",
@@ -105,7 +106,7 @@ class Connection(asyncio.Protocol):
         self._expect(head_only)
         self._parser = httptools.HttpResponseParser(self)
         self._last_s = self._loop.time()
-        self._timer = self._loop.call_later(self._first_byte_timeout_s, self._look_at_clock)
+        self._look_by(self._last_s + self._first_byte_timeout_s)
         if self._transport is None or self.dead:
             self._fail(Cut("the connection was closed before the request was sent"))
         elif len(body) <= UPLOAD_PIECE_BYTES:
@@ -230,6 +231,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         head_was_done, parts_before = self._head_done, len(self._parts)
+        self._fed_bytes = len(data)
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
@@ -244,7 +246,7 @@ class Connection(asyncio.Protocol):
         elif self._head_done:
             self._last_s = self._loop.time()
             if not head_was_done:
-                self._watch_idle()
+                self._look_by(self._last_s + self._idle_timeout_s)
             if self._unread_bytes > UNREAD_LIMIT_BYTES and not self._read_paused and self._transport is not None:
                 self._read_paused = True
                 self._transport.pause_reading()
@@ -315,7 +317,7 @@ class Connection(asyncio.Protocol):
 
     def _over(self) -> None:
         self._parser = None
-        if self._timer is not None:
+        if self.dead and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
@@ -326,14 +328,20 @@ class Connection(asyncio.Protocol):
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
-    # --- the clock: one timer per exchange, set anew only when it fires -------------------------------------------
+    # --- the clock: one timer for all exchanges of the connection, set anew when it fires ---------------------------
 
-    def _watch_idle(self) -> None:
+    def _look_by(self, due_s: float) -> None:
+        """Make sure that the clock is looked at by then."""
         if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._last_s + self._idle_timeout_s, self._look_at_clock)
+        self._timer = self._loop.call_at(due_s, self._look_at_clock)
 
     def _look_at_clock(self) -> None:
+        self._timer = None
+        if self._parser is None:  # nothing is going on
+            return
         if self._read_paused:  # the reader is slow, not the upstream
             self._last_s = self._loop.time()
         limit_s = self._idle_timeout_s if self._head_done else self._first_byte_timeout_s
@@ -362,7 +370,9 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = cast(httptools.HttpResponseParser, self._parser)
         self.status = parser.get_status_code()
-        if sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES:
+        if self._framing_bytes + self._fed_bytes > HEAD_LIMIT_BYTES and (
+            sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES
+        ):
             raise BadReply(f"a head of more than {HEAD_LIMIT_BYTES} bytes")
         if self.status == 101 or not 100 <= self.status < 600:
             raise BadReply(f"status {self.status}")

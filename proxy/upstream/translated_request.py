@@ -57,10 +57,16 @@ def _check_shapes(parameters: Json) -> None:
         value = parameters.get(name, [{}])
         if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
             raise _refused(f"`{name}` must be a list of at least one object.", name, "invalid_type")
+    for message in parameters["messages"]:
+        parts = message.get("content")
+        if isinstance(parts, list) and not all(isinstance(p, dict) and isinstance(p.get("type"), str) for p in parts):
+            words = "A `content` that is a list must hold objects, each with a `type`."
+            raise _refused(words, "messages", "invalid_type")
     if not isinstance(parameters.get("stream", False), bool):
         raise _refused("`stream` must be true or false.", "stream", "invalid_type")
-    if not isinstance(parameters.get("stream_options", {}), dict):
-        raise _refused("`stream_options` must be an object.", "stream_options", "invalid_type")
+    for name in ("stream_options", "response_format"):
+        if not isinstance(parameters.get(name, {}), dict):
+            raise _refused(f"`{name}` must be an object.", name, "invalid_type")
     for tool in parameters.get("tools", []):
         if tool.get("type") not in TOOL_TYPES:
             words = f"A tool in the translated lane is of type {' or '.join(TOOL_TYPES)}, not {tool.get('type')!r}."
