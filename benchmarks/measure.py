@@ -201,7 +201,10 @@ class Bench:
         now = await self._counts(system)
         seen = now.requests - before.requests
         if seen != len(seconds) and not broken:
-            raise Mismatch(f"{system.title}: {len(seconds)} replies, but the upstream saw {seen} requests")
+            wrong = f"{system.title}: {len(seconds)} replies, but the upstream saw {seen} requests"
+            if system.ours or system.server is None:
+                raise Mismatch(wrong)
+            say(f"  {wrong}")  # a peer that asks twice under load is slower for it, and its figures stand
         turns.cpu_s.append({role: s - before.cpu_s.get(role, 0.0) for role, s in now.cpu_s.items()})
         spent = (s - before.by_process_s.get(pid, 0.0) for pid, s in now.by_process_s.items())
         turns.busiest_s.append(max(spent, default=0.0))
