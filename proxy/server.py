@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._answered = True
         if not self._receiving:
             self._since_s = self._loop.time()
-        if request.until_eof and not request.whole:  # nothing but the connection's end tells the reply's: break it off
+        if request.until_eof and not request.whole and self.open:  # its end would pass for the reply's: break it off
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if not request.whole or not request.keep_alive or request is self._arriving or self._stopping:
             self._close()

@@ -373,6 +373,17 @@ async def test_a_client_that_leaves_ends_its_request(phase: str, how: str) -> No
             await server.until_empty()
 
 
+async def test_a_client_that_leaves_a_reply_without_framing_is_no_fault() -> None:
+    app = Watched("stream")
+    async with listening(app) as server, server.client() as client:
+        client.writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        await app.reached.wait()
+        (task,) = server.tasks
+        client.writer.transport.abort()
+        await asyncio.wait({task})
+        assert (task.cancelled(), task.exception()) == (False, None)
+
+
 @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="only Linux tells of it")
 @pytest.mark.parametrize("ahead", [post(b"2") * (PIPELINE_LIMIT * 2), post(b"x" * 2**20)], ids=["requests", "a body"])
 async def test_a_client_that_leaves_while_it_is_ahead_of_us_is_noticed(ahead: bytes) -> None:
