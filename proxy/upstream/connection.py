@@ -268,15 +268,10 @@ class Connection(asyncio.Protocol):
         self._lost(f"the connection broke: {exc}" if exc is not None else "the upstream closed the connection")
 
     def _read_what_is_left(self) -> None:
-        """Take a reply that lay in the socket when our upload met the reset: an early 413 or 401 says why it came.
-
-        The event loop gives the connection up at the failed write, without a look at what had arrived before.
-        """
+        """Take an early 413 or 401 that lay unread in the socket when our upload met the reset behind it."""
         transport = self._transport
-        if self._parser is None or self._head_done or transport is None:
-            return
-        if transport.get_extra_info("ssl_object") is not None:  # what lies there is encrypted
-            return
+        if self._parser is None or self._head_done or transport is None or transport.get_extra_info("ssl_object"):
+            return  # nobody waits for it, or what lies there is encrypted
         try:
             with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as rest:
                 rest.setblocking(False)
@@ -370,9 +365,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = cast(httptools.HttpResponseParser, self._parser)
         self.status = parser.get_status_code()
-        if self._framing_bytes + self._fed_bytes > HEAD_LIMIT_BYTES and (
-            sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES
-        ):
+        large = self._framing_bytes + self._fed_bytes > HEAD_LIMIT_BYTES
+        if large and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES:
             raise BadReply(f"a head of more than {HEAD_LIMIT_BYTES} bytes")
         if self.status == 101 or not 100 <= self.status < 600:
             raise BadReply(f"status {self.status}")

@@ -35,6 +35,18 @@ def recorder(_recorder: Recorder) -> Recorder:
     return _recorder.fresh()
 
 
+@pytest.fixture(scope="module")
+def _upstream() -> Iterator[Recorder]:
+    with recording() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def upstream(_upstream: Recorder) -> Recorder:
+    """An upstream of this module's own, with nothing recorded yet."""
+    return _upstream.fresh()
+
+
 @pytest.fixture(scope="package")
 def gateway(
     learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, _recorder: Recorder

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway import Served, serving
-from tests.recording_upstream import COMPLETION, Recorder, recording
+from tests.recording_upstream import COMPLETION, Recorder
 from tests.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.malformed_bodies import bodies, wrong_types
 from tests.wire.raw_calls import (
@@ -47,17 +47,6 @@ models:
   relay: {{api_base: "{upstream}/v1"}}
   translated: {{model: openai/gpt-4o, lane: translated, api_base: "{upstream}/v1"}}
 """
-
-
-@pytest.fixture(scope="module")
-def _upstream() -> Iterator[Recorder]:
-    with recording() as recorder:
-        yield recorder
-
-
-@pytest.fixture
-def upstream(_upstream: Recorder) -> Recorder:
-    return _upstream.fresh()
 
 
 @pytest.fixture(scope="module")

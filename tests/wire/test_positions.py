@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway import Served, ragway, serving
 from tests.proxy.test_housekeeping import OPEN_WEBUI
-from tests.recording_upstream import Recorder, recording
+from tests.recording_upstream import Recorder
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"
@@ -23,17 +23,6 @@ models:
   merge: {{api_base: "{upstream}/v1"}}
   "ta*": {{api_base: "{upstream}/v1", position: tail}}
 """
-
-
-@pytest.fixture(scope="module")
-def _upstream() -> Iterator[Recorder]:
-    with recording() as recorder:
-        yield recorder
-
-
-@pytest.fixture
-def upstream(_upstream: Recorder) -> Recorder:
-    return _upstream.fresh()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from tests.gateway import Served, serving
-from tests.recording_upstream import COMPLETION, Answer, Recorder, answering, recording
+from tests.recording_upstream import COMPLETION, Answer, Recorder, answering
 from tests.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.odd_ports import Trap, full_port, trap_port
 from tests.wire.raw_calls import calling, error_of
@@ -70,17 +70,6 @@ def silent() -> Iterator[int]:
     """Connects, and never answers a handshake."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield listener.getsockname()[1]
-
-
-@pytest.fixture(scope="module")
-def _upstream() -> Iterator[Recorder]:
-    with recording() as recorder:
-        yield recorder
-
-
-@pytest.fixture
-def upstream(_upstream: Recorder) -> Recorder:
-    return _upstream.fresh()
 
 
 @pytest.fixture(scope="module")
