@@ -120,9 +120,10 @@ class Request:
             framing.append((b"connection", b"close"))
         self._head = head_of(status, [*headers, *framing])
         # Together with the body's first bytes where they are there already (one system call less), else at once.
-        asyncio.get_running_loop().call_soon(self._send_head_alone)
+        asyncio.get_running_loop().call_soon(self.flush)
 
-    def _send_head_alone(self) -> None:
+    def flush(self) -> None:
+        """Write the head if it still waits: a reply that breaks off right behind it has shown that much."""
         head, self._head = self._head, b""
         if head and self._client.open:
             self._client.write(head)

@@ -227,6 +227,7 @@ class Connection(asyncio.Protocol):
     def _ended(self, request: Request) -> None:
         self._running = None
         self._answered = True
+        request.flush()
         if not self._receiving:
             self._since_s = self._loop.time()
         if request.until_eof and not request.whole and self.open:  # its end would pass for the reply's: break it off

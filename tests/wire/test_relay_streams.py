@@ -298,6 +298,14 @@ async def test_a_cut_stream_ends_without_its_terminator(gateway: Gateway, end: S
         assert gateway.exchanges[0].error.startswith("upstream: ")
 
 
+async def test_a_reply_cut_right_behind_its_head_shows_its_head(gateway: Gateway) -> None:
+    async with upstream(answering(head(CHUNKED, EVENTS) + b"no number\r\n")) as server, calling(gateway) as caller:
+        gateway.api_base = server.url
+        caller.ask()
+        assert (await caller.head())[0] == b"HTTP/1.1 200 OK"
+        assert await caller.reader.read() == b""
+
+
 async def test_a_cut_body_of_known_length_stays_short(gateway: Gateway) -> None:
     script = answering(head(b"content-length: 100") + b'{"choices":', then=closing)
     async with upstream(script) as server, calling(gateway) as caller:
