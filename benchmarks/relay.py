@@ -54,7 +54,7 @@ _BURST_BLOCK = 5
 _CONNECTIONS = (16, 64)
 _TITLES = {
     "direct": "direct", "off": "ragway, retrieval off", "on": "ragway, retrieval on", "litellm": "LiteLLM proxy",
-    "httpx": "ASGI + httpx", "httpx2": "ASGI + httpx2", "aiohttp": "ASGI + aiohttp",
+    "httpx": "ASGI + httpx", "httpx2": "ASGI + httpx2", "aiohttp": "ASGI + aiohttp", "copy": "copies bytes alone",
 }  # fmt: skip
 _STUDY = ("httpx2", "aiohttp")
 # With retrieval, 256 streams begun within 20 ms wait seconds for each other's embeddings: that is no test of streams.
@@ -106,7 +106,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too, and mark the tables")
     parser.add_argument("--client-study", action="store_true", help="the hand-made proxy with httpx2 and aiohttp too")
     parser.add_argument(
-        "--skip", action="append", default=[], choices=["off", "on", "litellm", "httpx", "workers"],
+        "--skip", action="append", default=[], choices=["off", "on", "litellm", "httpx", "copy", "workers"],
         help="leave one out",
     )  # fmt: skip
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose the cores of everything")
@@ -125,7 +125,7 @@ def _arguments() -> argparse.Namespace:
 
 def _keys(arguments: argparse.Namespace) -> list[str]:
     """The systems of this run but direct."""
-    wanted = ["off", "on", "litellm", "httpx", *(_STUDY if arguments.client_study else ())]
+    wanted = ["off", "on", "litellm", "httpx", "copy", *(_STUDY if arguments.client_study else ())]
     keys = [key for key in wanted if key not in arguments.skip]
     missing = [key for key in keys if key in ("httpx", *_STUDY) and not servers.installed(key)]
     if "litellm" in keys and not servers.litellm_command().exists():
@@ -173,21 +173,27 @@ class _Run:
         with servers.mock_upstream(self._folder) as mock, contextlib.ExitStack() as running:
             starts, left = self._start_all(self._launches(mock, data), running)
             systems = [System(key, _TITLES[key], left.get(key)) for key in ("direct", *self._keys)]
-            with self._pinned(mock, left.values()):
-                measured = self._one_worker(mock, systems)
+            with self._pinned(mock, left.values(), self._cores.together):
+                latencies = self._latencies(mock, systems)
+            with self._pinned(mock, left.values(), self._cores):
+                loads = self._one_worker(mock, systems)
             memory = {key: server.rss_mb() for key, server in left.items()}
             workers = self._two_workers(mock, systems, running)
         titles = {system.key: system.title for system in systems}
-        return Results(conditions, titles, starts, *measured, workers, memory)
+        return Results(conditions, titles, starts, *latencies, *loads, workers, memory)
 
-    def _one_worker(
-        self, mock: Running, systems: list[System]
-    ) -> tuple[Latencies, Latencies, Latencies, dict[int, dict[str, Turns]], dict[int, dict[str, Streams]]]:
+    def _latencies(self, mock: Running, systems: list[System]) -> tuple[Latencies, Latencies, Latencies]:
         size, bench = self._size, self._bench(mock, systems)
         say(f"latency: {size.rounds} rounds of {BLOCK} requests each, {size.alternating} of one, then streams at once")
         latency = uvloop.run(bench.latency(size.rounds, block=BLOCK, stream=False))
         alternating = uvloop.run(bench.latency(size.alternating, block=1, stream=False))
         burst = uvloop.run(bench.latency(size.burst_rounds, block=_BURST_BLOCK, stream=True))
+        return latency, alternating, burst
+
+    def _one_worker(
+        self, mock: Running, systems: list[System]
+    ) -> tuple[dict[int, dict[str, Turns]], dict[int, dict[str, Streams]]]:
+        size, bench = self._size, self._bench(mock, systems)
         throughput = {}
         for connections in _CONNECTIONS:
             say(f"throughput, {connections} connections: {size.turns} rounds of {size.turn_s:.0f} s each")
@@ -198,7 +204,7 @@ class _Run:
             able = systems if count < _MANY else [system for system in systems if system.key not in self._not_many()]
             once = _ONCE_WITH_MANY if count >= _MANY else frozenset()
             streams[count] = uvloop.run(self._bench(mock, able).streams(rounds, count, once))
-        return latency, alternating, burst, throughput, streams
+        return throughput, streams
 
     def _not_many(self) -> frozenset[str]:
         return _NOT_WITH_MANY | (_ONCE_WITH_MANY if self._arguments.quick else frozenset())
@@ -226,6 +232,7 @@ class _Run:
             "off": lambda: servers.ragway(folder, "off", mock.port, data=off, retrieval=False),
             "on": lambda: servers.ragway(folder, "on", mock.port, data=data, retrieval=True),
             "litellm": lambda: servers.litellm(folder, "litellm", mock.port),
+            "copy": lambda: servers.copy_proxy(folder, mock.port),
         }
         for client in ("httpx", *_STUDY):
             launches[client] = functools.partial(servers.asgi_proxy, folder, client, mock.port)
@@ -257,11 +264,11 @@ class _Run:
         return Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
 
     @contextlib.contextmanager
-    def _pinned(self, mock: Running, left: Iterable[Running]) -> Iterator[None]:
-        """Servers on a core of their own, load generator and upstream on the others, while the context lasts."""
+    def _pinned(self, mock: Running, left: Iterable[Running], cores: machine.Cores) -> Iterator[None]:
+        """Servers on these cores, load generator and upstream on their own, while the context lasts."""
         for server in left:
-            server.pin(self._cores.server)
-        machine.pin([os.getpid(), mock.process.pid], self._cores.edge)
+            server.pin(cores.server)
+        machine.pin([os.getpid(), mock.process.pid], cores.edge)
         try:
             yield
         finally:

@@ -13,8 +13,8 @@ from pathlib import Path
 from benchmarks.processes import ROOT, PortOf, Running, Unmeasurable, environment, printed_port, start
 
 __all__ = [
-    "MODEL", "PACED", "ROOT", "Running", "Unmeasurable", "asgi_proxy", "installed", "litellm", "litellm_command",
-    "mock_upstream", "ragway", "serves_workers",
+    "MODEL", "PACED", "ROOT", "Running", "Unmeasurable", "asgi_proxy", "copy_proxy", "installed", "litellm",
+    "litellm_command", "mock_upstream", "ragway", "serves_workers",
 ]  # fmt: skip
 
 MODEL = "bench"
@@ -68,6 +68,12 @@ def asgi_proxy(folder: Path, client: str, upstream: int) -> Running:
     ]  # fmt: skip
     extra = {"UPSTREAM": f"http://127.0.0.1:{upstream}", "HTTP_CLIENT": client}
     return start(command, folder, client, extra, _accepting(port))
+
+
+def copy_proxy(folder: Path, upstream: int) -> Running:
+    """The proxy that only copies bytes."""
+    extra = {"UPSTREAM": f"http://127.0.0.1:{upstream}"}
+    return start([sys.executable, str(ROOT / "benchmarks" / "copy_proxy.py")], folder, "copy", extra, printed_port)
 
 
 def installed(package: str) -> bool:

@@ -4,8 +4,8 @@ app          the route table and the middleware list         build      settings
 observe      opens the `exchange`, answers errors of ours, logs
 metrics      what is counted of every exchange, for Prometheus
 auth         no keys yet: programs on this machine, and no web page
-augment      the middleware: read, decide, retrieve, inject, replay; fails open
-body         the request's body, read whole and played once more
+augment      the middleware: read, decide, retrieve, inject, pass on; fails open
+body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising
 gate         whether it is augmented, from what, and why
 housekeeping  which requests are a chat program's own and ask nothing

@@ -3,14 +3,13 @@
 CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
 Observe   opens the exchange, answers our errors, logs
 Guard     no keys yet: programs on this machine, and no web page
-routes    below
+_Chats    chat completions; all other paths by the router
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import orjson
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
@@ -43,9 +42,8 @@ class Parts:
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
-    return Router(
+    routes = Router(
         [
-            Route("/v1/chat/completions", _Only(parts.chat, "POST")),
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
             Route("/v1/{path:path}", parts.passthrough),
@@ -55,19 +53,29 @@ def application(parts: Parts) -> App:
         ],
         redirect_slashes=False,  # /v1 is an unknown path, not a redirect to /v1/
         default=_unknown_path,
-        middleware=[
-            *([_cors(parts.cors_origins)] if parts.cors_origins else []),
-            Middleware(Observe, metrics=parts.metrics),
-            Middleware(Guard, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths),
-        ],
     )
+    app: App = _Chats(_Only(parts.chat, "POST"), routes)
+    app = Guard(app, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths)
+    app = Observe(app, parts.metrics)
+    return _cors(app, parts.cors_origins) if parts.cors_origins else app
 
 
-def _cors(origins: tuple[str, ...]) -> Middleware:
-    return Middleware(
-        CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST", "DELETE"], allow_headers=["*"],
+def _cors(app: App, origins: tuple[str, ...]) -> App:
+    return CORSMiddleware(
+        app, allow_origins=list(origins), allow_methods=["GET", "POST", "DELETE"], allow_headers=["*"],
         expose_headers=_EXPOSED,
     )  # fmt: skip
+
+
+class _Chats:
+    """The one path that nearly all requests ask for, in front of the others: the router takes 7 µs to find it."""
+
+    def __init__(self, chat: App, others: App) -> None:
+        self._chat = chat
+        self._others = others
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return (self._chat if scope["path"] == "/v1/chat/completions" else self._others)(scope, receive, send)
 
 
 class _Models:
@@ -136,10 +144,10 @@ class _Only:
         self._app = app
         self._methods = methods
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["method"] not in self._methods:
             raise method_not_allowed(scope["method"], scope["path"], self._methods)
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)
 
 
 async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:

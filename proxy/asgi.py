@@ -22,15 +22,3 @@ async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[by
 async def send_error(send: Send, error: ApiError) -> None:
     """Send an error of ours in OpenAI's shape."""
     await send_json(send, error.status, error.body(), error.headers)
-
-
-async def read_body(receive: Receive) -> bytes | None:
-    """The whole request body, or None when the client left before its end."""
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,4 +1,4 @@
-"""The middleware: read the body, decide, retrieve, inject, replay. Only the request is ever changed.
+"""The middleware: read the body, decide, retrieve, inject, pass on. Only the request is ever changed.
 
 It fails open, and visibly: whatever goes wrong while passages are looked for, the chat goes on without them,
 marked `degraded`; or, where context is required, it is refused. The reply never passes through here.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.body import replay, whole_body
+from proxy.body import whole_body
 from proxy.chat import Body, parse
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
@@ -72,14 +72,15 @@ class Augment:
         )  # fmt: skip
         exchange.target = target = self._resolve(decision.model)
         exchange.model = decision.model
-        exchange.timings_ms["parse"] = round((time.perf_counter() - clock) * 1000, 3)
+        exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
         if decision.turns:
             lead = await self._context(decision, exchange)
         else:
             exchange.rag_status, exchange.rag_reason, lead = decision.status, decision.reason, ""
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
-        await self._app(*replay(scope, receive, _forwarded(body, lead, decision, target)), send)
+        exchange.body = _forwarded(body, lead, decision, target)
+        await self._app(scope, receive, send)
 
     async def _context(self, decision: Decision, exchange: Exchange) -> str:
         """The text to inject; "" where there is none, with the reason in the exchange."""
@@ -97,7 +98,7 @@ class Augment:
         except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             text = _degraded(exchange, error)
-        exchange.timings_ms["retrieval"] = round((time.perf_counter() - clock) * 1000, 3)
+        exchange.timings_ms["retrieval"] = (time.perf_counter() - clock) * 1000
         return text
 
     async def _retrieve(self, decision: Decision) -> Retrieved:

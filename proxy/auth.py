@@ -8,7 +8,7 @@ and `Host` is not looked at.
 
 import functools
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
@@ -25,10 +25,10 @@ class Guard:
         self._origins = frozenset(origins)
         self._any_type_paths = frozenset(any_type_paths)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
             self._check(scope)
-        await self._app(scope, receive, send)
+        return self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
         host = origin = content_type = ""
@@ -55,7 +55,9 @@ class Guard:
 
     def _takes_any_type(self, path: str) -> bool:
         """Whether a listed path covers this one, as it does where it is relayed."""
-        return any(path == listed or path.startswith(listed + "/") for listed in self._any_type_paths)
+        return bool(self._any_type_paths) and any(
+            path == listed or path.startswith(listed + "/") for listed in self._any_type_paths
+        )
 
 
 @functools.lru_cache(maxsize=1024)

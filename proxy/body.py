@@ -1,6 +1,8 @@
-"""A request's body, read whole within a limit, and the request played once more with another one."""
+"""A request's body, read whole within a limit."""
 
-from proxy.asgi import Message, Receive, Scope
+import sys
+
+from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
 
 
@@ -15,6 +17,11 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
             raise _too_large(max_bytes)
         if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
             raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
+    return await read_body(receive, max_bytes=max_bytes)
+
+
+async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
+    """What is received, to its end. Raises ApiError 413 (too large), ClientGone."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -32,19 +39,3 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
 def _too_large(max_bytes: int) -> ApiError:
     message = f"The request body is larger than {max_bytes // 2**20} MB (server.max_body_mb)."
     return ApiError(413, message, code="body_too_large")
-
-
-def replay(scope: Scope, receive: Receive, raw: bytes) -> tuple[Scope, Receive]:
-    """The request once more, with this body: what follows the body (the client leaving) still comes through."""
-    length = b"%d" % len(raw)
-    headers = [pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"transfer-encoding")]
-    first = True
-
-    async def again() -> Message:
-        nonlocal first
-        if first:
-            first = False
-            return {"type": "http.request", "body": raw, "more_body": False}
-        return await receive()
-
-    return {**scope, "headers": [*headers, (b"content-length", length)]}, again

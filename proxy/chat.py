@@ -18,6 +18,7 @@ from proxy.exchange import Position
 
 # A repeated one is refused: two readers of the body could take different ones.
 _OURS = ("model", "messages", "rag")
+_OURS_QUOTED = [(key, b'"%b"' % key.encode()) for key in _OURS]
 # A letter of such a key spelled as an escape; without one, the key's bytes are its name between quotes.
 _ESCAPED_LETTER = re.compile(rb"\\u00[67]")
 _INSTRUCTIONS = ("system", "developer")
@@ -123,8 +124,7 @@ def _members_named_once(raw: bytes, fields: Mapping[str, Any]) -> Mapping[str, i
     if _ESCAPED_LETTER.search(raw):
         return None
     members = {}
-    for key in _OURS:
-        name = b'"%s"' % key.encode()
+    for key, name in _OURS_QUOTED:
         start = raw.find(name)
         if start >= 0 and raw.find(name, start + len(name)) >= 0:
             return None

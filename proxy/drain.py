@@ -9,7 +9,7 @@ whole.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
@@ -28,11 +28,10 @@ class Refusing:
         self._app = app
         self.stopping = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.stopping:
-            await self._app(scope, receive, send)
-            return
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return (self._refuse if self.stopping else self._app)(scope, receive, send)
 
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_last(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]

@@ -42,6 +42,7 @@ class Exchange:
     path: str = ""
     model: str = ""  # as the client named it
     target: Target | None = None
+    body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as it is received
     rag_status: RagStatus = ""  # "" where no request for a model was understood
     rag_reason: str = ""
     sources: tuple[str, ...] = ()  # of the injected passages, best first

@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.asgi import Scope
 from proxy.chat import Body, messages_of, model_of, text_of
-from proxy.errors import ApiError
+from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
 from proxy.housekeeping import is_housekeeping
 from retrieval.records import Turn
@@ -20,6 +20,7 @@ from retrieval.records import Turn
 _MAX_TURNS = 12  # of the conversation's end: what rewriting can use
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
+_CONTROLS = (b"x-rag", b"x-rag-collection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,12 @@ def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str
     """Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree."""
     model, raw, prefix = _split_model(model_of(body))
     messages = messages_of(body)
-    header = _header(scope, b"x-rag").lower()
+    controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
+    header = _header(controls, _CONTROLS[0]).lower()
     if header not in ("", "on", "off"):
         raise ApiError(400, f"The header x-rag must be on or off, got {header!r}.", code="invalid_x_rag")
     wish = _rag_of(body)
-    chosen = wish.collections or _names(_header(scope, b"x-rag-collection")) or _names(prefix)
+    chosen = wish.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
     reason = _off_reason(enabled, raw, header, wish)
@@ -61,6 +63,9 @@ class _Wish:
     enabled: bool | None  # None: not said
     collections: tuple[str, ...]
     k: int | None
+
+
+_NO_WISH = _Wish(None, (), None)
 
 
 def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
@@ -90,7 +95,9 @@ def _split_model(name: str) -> tuple[str, bool, str]:
 def _rag_of(body: Body) -> _Wish:
     """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
     rag = body.fields.get("rag")
-    if rag is None or isinstance(rag, bool):
+    if rag is None:
+        return _NO_WISH
+    if isinstance(rag, bool):
         return _Wish(rag, (), None)
     if not isinstance(rag, dict):
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
@@ -136,12 +143,14 @@ def _clip(text: str) -> str:
 
 
 def _names(value: str) -> tuple[str, ...]:
-    return tuple(name for part in value.split(",") if (name := part.strip()))
+    return () if not value else tuple(name for part in value.split(",") if (name := part.strip()))
 
 
-def _header(scope: Scope, name: bytes) -> str:
+def _header(headers: Headers, name: bytes) -> str:
     """The header's value, "" where it is not given. Raises ApiError 400 where it is given twice, not alike."""
-    values = {value.decode("latin-1").strip() for key, value in scope["headers"] if key == name}
+    if not headers:
+        return ""
+    values = {value.decode("latin-1").strip() for key, value in headers if key == name}
     if len(values) > 1:
         message = f"The header {name.decode()} is given twice with different values: send it once."
         raise ApiError(400, message, code="conflicting_header")

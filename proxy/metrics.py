@@ -30,7 +30,7 @@ UPSTREAM_ERRORS = (
     "upstream_garbled", "upstream_redirect", "upstream_error",
 )  # fmt: skip
 # Stage -> its name in `Exchange.timings_ms`, in the order they run.
-STAGES = ("parse", "retrieval", "rewrite", "embed", "search", "fuse", "pack", "upstream", "total")
+STAGES = ("parse", "retrieval", "rewrite", "embed", "search", "fuse", "rerank", "pack", "upstream", "total")
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
@@ -74,10 +74,11 @@ class Metrics:
             cells[_REASON.get(exchange.rag_reason, _REASON["internal error"])] += 1
         if exchange.error:
             self._fault(exchange.error)
-        for stage, ms in exchange.timings_ms.items():
-            if stage in _STAGE:
-                self._took(_STAGE[stage], ms)
-        self._took(_STAGE["total"], exchange.elapsed_ms())
+        for stage, ms in (*exchange.timings_ms.items(), ("total", exchange.elapsed_ms())):
+            at = _STAGE.get(stage)
+            if at is not None:
+                cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+                cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
 
     def _fault(self, error: str) -> None:
         code = "upstream_cut" if error.startswith("upstream: ") else error
@@ -85,10 +86,6 @@ class Metrics:
             self._cells[_ERROR[code]] += 1
         elif error == CLIENT_LEFT:
             self._cells[_LEFT] += 1
-
-    def _took(self, at: int, ms: float) -> None:
-        self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-        self._cells[at + _STAGE_CELLS - 1] += round(ms * 1000)
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment import Resolve
-from proxy.body import replay, whole_body
+from proxy.body import whole_body
 from proxy.chat import model_of, parse
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
@@ -28,12 +28,12 @@ class Passthrough:
         if listed is not None:
             exchange.model = listed
             exchange.target = self._resolve(listed)
-            raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+            exchange.body = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         elif path in _WITH_MODEL and scope["method"] == "POST":
             body = parse(await whole_body(scope, receive, max_bytes=self._max_body_bytes))
             exchange.model = model_of(body)
             exchange.target = self._resolve(exchange.model)
-            raw = body.edited(model=exchange.target.model, without_rag=True)
+            exchange.body = body.edited(model=exchange.target.model, without_rag=True)
         elif path in _WITH_MODEL:
             raise method_not_allowed(scope["method"], path, ["POST"])
         else:
@@ -43,7 +43,7 @@ class Passthrough:
         if exchange.target.lane != "relay":
             message = f"{path} is relayed only, and {exchange.model!r} is served by the {exchange.target.lane} lane."
             raise ApiError(404, message, code="path_not_supported", param="model")
-        await self._app(*replay(scope, receive, raw), send)
+        await self._app(scope, receive, send)
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path or one below it (/v1/files covers /v1/files/file-1)."""

@@ -20,7 +20,8 @@ class Client(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    async def drain(self) -> None: ...
+    @property
+    def drained(self) -> "asyncio.Future[None] | None": ...
 
     def read_on(self) -> None: ...
 
@@ -93,7 +94,8 @@ class Request:
             self._send_head(message["status"], message.get("headers", ()))
         else:
             raise RuntimeError(f"{message['type']} is out of order here")
-        await client.drain()
+        if (drained := client.drained) is not None:
+            await drained
 
     def _send_head(self, status: int, headers: Headers) -> None:
         self.started = True

@@ -214,7 +214,6 @@ class Connection(asyncio.Protocol):
             self._running = request = self._waiting.popleft()
             request.task = task = self._loop.create_task(self._run(request))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     async def _run(self, request: Request) -> None:
         try:
@@ -225,6 +224,8 @@ class Connection(asyncio.Protocol):
             self._ended(request)
 
     def _ended(self, request: Request) -> None:
+        if request.task is not None:
+            self._tasks.discard(request.task)
         self._running = None
         self._answered = True
         request.flush()
@@ -318,10 +319,10 @@ class Connection(asyncio.Protocol):
         """Hand bytes on."""
         self._transport.write(data)
 
-    async def drain(self) -> None:
-        """Wait until the client keeps up with its reply."""
-        if self._drained is not None:
-            await self._drained
+    @property
+    def drained(self) -> asyncio.Future[None] | None:
+        """Done once the client keeps up with its reply; None while it does."""
+        return self._drained
 
     def read_on(self) -> None:
         """The app wants more of the body."""

@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from proxy.asgi import App, Receive, Scope, Send, read_body
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.body import read_body
 from proxy.server import Connection, Limits
 
 PATIENT = Limits(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
@@ -94,7 +95,7 @@ class Recorder:
     seen: list[tuple[str, str, bytes]] = field(default_factory=list)  # method, path with query, body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(receive) or b""
+        body = await read_body(receive)
         query = scope["query_string"].decode()
         self.seen.append((scope["method"], scope["path"] + (f"?{query}" if query else ""), body))
         headers = [(b"content-length", b"%d" % len(body))]

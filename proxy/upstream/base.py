@@ -1,6 +1,6 @@
 """Where requests go: a model's name to its target, and a target's lane to the app that speaks to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
 from proxy.asgi import App, Receive, Scope, Send
@@ -50,13 +50,13 @@ class Upstream:
     def __init__(self, lanes: Mapping[Lane, App]) -> None:
         self._lanes = lanes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         target = exchange.target
         assert target is not None, "whoever is in front sets the target"
         if target.key_of_client:
             exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
-        await self._lanes[target.lane](scope, receive, send)
+        return self._lanes[target.lane](scope, receive, send)
 
 
 def client_key(headers: Headers) -> str:

@@ -145,7 +145,10 @@ class Client:
             pool = self._pools[address] = Pool(address)
         tls = self._tls_context() if address.scheme == "https" else None
         deadline_s = asyncio.get_running_loop().time() + self._connect_timeout_s
-        await self._slot(pool, deadline_s)
+        if pool.busy < self._max_connections:
+            pool.busy += 1
+        else:
+            await self._slot(pool, deadline_s)
         connection: Connection | None = None
         try:
             self._must_be_open()  # it may have been closed while we waited
@@ -174,10 +177,7 @@ class Client:
             raise RuntimeError("this client is closed: make another")
 
     async def _slot(self, pool: Pool, deadline_s: float) -> None:
-        """Take one of the pool's slots, waiting in line for it. Raises PoolTimeout."""
-        if pool.busy < self._max_connections:
-            pool.busy += 1
-            return
+        """Wait in line for one of the pool's slots. Raises PoolTimeout."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pool.waiters.append(waiter)
         try:

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from proxy import chat, sse
-from proxy.asgi import Receive, Scope, Send, read_body, send_json
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.body import read_body
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 
@@ -39,12 +40,10 @@ class Echo:
                 code="unsupported_by_echo",
             )
         began = time.perf_counter()
-        body = await read_body(receive)
-        if body is None:
-            return
-        request = parse(body)
-        text = render(request["messages"])
         exchange: Exchange | None = scope.get(KEY)
+        body = exchange.body if exchange is not None else None
+        request = parse(await read_body(receive) if body is None else body)
+        text = render(request["messages"])
         if exchange is not None:
             exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
             exchange.status = 200

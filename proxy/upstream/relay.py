@@ -13,8 +13,8 @@ import functools
 import time
 from urllib.parse import quote, unquote_to_bytes
 
-from proxy.asgi import Receive, Scope, Send, read_body
-from proxy.body import ClientGone
+from proxy.asgi import Receive, Scope, Send
+from proxy.body import read_body
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.client import (
@@ -57,9 +57,9 @@ class Relay:
         A client that leaves is the server's to notice: it cancels this task, which closes the upstream's connection.
         """
         exchange = exchange_of(scope)
-        body = await read_body(receive)
+        body = exchange.body
         if body is None:
-            raise ClientGone
+            body = await read_body(receive)
         response = await self._ask(scope, exchange, body)
         try:
             headers = end_to_end(response.headers, response.status)

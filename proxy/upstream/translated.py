@@ -21,8 +21,8 @@ from typing import Any
 import httpx
 
 from proxy import sse
-from proxy.asgi import Receive, Scope, Send, read_body, send_error, send_json
-from proxy.body import ClientGone
+from proxy.asgi import Receive, Scope, Send, send_error, send_json
+from proxy.body import read_body
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.translated_calls import answered, asking_once, restrain
@@ -76,9 +76,9 @@ class Translated:
         A client that leaves is the server's to notice: it cancels this task, and with it the provider's call.
         """
         exchange = exchange_of(scope)
-        body = await read_body(receive)
+        body = exchange.body
         if body is None:
-            raise ClientGone
+            body = await read_body(receive)
         target = exchange.target
         assert target is not None, "the lane was called without a resolved target"
         asked = time.perf_counter()

@@ -9,6 +9,7 @@ import pytest
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from proxy.body import ClientGone
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.upstream.echo import GREETING, Echo
@@ -184,7 +185,9 @@ async def test_half_a_surrogate_pair_is_echoed_as_it_came() -> None:
 async def test_a_client_that_left_gets_nothing() -> None:
     call = Call(pieces=())
     call.left.set()
-    assert (await call.to(Echo(), scope_of())).sent == []
+    with pytest.raises(ClientGone):
+        await call.to(Echo(), scope_of())
+    assert call.sent == []
 
 
 def test_the_greeting_is_one_line() -> None:
