@@ -26,7 +26,7 @@ def passages(cache: Path, count: int) -> list[str]:
     """So many paragraphs, no two alike, from the cache or put there. Raises Unmeasurable where there are fewer."""
     folder = documents(cache, count)
     if not folder.is_dir():
-        found = sorted(set(_paragraphs()))
+        found = paragraphs()
         if len(found) < count:
             raise Unmeasurable(f"the installed packages hold {len(found)} paragraphs of that kind, expected {count}")
         write(folder, Random(1).sample(found, count))
@@ -74,6 +74,11 @@ def write(folder: Path, texts: Sequence[str]) -> None:
         name = f"notes-{begin // _SECTIONS:04}"
         (unfinished / f"{name}.md").write_text(f"# {name}\n\n{body}\n", "utf-8")
     unfinished.rename(folder)
+
+
+def paragraphs() -> list[str]:
+    """Every paragraph of the installed packages, no two alike, in one order."""
+    return sorted(set(_paragraphs()))
 
 
 def _paragraphs() -> Iterator[str]:

@@ -1,1 +1,5 @@
-"""What a user may change: `settings` (the schema), `default.yaml` (every key), `prompts/` (texts as files)."""
+"""What a user may change.
+
+settings      the schema                     checks    what a value may be
+default.yaml  every key with its default     prompts/  texts as files
+"""

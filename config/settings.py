@@ -8,24 +8,22 @@ import dataclasses
 import difflib
 import math
 import os
-import re
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import yaml
+
+from config.checks import SettingsError, check_address, check_context, check_language
+
+__all__ = ["DEFAULTS", "PREFIX", "PROMPTS", "Settings", "SettingsError", "check_address", "load"]
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 PREFIX = "RAGWAY_"
-
-
-class SettingsError(Exception):
-    """A setting that cannot be used: which one, where it came from, what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,7 @@ class Model:
     api_key_env: str | None = None
     lane: Literal["auto", "relay", "translated", "echo"] = "auto"
     position: Literal["lead", "merge", "tail"] | None = None
+    window_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,24 @@ class Upstream:
 class Retrieval:
     enabled: bool
     collections: tuple[str, ...]
+    mode: Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
     lexical: Literal["bm25", "okapi"]
-    rewrite: Literal["local", "off"]
+    rewrite: Literal["local", "llm", "off"]
+    rewrite_model: str
+    rewrite_deadline_s: float
+    rewrite_prompt: str
     candidates: int
     rrf_k: int
-    min_cosine: float
-    min_bm25: float
+    min_relevance: float
     k: int
+    rerank_model: str
+    rerank_candidates: int
+    rerank_deadline_s: float
+    recency_half_life_days: float
+    diversity: float
+    merge_neighbours: bool
+    neighbours: int
+    whole_document_tokens: int
     skip_housekeeping: bool
     deadline_s: float
     require_context: bool
@@ -92,20 +102,39 @@ class Inject:
     position: Literal["lead", "merge", "tail"]
     template: str
     budget_tokens: int
+    window_share: float
+    order: Literal["best_first", "best_first_and_last"]
 
 
 @dataclass(frozen=True, slots=True)
 class Embedder:
     model: str
-    backend: Literal["auto", "onnx", "torch"]
+    backend: Literal["auto", "onnx", "torch", "remote"]
     threads: int
+    precision: Literal["auto", "fp32", "int8", "bf16"]
+    query_prompt: str | None
+    document_prompt: str | None
+    api_base: str
+    api_key_env: str
+    dimensions: int
+    batch_texts: int
+    timeout_s: float
+    retries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
+    chunking: Literal["auto", "structure", "recursive", "fixed"]
     chunk_tokens: int
     overlap_tokens: int
     max_file_mb: int
+    language: str
+    languages: Mapping[str, str]
+    context: tuple[str, ...]
+    context_model: str
+    context_prompts: str
+    context_tokens: int
+    context_concurrency: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +143,9 @@ class Qdrant:
     api_key_env: str
     collection: str
     timeout_s: float
+    shards: int
+    replicas: int
+    quantisation: Literal["none", "int8", "binary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +177,9 @@ Tree = dict[str, Any]
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
 }
-_AT_LEAST_ONE = ("workers", "max_body_mb", "max_connections", "candidates", "rrf_k", "k", "budget_tokens", "threads",
-                 "chunk_tokens", "max_file_mb")  # fmt: skip
+_AT_LEAST_ONE = ("workers", "max_body_mb", "max_connections", "candidates", "rerank_candidates", "rrf_k", "k",
+                 "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb", "context_tokens",
+                 "context_concurrency", "shards", "replicas")  # fmt: skip
 
 
 def load(
@@ -211,7 +244,7 @@ def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
 def _read_variable(text: str, hint: Any, variable: str) -> Any:
     """Text stays as it is, whatever YAML would see in it (2024, off, 1e3); so does a list without brackets."""
     listed = typing.get_origin(hint) is tuple and not text.lstrip().startswith("[")
-    if not text or listed or hint is str or typing.get_origin(hint) is Literal:
+    if not text or listed or hint in (str, str | None) or typing.get_origin(hint) is Literal:
         return text
     try:
         return yaml.safe_load(text)
@@ -280,6 +313,15 @@ def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
             f"ingest.overlap_tokens ({settings.ingest.overlap_tokens}) must be at most half of "
             f"ingest.chunk_tokens ({settings.ingest.chunk_tokens})"
         )
+    ingest = settings.ingest
+    for key, language in (("language", ingest.language), *(("languages", code) for code in ingest.languages.values())):
+        check_language(language, f"ingest.{key} ({origins[f'ingest.{key}']})")
+    check_context(ingest.context, ingest.context_model, f"ingest.context ({origins['ingest.context']})")
+    if ingest.context_tokens * 2 > ingest.chunk_tokens:
+        raise SettingsError(
+            f"ingest.context_tokens ({ingest.context_tokens}) must be at most half of ingest.chunk_tokens "
+            f"({ingest.chunk_tokens})"
+        )
     return settings
 
 
@@ -301,30 +343,10 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
                 raise SettingsError(f"unknown setting 'models.{name}.{key}'{_nearest(key, hints, f'models.{name}')}")
         rows[name] = Model(**{k: _typed(v, hints[k], f"models.{name}.{k}") for k, v in (row or {}).items()})
         check_address(rows[name].api_base, f"models.{name}.api_base")
+        window = rows[name].window_tokens
+        if window is not None and window < 1:
+            raise SettingsError(f"models.{name}.window_tokens must be at least 1, got {window!r}")
     return rows
-
-
-def check_address(address: str | None, where: str) -> None:
-    """Refuse what no request could be sent to. Raises SettingsError, which never quotes a password or a query."""
-    if address is None:
-        return
-    shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
-    if not address.startswith(("http://", "https://")):
-        raise SettingsError(f"{where} must start with http:// or https://, got {shown}")
-    if not (address.isascii() and address.isprintable()) or " " in address or "#" in address:
-        raise SettingsError(f"{where} must be an address in ASCII without spaces and without a #, got {shown}")
-    if "@" in re.split(r"[/?]", address.partition("://")[2], maxsplit=1)[0]:
-        raise SettingsError(
-            f"{where} must not hold a user or a password, got one for {shown}: put the key into an environment "
-            "variable and name that in api_key_env"
-        )
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname if parts.port != 0 else None
-    except ValueError:  # a port that is none, a bracket left open
-        host = None
-    if not host:
-        raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
@@ -364,7 +386,14 @@ def _in_range(name: str, value: Any, where: str) -> None:
         raise SettingsError(f"{where} must be a positive number of seconds, got {value!r}")
     if name == "port" and not 0 <= value <= 65535:
         raise SettingsError(f"{where} must be a port from 0 to 65535, got {value!r}")
-    if name in ("overlap_tokens", "min_bm25") and not value >= 0:  # NaN is not either
+    if name == "overlap_tokens" and not value >= 0:
         raise SettingsError(f"{where} must not be negative, got {value!r}")
-    if name == "min_cosine" and not -1 <= value <= 1:
-        raise SettingsError(f"{where} must be between -1 and 1, got {value!r}")
+    if (
+        name in ("dimensions", "retries", "recency_half_life_days", "neighbours", "whole_document_tokens")
+        and not 0 <= value < math.inf
+    ):
+        raise SettingsError(f"{where} must be 0 (off) or more, got {value!r}")
+    if name in ("diversity", "window_share") and not 0 <= value <= 1:
+        raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")
+    if name == "min_relevance" and not 0 <= value <= 1:  # NaN is not either
+        raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")

@@ -8,8 +8,10 @@ augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising
 gate         whether it is augmented, from what, and why
+window       how many tokens of passages the model has room for
 housekeeping  which requests are a chat program's own and ask nothing
 inject       a context -> the text that the model is shown    quote      a document's text, safe to show
+rewriting    the latest question as a model words it, raced with retrieval on the local form
 passthrough  the other paths under /v1
 upstream/    where the request goes, and the reply's bytes come from
 sse          event-stream frames (the translated lane builds them)

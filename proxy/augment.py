@@ -7,8 +7,9 @@ marked `degraded`; or, where context is required, it is refused. The reply never
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import whole_body
@@ -16,10 +17,12 @@ from proxy.chat import Body, parse
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.gate import Decision, decide
-from proxy.inject import Template
+from proxy.inject import Order, Template, in_order
+from proxy.rewriting import Rewriter
+from proxy.window import room_tokens
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
-from retrieval.records import Retrieved
+from retrieval.records import Retrieved, Turn
 
 Resolve = Callable[[str], Target]
 log = logging.getLogger("ragway")
@@ -33,6 +36,7 @@ DEGRADED: Sequence[tuple[type[Exception], str]] = (
     (Exception, "internal error"),
 )
 _NOT_THERE = "no such collection yet"
+_NO_ROOM = "no room in the model's window"
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 
 
@@ -46,19 +50,29 @@ class AugmentOptions:
     require_context: bool
     max_body_bytes: int
     skip_housekeeping: bool
+    budget_tokens: int  # of the passages, where the model's window leaves as much
+    window_share: float
+    order: Order
 
 
 class Augment:
     """Chat completions with passages in front of the model; everything behind it sees an ordinary request."""
 
     def __init__(
-        self, app: App, *, knowledge: Knowledge, resolve: Resolve, template: Template, options: AugmentOptions
-    ) -> None:
+        self, app: App, *, knowledge: Knowledge, resolve: Resolve, template: Template, options: AugmentOptions,
+        window_of: Callable[[Target], int] = attrgetter("window_tokens"), rewriter: Rewriter | None = None,
+    ) -> None:  # fmt: skip
+        """window_of: the context window of a target's model in tokens, 0 where it is not known.
+
+        rewriter: None leaves rewriting to the index.
+        """
         self._app = app
         self._knowledge = knowledge
         self._resolve = resolve
         self._template = template
         self._options = options
+        self._window_of = window_of
+        self._rewriter = rewriter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
@@ -73,8 +87,11 @@ class Augment:
         exchange.target = target = self._resolve(decision.model)
         exchange.model = decision.model
         exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
-        if decision.turns:
-            lead = await self._context(decision, exchange)
+        budget_tokens = self._budget_tokens(body, target) if decision.turns else 0
+        if decision.turns and not budget_tokens:
+            exchange.rag_status, exchange.rag_reason, lead = "empty", _NO_ROOM, ""
+        elif decision.turns:
+            lead = await self._context(decision, exchange, budget_tokens, scope)
         else:
             exchange.rag_status, exchange.rag_reason, lead = decision.status, decision.reason, ""
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
@@ -82,12 +99,20 @@ class Augment:
         exchange.body = _forwarded(body, lead, decision, target)
         await self._app(scope, receive, send)
 
-    async def _context(self, decision: Decision, exchange: Exchange) -> str:
+    def _budget_tokens(self, body: Body, target: Target) -> int:
+        """What the passages may take; less than the setting where the model's window is known and leaves less."""
+        window_tokens = self._window_of(target)
+        if not window_tokens:
+            return self._options.budget_tokens
+        share = self._options.window_share
+        return min(self._options.budget_tokens, room_tokens(body.fields, window_tokens=window_tokens, share=share))
+
+    async def _context(self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope) -> str:
         """The text to inject; "" where there is none, with the reason in the exchange."""
         clock = time.perf_counter()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                found = await self._retrieve(decision)
+                found = await self._found(decision, budget_tokens, scope)
             text = self._told(found, decision, exchange)
         except UnknownCollection as error:
             if decision.explicit:
@@ -101,20 +126,30 @@ class Augment:
         exchange.timings_ms["retrieval"] = (time.perf_counter() - clock) * 1000
         return text
 
-    async def _retrieve(self, decision: Decision) -> Retrieved:
-        """Search what was asked for; of the collections that are searched by default, those there are by now.
+    async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
+        """What is found for the latest question, as the index or a model rewrites it. Raises as `_retrieve` does."""
+
+        def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
+            return self._retrieve(turns, decision, budget_tokens)
+
+        if self._rewriter is None:
+            return await search(decision.turns)
+        return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
+
+    async def _retrieve(self, turns: Sequence[Turn], decision: Decision, budget_tokens: int) -> Retrieved:
+        """Search for the last turn; of the collections that are searched by default, those there are by now.
 
         Raises UnknownCollection if one asked for by name, or none of the default ones, exists.
         """
-        ask, turns, collections = self._knowledge.retrieve, decision.turns, decision.collections
+        ask, collections = self._knowledge.retrieve, decision.collections
         try:
-            return await ask(turns, collections, k=decision.k)
+            return await ask(turns, collections, k=decision.k, budget_tokens=budget_tokens)
         except UnknownCollection:
             known = {row.name for row in await self._knowledge.collections()}
             there = [name for name in collections if name in known]
             if decision.explicit or not there:
                 raise
-            return await ask(turns, there, k=decision.k)
+            return await ask(turns, there, k=decision.k, budget_tokens=budget_tokens)
 
     def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
         exchange.timings_ms.update(found.timings_ms)
@@ -125,7 +160,7 @@ class Augment:
             return ""
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)
-        return self._template.render(passages, decision.collections)
+        return self._template.render(in_order(passages, self._options.order), decision.collections)
 
 
 def _refusal(exchange: Exchange) -> ApiError:

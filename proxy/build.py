@@ -11,15 +11,17 @@ from config.settings import PROMPTS, Model, Settings, SettingsError, check_addre
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment import Augment, AugmentOptions
+from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
+from proxy.rewriting import Prompt, PromptError, Rewriter
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
-from retrieval.knowledge import Knowledge, Plan, SearchOptions
+from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, SearchOptions
 
 if TYPE_CHECKING:
     from proxy.upstream.translated import Translated
@@ -48,30 +50,49 @@ class Gateway:
     routes: Routes
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Every way to a model, without anything in front of it."""
+
+    app: Upstream
+    client: Client
+    translated: "Translated | None"
+
+    async def close(self) -> None:
+        self.client.close()
+        if self.translated is not None:
+            await self.translated.close()
+
+
+def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Lanes, Routes]:
+    """The ways to the configured models, and which of them each model takes. Raises SettingsError."""
+    up, rows = settings.upstream, targets(settings, os.environ if environ is None else environ)
+    client = Client(
+        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
+        idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
+    )  # fmt: skip
+    ways: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
+    translated = None
+    if any(row.lane == "translated" for row in rows.values()):
+        # Imported where it is used: it brings httpx and, on first use, litellm (seconds, 170 MB).
+        from proxy.upstream.translated import Translated
+
+        ways["translated"] = translated = Translated(
+            connect_timeout_s=up.connect_timeout_s,
+            first_byte_timeout_s=up.first_byte_timeout_s,
+            idle_timeout_s=up.idle_timeout_s,
+        )
+    return Lanes(Upstream(ways), client, translated), Routes(rows)
+
+
 def gateway(
     settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], metrics: Metrics | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Gateway:  # fmt: skip
     """The gateway for these settings; metrics: those shared with other workers. Raises SettingsError."""
     up = settings.upstream
-    rows = targets(settings, os.environ if environ is None else environ)
-    routes = Routes(rows)
-    client = Client(
-        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
-        idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
-    )  # fmt: skip
-    lanes: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
-    translated = None
-    if any(row.lane == "translated" for row in rows.values()):
-        # Imported where it is used: it brings httpx and, on first use, litellm (seconds, 170 MB).
-        from proxy.upstream.translated import Translated
-
-        lanes["translated"] = translated = Translated(
-            connect_timeout_s=up.connect_timeout_s,
-            first_byte_timeout_s=up.first_byte_timeout_s,
-            idle_timeout_s=up.idle_timeout_s,
-        )
-    upstream = Upstream(lanes)
+    ways, routes = lanes(settings, environ)
+    upstream, client, translated = ways.app, ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     parts = Parts(
         chat=Augment(
@@ -80,7 +101,10 @@ def gateway(
                 enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
                 deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
                 max_body_bytes=max_body_bytes, skip_housekeeping=settings.retrieval.skip_housekeeping,
+                budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
+                order=settings.inject.order,
             ),
+            window_of=_window_of(translated), rewriter=rewriter(settings, upstream, routes),
         ),
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
@@ -91,6 +115,17 @@ def gateway(
     return Gateway(application(parts), client, translated, routes)
 
 
+def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
+    """A target's context window: the setting, else what litellm knows where that is in use anyway; 0: unknown."""
+
+    def window_tokens(target: Target) -> int:
+        if target.window_tokens or translated is None or target.lane != "translated":
+            return target.window_tokens
+        return translated.window_tokens(target.model)
+
+    return window_tokens
+
+
 def template(settings: Settings) -> Template:
     """The text around the passages. Raises SettingsError."""
     file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
@@ -98,6 +133,50 @@ def template(settings: Settings) -> Template:
         return Template.read(file)
     except TemplateError as error:
         raise SettingsError(f"inject.template: {error}") from error
+
+
+def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
+    """What a model is to write of each chunk, with the text of each prompt. Raises SettingsError."""
+    folder = Path(settings.ingest.context_prompts) if settings.ingest.context_prompts else PROMPTS
+    found = []
+    for kind in dict.fromkeys(settings.ingest.context):
+        file = folder / f"{kind}.txt"
+        try:
+            prompt = file.read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"ingest.context_prompts: cannot read {file}: {error}") from error
+        if "{passage}" not in prompt:
+            raise SettingsError(f"ingest.context_prompts: {file} must have {{passage}} where the chunk belongs")
+        found.append(Enrichment(kind, settings.ingest.context_model, prompt))
+    return tuple(found)
+
+
+def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | None:
+    """What asks a model to rewrite questions; None where no model is to. Raises SettingsError."""
+    retrieval = settings.retrieval
+    if retrieval.rewrite != "llm" or not retrieval.enabled:
+        return None
+    if not retrieval.rewrite_model:
+        raise SettingsError("retrieval.rewrite is llm: name one of `models` in retrieval.rewrite_model")
+    if retrieval.rewrite_deadline_s >= retrieval.deadline_s:
+        raise SettingsError(
+            f"retrieval.rewrite_deadline_s must be below retrieval.deadline_s ({retrieval.deadline_s:g}), "
+            f"got {retrieval.rewrite_deadline_s:g}"
+        )
+    try:
+        target = routes.resolve(retrieval.rewrite_model)
+    except ApiError as error:
+        raise SettingsError(f"retrieval.rewrite_model: {error}") from error
+    if target.lane == "echo":
+        raise SettingsError(
+            f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
+            "name another of `models`"
+        )
+    try:
+        prompt = Prompt.read(Path(retrieval.rewrite_prompt) if retrieval.rewrite_prompt else PROMPTS / "rewrite.txt")
+    except PromptError as error:
+        raise SettingsError(f"retrieval.rewrite_prompt: {error}") from error
+    return Rewriter(upstream, target, prompt, retrieval.rewrite_deadline_s, retrieval.deadline_s)
 
 
 def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:
@@ -151,7 +230,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
             "Azure's version from AZURE_API_VERSION), or use lane: relay"
         )
     key = environ[key_env] if key_env else ""
-    return Target(model, lane, base, key, position=row.position or position)
+    return Target(model, lane, base, key, position=row.position or position, window_tokens=row.window_tokens or 0)
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
@@ -173,12 +252,38 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
         data=str(Path(settings.data).absolute()),
         model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
         chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
+        chunking=settings.ingest.chunking,
         max_file_bytes=settings.ingest.max_file_mb * 2**20,
+        language=settings.ingest.language, languages=settings.ingest.languages, enrichments=enrichments(settings),
+        context_tokens=settings.ingest.context_tokens,
         qdrant_url=qdrant.url, qdrant_api_key=environ.get(qdrant.api_key_env, ""),
-        qdrant_collection=qdrant.collection, qdrant_timeout_s=qdrant.timeout_s, lexical=retrieval.lexical,
+        qdrant_collection=qdrant.collection, qdrant_timeout_s=qdrant.timeout_s, qdrant_shards=qdrant.shards,
+        qdrant_replicas=qdrant.replicas, qdrant_quantisation=qdrant.quantisation, lexical=retrieval.lexical,
         search=SearchOptions(
             rewrite=retrieval.rewrite != "off", candidates=retrieval.candidates, rrf_k=retrieval.rrf_k,
-            min_cosine=retrieval.min_cosine, min_bm25=retrieval.min_bm25, k=retrieval.k,
+            min_relevance=retrieval.min_relevance, k=retrieval.k,
             budget_tokens=settings.inject.budget_tokens,
+            mode=retrieval.mode,
+            rerank_model=retrieval.rerank_model, rerank_candidates=retrieval.rerank_candidates,
+            rerank_deadline_s=retrieval.rerank_deadline_s, recency_half_life_days=retrieval.recency_half_life_days,
+            diversity=retrieval.diversity, merge_neighbours=retrieval.merge_neighbours,
+            neighbours=retrieval.neighbours, whole_document_tokens=retrieval.whole_document_tokens,
         ),
+        embedding=_embedding(settings, environ),
+    )  # fmt: skip
+
+
+def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOptions:
+    """How to run the embedder. Raises SettingsError."""
+    embedder = settings.embedder
+    check_address(embedder.api_base or None, "embedder.api_base")
+    if embedder.api_key_env and not environ.get(embedder.api_key_env):
+        raise SettingsError(
+            f"embedder.api_key_env names the environment variable {embedder.api_key_env}, which is not set"
+        )
+    return EmbedderOptions(
+        precision=embedder.precision, query_prompt=embedder.query_prompt, document_prompt=embedder.document_prompt,
+        api_base=embedder.api_base.rstrip("/"), api_key=environ.get(embedder.api_key_env, ""),
+        dimensions=embedder.dimensions, batch_texts=embedder.batch_texts, timeout_s=embedder.timeout_s,
+        retries=embedder.retries,
     )  # fmt: skip

@@ -30,6 +30,7 @@ class Target:
     api_key: str = field(repr=False)  # "" sends no Authorization; never in a log, wherever this record is shown
     key_of_client: bool = False  # none is configured: the client's own key is passed on
     position: Position = "lead"  # of the passages, where a request gets any
+    window_tokens: int = 0  # the model's context window; 0: not known
 
 
 @dataclass(slots=True)

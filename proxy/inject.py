@@ -8,6 +8,7 @@ close them or open others. The same passages give the same bytes, since provider
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote as percent_encoded
 
 from proxy.quote import quoted, quoted_label
@@ -15,6 +16,7 @@ from retrieval.records import Passage
 
 _MAX_SOURCES_BYTES = 1000  # of the header that names the sources
 _TAG_BYTES = 4
+Order = Literal["best_first", "best_first_and_last"]
 
 
 class TemplateError(ValueError):
@@ -48,6 +50,15 @@ class Template:
         head, tail = (part.replace("{tag}", tag).replace("{collections}", names) for part in parts)
         texts = (f"[{i}] {label} #{tag}\n{text}\n[end of {i}] #{tag}" for i, (label, text) in enumerate(shown, 1))
         return head + "\n\n".join(texts) + tail
+
+
+def in_order(passages: Sequence[Passage], order: Order) -> Sequence[Passage]:
+    """The passages, given best first, as they are shown. The same passages always come in the same order.
+
+    best_first_and_last: the first, third, fifth … forwards, then the others backwards, so that the weakest stand in the
+    middle, which a model reads least (Liu et al., "Lost in the Middle", TACL 2024).
+    """
+    return (*passages[::2], *passages[1::2][::-1]) if order == "best_first_and_last" else passages
 
 
 def _label(passage: Passage) -> str:

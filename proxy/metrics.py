@@ -30,7 +30,9 @@ UPSTREAM_ERRORS = (
     "upstream_garbled", "upstream_redirect", "upstream_error",
 )  # fmt: skip
 # Stage -> its name in `Exchange.timings_ms`, in the order they run.
-STAGES = ("parse", "retrieval", "rewrite", "embed", "search", "fuse", "rerank", "pack", "upstream", "total")
+STAGES = (
+    "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
+)  # fmt: skip
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}

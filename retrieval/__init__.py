@@ -4,11 +4,20 @@ records      the values that travel          errors     what can go wrong
 knowledge    what can be asked (`Knowledge`) and what an index must know to answer (`Plan`)
 remote       the client of the index process (light: the gateway imports it)
 wire         what a search found, as it crosses the socket
-service      the index process, and the index itself: everything that holds the data folder
-catalog      collections, documents and their revisions, in SQL
+service      the index process: an index behind a socket
+index        everything that holds the data folder, in one object       shards    that folder, and the stores in it
+catalog      collections, documents and their revisions, in SQL        sqlite     as the catalog wants it
+catalog_tables  its tables
 embed        texts -> unit vectors           export     a model, by name or path -> its embedder
+precision    whether bf16 pays              remote_embed  a provider's embedder, through litellm
+questions    questions -> vectors: from memory, or together with others that come at once
+lanes        each embedder in use with its store, and what writes and searches there
+builds       generations in the making, and which embedder each needs
+vector_cache vectors of documents' texts, kept between runs
 logs         what both processes write to standard error, without what anybody said
 terms        text -> sparse BM25 vector      tokens     text -> number of model tokens
+language     of a collection: stop words, stemming, which of them its texts are in
 ingest/      a document's path               search/    a question's path
+evaluate/    judged questions -> how well each way to search answers them
 stores/      points of many tenants: base (the promises), edge, qdrant, okapi
 """

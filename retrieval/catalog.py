@@ -23,56 +23,27 @@ import numpy as np
 
 # isort: off
 from sqlalchemy import (
-    URL, Column, Engine, Float, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text,
-    UniqueConstraint, bindparam, create_engine, delete, event, func, insert, select, update,
+    URL, Engine, bindparam, create_engine, delete, event, func, insert, select, update,
 )  # fmt: skip
 
 # isort: on
-from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DatabaseError
 
+from retrieval.catalog_tables import collections as _collections
+from retrieval.catalog_tables import documents as _documents
+from retrieval.catalog_tables import languages as _languages
+from retrieval.catalog_tables import metadata as _metadata
+from retrieval.catalog_tables import revisions as _revisions
 from retrieval.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
+from retrieval.language import DEFAULT
 from retrieval.records import CollectionInfo, Document, Format
+from retrieval.sqlite import name_refusals, tune
 
-State = Literal["staged", "current", "retired"]
+State = Literal["staged", "ready", "current", "retired"]  # ready: of a generation not yet in use, see `builds`
 _NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; ours, fixed for ever
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-_metadata = MetaData()
-_collections = Table(
-    "collections", _metadata,
-    Column("name", String, primary_key=True),
-    Column("generation", Integer, nullable=False),
-    Column("embedder", String, nullable=False),
-    Column("dimension", Integer, nullable=False),
-    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: identify the embedder
-    Column("updated_s", Float, nullable=False),
-)  # fmt: skip
-_documents = Table(
-    "documents", _metadata,
-    Column("id", String, primary_key=True),
-    Column("collection", ForeignKey("collections.name"), nullable=False),
-    Column("key", String, nullable=False),  # the file's absolute path
-    Column("last_revision", Integer, nullable=False),  # highest number ever given out
-    UniqueConstraint("collection", "key"),
-)  # fmt: skip
-_revisions = Table(
-    "revisions", _metadata,
-    Column("document", ForeignKey("documents.id"), primary_key=True),
-    Column("revision", Integer, primary_key=True),
-    Column("generation", Integer, nullable=False),
-    Column("state", String, nullable=False, index=True),
-    Column("source", String, nullable=False),
-    Column("title", String, nullable=False),
-    Column("format", String, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("modified_s", Float, nullable=False),
-    Column("content_hash", String, nullable=False),
-    Column("recipe", String, nullable=False),  # how its chunks were made
-    Column("chunks", Integer, nullable=False),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +54,12 @@ class Collection:
     generation: int
     embedder: str
     probes: Matrix
+    language: str = DEFAULT
 
     @property
     def tenant(self) -> str:
         """The name under which its points stand in the store."""
-        return tenant_of(self.name, self.generation)
+        return tenant_of(self.name, self.generation, self.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +86,9 @@ class Revision:
         return [point_id(self.tenant, self.document, self.revision, i) for i in range(self.chunks)]
 
 
-def tenant_of(collection: str, generation: int) -> str:
-    """The store's tenant for one generation of a collection."""
-    return f"{collection}@{generation}"
+def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
+    """The store's tenant for one generation of a collection; `terms.language_of` reads its language."""
+    return f"{collection}@{generation}" + (f".{language}" if language != DEFAULT else "")
 
 
 def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
@@ -127,18 +99,22 @@ def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
 class Catalog:
     """Collections and documents in SQL (SQLAlchemy Core; SQLite in WAL mode)."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, lasting: bool = True) -> None:
+        self._engine, self._lasting = engine, lasting
         # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
         self._collections: dict[str, Collection] = {}
+        self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
         self._current: dict[str, int] | None = None  # document -> revision, of all; None: to be read
 
     @staticmethod
-    def open(file: Path) -> "Catalog":
-        """The catalog in an SQLite file, created where missing. Raises RetrievalError if it is no catalog."""
+    def open(file: Path, *, lasting: bool = True) -> "Catalog":
+        """The catalog in an SQLite file, made where missing. Raises RetrievalError if it is no catalog.
+
+        lasting: False for one thrown away soon: no fsync, and ids follow from keys, so that ties fall alike each time.
+        """
         engine = create_engine(URL.create("sqlite", database=str(file)))  # in a text, ? and % would not be the path's
-        event.listen(engine, "connect", _tune_sqlite)
-        event.listen(engine, "handle_error", _name_refusals)
+        event.listen(engine, "connect", tune if lasting else lambda one, _: tune(one, _, sync="OFF"))
+        event.listen(engine, "handle_error", name_refusals)
         try:
             _metadata.create_all(engine)
             with engine.connect() as sql:
@@ -152,7 +128,11 @@ class Catalog:
                 f"{file} is not a usable catalog ({error.orig}): restore it from a backup, or move it away and "
                 "ingest again"
             ) from error
-        return Catalog(engine)
+        return Catalog(engine, lasting=lasting)
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
 
     def close(self) -> None:
         self._engine.dispose()
@@ -168,15 +148,15 @@ class Catalog:
             if row is None:
                 names = ", ".join(sql.scalars(select(_collections.c.name).order_by(_collections.c.name)))
                 raise UnknownCollection(f"there is no collection {name!r}; there are: {names or 'none yet'}")
-        return self._collections.setdefault(name, _collection_of(row))
+        return self._collections.setdefault(name, self._collection_of(row))
 
     def collections(self) -> list[Collection]:
         """All of them, by name."""
         with self._engine.connect() as sql:
-            return [_collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
+            return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
-    def create(self, name: str, *, embedder: str, probes: Matrix) -> Collection:
-        """The collection of that name, made with this embedder if it is new.
+    def create(self, name: str, *, embedder: str, probes: Matrix, language: str = DEFAULT) -> Collection:
+        """The collection of that name, made with this embedder and in this language if it is new.
 
         Raises RetrievalError if the name could not be written in a header, a model prefix or a URL.
         """
@@ -193,7 +173,27 @@ class Catalog:
                         probes=probes.astype("<f4").tobytes(), updated_s=time(),
                     )
                 )  # fmt: skip
+                self._speak(sql, name, 1, language)
         return self.collection(name)
+
+    def language(self, collection: str, generation: int) -> str:
+        """The language of a generation: the one last set for it or for one before it."""
+        if self._languages is None:
+            with self._engine.connect() as sql:
+                self._languages = {(row[0], row[1]): row[2] for row in sql.execute(select(_languages))}
+        set_for = [of for name, of in self._languages if name == collection and of <= generation]
+        return self._languages[collection, max(set_for)] if set_for else DEFAULT
+
+    def speak(self, collection: str, generation: int, language: str) -> None:
+        """Set the language of a generation that has no points yet."""
+        with self._engine.begin() as sql:
+            self._speak(sql, collection, generation, language)
+
+    def _speak(self, sql: Any, collection: str, generation: int, language: str) -> None:
+        ours = (_languages.c.collection == collection) & (_languages.c.generation == generation)
+        sql.execute(delete(_languages).where(ours))
+        sql.execute(insert(_languages).values(collection=collection, generation=generation, language=language))
+        self._languages = None
 
     def describe(self) -> list[CollectionInfo]:
         """What `ragway collections` shows."""
@@ -213,10 +213,11 @@ class Catalog:
             .order_by(_collections.c.name)
         )
         with self._engine.connect() as sql:
-            return [
-                CollectionInfo(row.name, row.documents or 0, row.chunks or 0, row.embedder, row.updated_s)
-                for row in sql.execute(query)
-            ]
+            rows, of = list(sql.execute(query)), self.language  # a row begins with name and generation
+        return [
+            CollectionInfo(row.name, row.documents or 0, row.chunks or 0, row.embedder, row.updated_s, of(*row[:2]))
+            for row in rows
+        ]
 
     # Documents and their revisions
 
@@ -241,19 +242,33 @@ class Catalog:
             raise KeyError((id, revision))
         return Document(row.source, row.title, row.text, cast(Format, row.format), row.modified_s)
 
+    def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
+        """Pieces of texts: of each (document, revision, start, end) those characters; "" where there is no such one."""
+        with self._engine.connect() as sql:
+            return [
+                sql.scalar(_SPAN, {"id": id, "revision": revision, "at": start + 1, "n": end - start}) or ""
+                for id, revision, start, end in wanted
+            ]
+
+    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[str, str]:
+        """The current text of those of the documents that are not longer."""
+        text = _revisions.c.text
+        query = select(_revisions.c.document, text).where(
+            _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= most_chars
+        )
+        with self._engine.connect() as sql:
+            return {row.document: row.text for row in sql.execute(query)}
+
     def stage(
         self, collection: Collection, key: str, document: Document, *,
         content_hash: str, recipe: str, chunks: int, generation: int,
     ) -> Revision:  # fmt: skip
         """Record a new revision, not yet visible, under a number never used before."""
         with self._engine.begin() as sql:
-            found = sql.execute(
-                select(*_documents.c["id", "last_revision"]).where(
-                    _documents.c.collection == collection.name, _documents.c.key == key
-                )
-            ).one_or_none()
+            this = _documents.c.collection == collection.name, _documents.c.key == key
+            found = sql.execute(select(*_documents.c["id", "last_revision"]).where(*this)).one_or_none()
             if found is None:
-                id, revision = uuid.uuid4().hex, 1
+                id, revision = uuid.uuid4().hex if self._lasting else uuid.uuid5(_NAMESPACE, key).hex, 1
                 sql.execute(
                     insert(_documents).values(id=id, collection=collection.name, key=key, last_revision=revision)
                 )
@@ -267,7 +282,7 @@ class Catalog:
                     content_hash=content_hash, recipe=recipe, chunks=chunks,
                 )
             )  # fmt: skip
-        return Revision(id, revision, tenant_of(collection.name, generation), chunks)
+        return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
     def publish(self, staged: Revision) -> list[Revision]:
         """Make a staged revision the current one; returns those it replaced, whose points may go."""
@@ -295,7 +310,7 @@ class Catalog:
         """Make a generation built beside the current one the current one, all documents at once."""
         ours = select(_documents.c.id).where(_documents.c.collection == collection.name)
         with self._engine.begin() as sql:
-            for before, after, of in (("current", "retired", collection.generation), ("staged", "current", generation)):
+            for before, after, of in (("current", "retired", collection.generation), ("ready", "current", generation)):
                 sql.execute(
                     update(_revisions)
                     .where(_revisions.c.document.in_(ours), _revisions.c.state == before, _revisions.c.generation == of)
@@ -326,7 +341,7 @@ class Catalog:
     def leftovers(self) -> list[Revision]:
         """What a crash left staged or retired: points to delete, then rows to forget."""
         with self._engine.connect() as sql:
-            return self._find(sql, _revisions.c.state != "current")
+            return self._find(sql, _revisions.c.state.in_(("staged", "retired")))
 
     def current(self, documents: Sequence[str]) -> dict[str, int]:
         """The current revision of each of these documents; those without one are left out."""
@@ -347,9 +362,16 @@ class Catalog:
             .where(*conditions)
         )
         return [
-            Revision(row.document, row.revision, tenant_of(row.collection, row.generation), row.chunks)
+            Revision(row.document, row.revision, self._tenant(row.collection, row.generation), row.chunks)
             for row in sql.execute(query)
         ]
+
+    def _tenant(self, collection: str, generation: int) -> str:
+        return tenant_of(collection, generation, self.language(collection, generation))
+
+    def _collection_of(self, row: Any) -> Collection:
+        probes = np.frombuffer(row.probes, "<f4").reshape(-1, row.dimension).astype(np.float32)
+        return Collection(row.name, row.generation, row.embedder, probes, self.language(row.name, row.generation))
 
     def _touch(self, sql: Any, document: str) -> None:
         of = select(_documents.c.collection).where(_documents.c.id == document).scalar_subquery()
@@ -365,9 +387,9 @@ _CHUNKS = (
 )
 
 
-def _collection_of(row: Any) -> Collection:
-    probes = np.frombuffer(row.probes, "<f4").reshape(-1, row.dimension)
-    return Collection(row.name, row.generation, row.embedder, probes.astype(np.float32))
+_SPAN = select(func.substr(_revisions.c.text, bindparam("at"), bindparam("n"))).where(
+    _revisions.c.document == bindparam("id"), _revisions.c.revision == bindparam("revision")
+)
 
 
 def _set_state(revision: Revision, state: State) -> Any:
@@ -376,25 +398,3 @@ def _set_state(revision: Revision, state: State) -> Any:
         .where(_revisions.c.document == revision.document, _revisions.c.revision == revision.revision)
         .values(state=state)
     )
-
-
-def _tune_sqlite(connection: Any, _record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")  # readers and the writer do not wait for each other
-    cursor.execute("PRAGMA synchronous=FULL")  # a published document survives a power cut
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA busy_timeout=5000")
-    cursor.close()
-
-
-# What the disk, the folder's rights or another process refuse: nothing of it speaks against the file.
-_REFUSALS = {"SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_NOMEM"}
-
-
-def _name_refusals(context: ExceptionContext) -> None:
-    name = getattr(context.original_exception, "sqlite_errorname", "")
-    if "_".join(name.split("_")[:2]) in _REFUSALS:
-        raise RetrievalError(
-            f"the catalog cannot be read or written ({context.original_exception}): look at the disk's free space and "
-            "at the rights of the data folder; nothing that was finished is lost"
-        ) from context.original_exception

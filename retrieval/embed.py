@@ -8,7 +8,7 @@ prepared for the first time, or where ONNX does not reproduce it.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,16 +27,18 @@ PROBES = (
     "def main() -> None:\n    print('hello')",
     "Die Rechnung wurde gestern bezahlt.",
 )
+_PROMPT = ", prompt "
 # Cosine between what torch, ONNX and bf16 make of one text is above .9999; two models differ far below .99.
 SAME_MODEL_COSINE = 0.99
 # A batch of 4 chunks of 256 tokens: 22.8 chunks/s on two cores against 19.9 at 8 and 11.1 at 32, which fall out of
 # the CPU's cache.
 _BATCH_TOKENS = 1024
 
-# How long a thread of onnxruntime's waits busily for its part of the next operator. By default it is so long that two
-# threads on two cores, one of them busy with something else, take twice as long as one thread alone (17 ms against 9);
-# with these few microseconds they take as long as one. On idle cores they are as quick as with the default.
-_SPIN_US = 5
+# How long a thread of onnxruntime's waits busily for its part of the next operator. One question of 22 tokens every
+# 30 ms, two threads on two cores, median: with 5 us 9.5 ms, for a thread that slept is often woken on the core of the
+# one that wakes it, and the two then take turns; with 40 us, 6.1 ms; with the default, 6.5 ms. With one of the cores
+# busy with something else: 9.8, 11.0 and 16 ms. One thread alone takes 9.9 ms either way.
+_SPIN_US = 40
 
 
 class Embedder(Protocol):
@@ -76,14 +78,33 @@ class Card:
         return Card(**{**fields, "inputs": tuple(fields["inputs"])})
 
 
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What stands before every question, and before every chunk. None: what the model itself says."""
+
+    query: str | None = None
+    document: str | None = None
+
+
+OWN_PROMPTS = Prompts()
+GRAPH = "model.onnx"
+
+
+def prompted(card: Card, prompts: Prompts) -> Card:
+    """The card with these prompts in the place of the model's own."""
+    query = card.query_prompt if prompts.query is None else prompts.query
+    document = card.document_prompt if prompts.document is None else prompts.document
+    return replace(card, query_prompt=query, document_prompt=document)
+
+
 class OnnxEmbedder:
     """The prepared model in onnxruntime; releases the GIL while it computes."""
 
-    def __init__(self, folder: Path, *, threads: int) -> None:
+    def __init__(self, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS, graph: str = GRAPH) -> None:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        card = Card.read(folder)
+        card = prompted(Card.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
@@ -95,9 +116,7 @@ class OnnxEmbedder:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.spin_duration_us", str(_SPIN_US))
-        self._session = onnxruntime.InferenceSession(
-            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = onnxruntime.InferenceSession(str(folder / graph), options, providers=["CPUExecutionProvider"])
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._embed([self._card.query_prompt + text for text in texts])
@@ -106,6 +125,8 @@ class OnnxEmbedder:
         return self._embed([self._card.document_prompt + text for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
+        if len(texts) == 1:  # a question: without the thread pool of `encode_batch`
+            return self._run([np.asarray(self._tokenizer.encode(texts[0]).ids, np.int64)])
         vectors = np.empty((len(texts), self.dimension), np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
         ids = [np.asarray(encoding.ids, np.int64) for encoding in encodings]
@@ -126,14 +147,14 @@ class OnnxEmbedder:
 
 
 class TorchEmbedder:
-    """The model as sentence-transformers runs it, for models that ONNX does not reproduce."""
+    """The model as sentence-transformers runs it: where ONNX does not reproduce it, and for bf16."""
 
-    def __init__(self, model: Any, folder: Path, *, threads: int) -> None:
+    def __init__(self, model: Any, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS) -> None:
         """model: a SentenceTransformer."""
         import torch
 
         torch.set_num_threads(threads)
-        card = Card.read(folder)
+        card = prompted(Card.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
@@ -148,9 +169,11 @@ class TorchEmbedder:
         return self._shaped(self._model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
 
     def _shaped(self, vectors: Any) -> Matrix:
-        return np.asarray(vectors, np.float32).reshape(-1, self.dimension)
+        rows = np.asarray(vectors, np.float32).reshape(-1, self.dimension)  # in bf16 of length 1 +- .004
+        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _NO_LENGTH), np.float32)
 
 
+_NO_LENGTH = 1e-12
 _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": False, "convert_to_numpy": True}
 
 
@@ -165,6 +188,12 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     return batches
 
 
+def label(embedder: Embedder) -> str:
+    """What a collection is said to be built with: the model, and what stands before every chunk."""
+    prompt = embedder.document_prompt
+    return f"{embedder.name}{_PROMPT}{prompt!r}" if prompt else embedder.name
+
+
 def probe(embedder: Embedder) -> Matrix:
     """The vectors that identify this embedder: (4, d) float32."""
     return embedder.embed_documents(PROBES)
@@ -176,11 +205,13 @@ def check_same_model(collection: str, built_with: str, stored: Matrix, current: 
     Compared by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, another model of the
     same dimension differs everywhere.
     """
-    if stored.shape == current.shape and float(np.sum(stored * current, axis=1).min()) >= SAME_MODEL_COSINE:
+    same_prompt = built_with.partition(_PROMPT)[2] == name.partition(_PROMPT)[2]  # a word or two move a vector little
+    alike = stored.shape == current.shape and float(np.sum(stored * current, axis=1).min()) >= SAME_MODEL_COSINE
+    if same_prompt and alike:
         return
     raise WrongEmbedder(
         f"collection {collection!r} was built with the embedder {built_with!r}, now {name!r} is configured: "
-        f"run `ragway rebuild {collection}`, or set embedder.model back"
+        f"run `ragway reindex {collection}`, or set embedder.model back"
     )
 
 

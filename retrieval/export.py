@@ -5,9 +5,10 @@ renamed, so that an interrupted preparation leaves nothing half made. The graph 
 model's own vectors on the probes. It is written with a layer's attention and its other steps fused into one operator
 each where onnxruntime knows the architecture (BERT's), else as torch writes it.
 
-Weights of 8 bits were tried and do not come near enough. Blocks of 32 with activations in full: cosine .9997 to the
-model's own vectors, and three to four times slower on AVX2; activations of 8 bits as well: .9990 to .9994, and no
-faster than fp32; dynamic quantisation per channel, two to three times as fast: .993.
+Weights of 8 bits were tried and do not come near enough to stand for the model unasked. Blocks of 32 with activations
+in full: cosine .9997 to the model's own vectors, and three to four times slower on AVX2; activations of 8 bits as
+well: .9990 to .9994, and no faster than fp32; dynamic quantisation per channel, two to three times as fast: .993. That
+last one is what `embedder.precision: int8` asks for.
 """
 
 import hashlib
@@ -21,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.embed import PROBES, Card, Embedder, OnnxEmbedder, TorchEmbedder, cores
+from retrieval.embed import GRAPH, PROBES, Card, Embedder, OnnxEmbedder, Prompts, TorchEmbedder, cores
 from retrieval.errors import RetrievalError
-from retrieval.knowledge import Backend
+from retrieval.knowledge import Backend, EmbedderOptions
+from retrieval.precision import alike, computes_in_bf16, pays
+from retrieval.remote_embed import RemoteEmbedder, is_remote
 
 log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -31,28 +34,78 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
 FORMAT = 2  # of a prepared folder; folders of other formats are prepared anew
+INT8_GRAPH = "model.int8.onnx"
+_OF_FUSED = {"DefaultTensorType": 1}  # onnx.TensorProto.FLOAT: the type of what a fused operator gives is not known
+_MOST_TOKENS = 8192  # of a text that a model without a bound of its own is given
 
 
-def open_embedder(model: str, *, backend: Backend, threads: int, cache: Path) -> Embedder:
+def open_embedder(
+    model: str, *, backend: Backend, threads: int, cache: Path, options: EmbedderOptions | None = None,
+    bulk: bool = False,
+) -> Embedder:  # fmt: skip
     """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
 
-    threads: at most, of one batch; never more than there are cores.
+    threads: at most, of one batch; never more than there are cores. options: None takes the model as it is, in fp32.
+    bulk: for many documents: bf16 where that was asked for, or is shown to pay.
     Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
     """
+    if is_remote(model, backend):
+        if options is None:
+            raise RetrievalError(f"the remote embedder {model!r} needs its settings")
+        return RemoteEmbedder(model, options, tokenizer_file=_packaged_default() / "tokenizer.json")
+    prompts = Prompts(options.query_prompt, options.document_prompt) if options else Prompts()
+    precision = options.precision if options else "fp32"
+    if bulk and (precision == "bf16" or (precision == "auto" and computes_in_bf16())):
+        return _bulk(model, prompts, backend=backend, threads=threads, cache=cache, demanded=precision == "bf16")
+    return _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
+
+
+def _bulk(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, demanded: bool) -> Embedder:
+    """In bf16 if that was demanded, or if it is alike and faster. Raises RetrievalError if demanded and not alike."""
+    plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=False)
+    source, key = locate(model)
+    folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
+    short = TorchEmbedder(load_model(source).bfloat16(), folder, threads=min(threads, cores()), prompts=prompts)
+    if demanded and not alike(plain, short):
+        raise RetrievalError(f"the model {model!r} does not bear bf16: set embedder.precision to fp32 (or auto)")
+    return short if demanded or pays(plain, short) else plain
+
+
+def _open(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, int8: bool) -> Embedder:
     source, key = locate(model)
     folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
     if not _is_prepared(folder):
         prepare(source, model, folder, onnx=backend != "torch")
     if backend != "torch" and (folder / "model.onnx").exists():
         try:
-            return OnnxEmbedder(folder, threads=min(threads, cores()))
+            graph = _quantized(folder) if int8 else GRAPH
+            return OnnxEmbedder(folder, threads=min(threads, cores()), prompts=prompts, graph=graph)
         except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
             raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
-    if backend == "onnx":
+    if backend == "onnx" or int8:
         raise RetrievalError(
             f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
+            + (" and another embedder.precision than int8" if int8 else "")
         )
-    return TorchEmbedder(load_model(source), folder, threads=min(threads, cores()))
+    return TorchEmbedder(load_model(source), folder, threads=min(threads, cores()), prompts=prompts)
+
+
+def _quantized(folder: Path) -> str:
+    """The name of the graph with weights and activations of 8 bits, made of the other at first use."""
+    if not (folder / INT8_GRAPH).exists():
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name + ".") as temporary:
+            made = Path(temporary) / INT8_GRAPH
+            logging.disable(logging.WARNING)  # its advice on other models
+            try:
+                quantize_dynamic(
+                    folder / GRAPH, made, per_channel=True, weight_type=QuantType.QInt8, extra_options=_OF_FUSED
+                )
+            finally:
+                logging.disable(logging.NOTSET)
+            made.rename(folder / INT8_GRAPH)
+    return INT8_GRAPH
 
 
 def _is_prepared(folder: Path) -> bool:
@@ -127,8 +180,8 @@ def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
         _check_default_weights(Path(source))
     log.info("preparing the embedder %s for its first use: some 15 seconds, once", name)
     model = load_model(source)
-    tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
-    if tokenizer is None:
+    tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+    if not hasattr(tokenizer, "save"):
         raise RetrievalError(f"the embedder {name!r} has no fast tokenizer (tokenizer.json): choose another model")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
@@ -144,17 +197,31 @@ def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
 
 
 def _write_card(model: Any, name: str, folder: Path) -> None:
-    prompts = model.prompts or {}
+    query_prompt, document_prompt = _own_prompts(model)
     card = {
         "format": FORMAT,
         "name": name,
         "dimension": int(np.asarray(model.encode(["x"])).shape[1]),
-        "max_tokens": int(model.max_seq_length or 512),
-        "query_prompt": prompts.get("query") or "",
-        "document_prompt": prompts.get("document") or prompts.get("passage") or prompts.get("corpus") or "",
+        "max_tokens": int(min(model.max_seq_length or _MOST_TOKENS, _MOST_TOKENS)),
+        "query_prompt": query_prompt,
+        "document_prompt": document_prompt,
         "inputs": ["input_ids", "attention_mask"],
     }
     (folder / "card.json").write_text(json.dumps(card, indent=1), "utf-8")
+
+
+def _own_prompts(model: Any) -> tuple[str, str]:
+    """The model's prompts for questions and for documents.
+
+    As its `encode_query` and `encode_document` take them; and where it has neither, but names one to be used by
+    default, that one for both, as its `encode` does.
+    """
+    prompts = model.prompts or {}
+    query = prompts.get("query") or ""
+    document = prompts.get("document") or prompts.get("passage") or prompts.get("corpus") or ""
+    if not query and not document:
+        query = document = prompts.get(model.default_prompt_name) or ""
+    return query, document
 
 
 def _export(model: Any, name: str, folder: Path) -> None:

@@ -3,14 +3,18 @@
 Light on purpose: the gateway imports this and `remote`, and neither a database nor an engine with them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieved, Turn
 
-Backend = Literal["auto", "onnx", "torch"]
+Backend = Literal["auto", "onnx", "torch", "remote"]
+Precision = Literal["auto", "fp32", "int8", "bf16"]
+Chunking = Literal["auto", "structure", "recursive", "fixed"]
+Arms = Literal["both", "dense", "bm25"]
+Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
 Progress = Callable[[int, int, int], None]  # documents done, documents in all, chunks written so far
 
 
@@ -21,10 +25,56 @@ class SearchOptions:
     rewrite: bool
     candidates: int
     rrf_k: int
-    min_cosine: float
-    min_bm25: float
+    min_relevance: float  # 0 = always inject
     k: int
     budget_tokens: int
+    mode: Mode
+    rerank_model: str  # "" = none
+    rerank_candidates: int
+    rerank_deadline_s: float
+    recency_half_life_days: float  # 0 = off
+    diversity: float  # 0 = off
+    merge_neighbours: bool
+    neighbours: int
+    whole_document_tokens: int  # 0 = off
+    arms: Arms = "both"  # no setting: one alone is for measuring, and for who asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderOptions:
+    """How to run an embedder, beside its name, backend and threads; every field is a setting of `embedder`."""
+
+    precision: Precision
+    query_prompt: str | None  # None: the model's own
+    document_prompt: str | None
+    api_base: str  # of a remote one; "" = its provider's
+    api_key: str  # "" = where litellm looks for it
+    dimensions: int  # asked of a remote one; 0 = its own
+    batch_texts: int  # in one call to a remote one
+    timeout_s: float  # of one call to a remote one
+    retries: int  # of one call to a remote one
+
+
+@dataclass(frozen=True, slots=True)
+class Enrichment:
+    """Something that a model writes of each chunk, to be embedded and indexed with it."""
+
+    kind: str  # context, keywords or questions: the name of its prompt
+    model: str  # a name of the gateway's models
+    prompt: str  # the text of the prompt's file
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderChoice:
+    """An embedder, by all that decides about its vectors."""
+
+    model: str
+    backend: Backend
+    precision: Precision
+    query_prompt: str | None
+    document_prompt: str | None
+    api_base: str
+    dimensions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +87,58 @@ class Plan:
     threads: int
     chunk_tokens: int
     overlap_tokens: int
+    chunking: Chunking
     max_file_bytes: int
     qdrant_url: str  # "" = the embedded engine
     qdrant_api_key: str
     qdrant_collection: str
     qdrant_timeout_s: float
+    qdrant_shards: int
+    qdrant_replicas: int
+    qdrant_quantisation: Literal["none", "int8", "binary"]
     lexical: Literal["bm25", "okapi"]
+    language: str  # of collections: auto, or a code of `language`
+    languages: Mapping[str, str]  # collection -> its language, where it is not that one
+    enrichments: tuple[Enrichment, ...]
+    context_tokens: int  # of a chunk, for all of them together
     search: SearchOptions
+    embedding: EmbedderOptions
+
+
+@runtime_checkable
+class Outlines(Protocol):
+    """What an ingest would write, for whoever asks a model about it beforehand."""
+
+    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
+        """The documents that `ingest` of these paths would write; without paths, those of `rebuild`."""
+        ...
+
+    async def outline(self, changed: Changed, collection: str) -> Outline:
+        """One of them, and what is still to be written of its chunks. Raises Unreadable."""
+        ...
 
 
 class Knowledge(Protocol):
     """What can be asked of the documents, wherever the index runs."""
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
-        """Passages for the latest of `turns`. Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown)."""
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
+        """Passages for the latest of `turns`; k, budget_tokens: None takes the setting.
+
+        Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
+        """
         ...
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
         """Bring a collection up to date with files and folders. Raises RetrievalError."""
         ...
 
-    async def rebuild(self, collection: str, progress: Progress) -> int:
-        """Make a collection's index anew from the catalog; returns its number of chunks. Raises RetrievalError."""
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        """Make a collection's index anew from the catalog, with the configured embedder or with this one.
+
+        Searches go on meanwhile. Returns its number of chunks. Raises RetrievalError.
+        """
         ...
 
     async def collections(self) -> list[CollectionInfo]:
@@ -70,3 +150,7 @@ class Knowledge(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Library(Knowledge, Outlines, Protocol):
+    """What a command asks of the documents."""

@@ -25,8 +25,8 @@ import orjson
 
 from retrieval import errors, wire
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError
-from retrieval.knowledge import Progress
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.knowledge import EmbedderChoice, Progress
+from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieved, Turn
 
 SOCKET = "index.sock"
 _MAX_FRAME = 64 * 1024 * 1024
@@ -51,11 +51,14 @@ class Client:
             return False
         return asyncio.get_running_loop().time() - self._doubted > _CHECK_S
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
         try:
-            answer = await self._call("retrieve", {"turns": list(turns), "collections": list(collections), "k": k})
+            args = {"turns": list(turns), "collections": list(collections), "k": k, "budget_tokens": budget_tokens}
+            answer = await self._call("retrieve", args)
         except asyncio.CancelledError:  # out of patience, or the caller left: the check tells
             self._doubt()
             raise
@@ -65,14 +68,20 @@ class Client:
             raise _nonsense() from error
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        # A path is bytes, and JSON is text: each byte travels as one character.
-        names = [os.fsencode(path.absolute()).decode("latin-1") for path in paths]
-        args = {"paths": names, "collection": collection}
+        args = {"paths": _named(paths), "collection": collection}
         report: Report = _record(Report, await self._call("ingest", args, progress))
         return report
 
-    async def rebuild(self, collection: str, progress: Progress) -> int:
-        return int(await self._call("rebuild", {"collection": collection}, progress))
+    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
+        args = {"paths": _named(paths), "collection": collection}
+        return tuple(_record(Changed, row) for row in await self._call("changes", args))
+
+    async def outline(self, changed: Changed, collection: str) -> Outline:
+        found: Outline = _record(Outline, await self._call("outline", {"changed": changed, "collection": collection}))
+        return found
+
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        return int(await self._call("rebuild", {"collection": collection, "embedder": embedder}, progress))
 
     async def collections(self) -> list[CollectionInfo]:
         return [_record(CollectionInfo, row) for row in await self._call("collections", {})]
@@ -155,6 +164,11 @@ def error_of(kind: str, text: str) -> RetrievalError:
     """The error of that class name; a RetrievalError where there is no such class here."""
     error: RetrievalError = _ERRORS.get(kind, RetrievalError)(text)
     return error
+
+
+def _named(paths: Sequence[Path]) -> list[str]:
+    """A path is bytes, and JSON is text: each byte travels as one character."""
+    return [os.fsencode(path.absolute()).decode("latin-1") for path in paths]
 
 
 def _nonsense() -> IndexDown:

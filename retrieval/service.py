@@ -1,4 +1,4 @@
-"""Index: everything that holds the data folder, in one object; and the index process, which serves it.
+"""The index process: an `Index` behind a socket in the data folder.
 
 A command that finds no index process opens the `Index` itself. Either way it has the interface `Knowledge`, so
 callers need not know which.
@@ -10,12 +10,8 @@ callers need not know which.
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import logging
 import os
-import re
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,193 +22,16 @@ import orjson
 import uvloop
 
 from retrieval import logs, wire
-from retrieval.catalog import Catalog
-from retrieval.embed import Embedder, probe
-from retrieval.errors import DataInUse, DiskFull, RetrievalError
-from retrieval.export import open_embedder
-from retrieval.ingest.pipeline import Ingester
-from retrieval.ingest.prepare import InChild, InThread, Recipe
-from retrieval.knowledge import Knowledge, Plan, Progress
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.errors import RetrievalError
+from retrieval.index import Index
+from retrieval.knowledge import EmbedderChoice, Knowledge, Outlines, Plan, Progress
+from retrieval.records import Changed, Turn
 from retrieval.remote import SOCKET, decode, framed, reachable, read_frame
-from retrieval.search.pipeline import Retriever
-from retrieval.stores.base import Store
+from retrieval.shards import passing
 
 log = logging.getLogger("ragway")
-_BROKEN = ".broken"
 _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
 _STEP_S = 1.0  # between two signs of life while the index opens
-_CHECKED = "check"  # a text to embed, and a tenant that no collection has (theirs have an @)
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as the engine says it
-# What an operating system says of a disk, a memory or a limit: it may be otherwise in a moment.
-_PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
-_PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
-# That, and what it says of rights: nothing of it speaks against the files themselves.
-_NOT_THE_SHARD = _PASSING | {errno.EPERM, errno.EACCES, errno.EROFS}
-
-
-class Index:
-    """The index in this process."""
-
-    def __init__(
-        self, lock: IO[str], catalog: Catalog, store: Store, embedder: Embedder, ingester: Ingester,
-        retriever: Retriever, preparation: InThread | InChild,
-    ) -> None:  # fmt: skip
-        self._lock = lock
-        self._catalog = catalog
-        self._store = store
-        self._embedder = embedder
-        self._ingester = ingester
-        self._retriever = retriever
-        self._preparation = preparation
-
-    @staticmethod
-    async def open(plan: Plan, *, serving: bool) -> "Index":
-        """Take the data folder and load everything. serving: files are read and embedded in a child process.
-
-        Raises DataInUse if another process holds the folder, RetrievalError if something in it cannot be used.
-        """
-        data = Path(plan.data)
-        lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
-        try:
-            catalog = Catalog.open(data / "catalog.sqlite")
-            recipe = Recipe(plan.model, plan.backend, data / "models", plan.chunk_tokens, plan.overlap_tokens)
-            embedder = open_embedder(plan.model, backend=plan.backend, threads=plan.threads, cache=recipe.cache)
-            store = await _open_store(plan, data, embedder)
-            _remove_unused_shards(data / "index", {_shard(embedder.name, embedder.dimension), *_shards(catalog)})
-        except BaseException:
-            lock.close()
-            raise
-        preparation = InChild(recipe) if serving else InThread(recipe)
-        probes = probe(embedder)
-        ingester = Ingester(
-            catalog, store, preparation, embedder=embedder.name, probes=probes, recipe=recipe.text,
-            max_bytes=plan.max_file_bytes,
-        )  # fmt: skip
-        await ingester.recover()
-        retriever = Retriever(catalog, store, embedder, plan.search, probes=probes)
-        return Index(lock, catalog, store, embedder, ingester, retriever, preparation)
-
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
-        return await self._retriever.retrieve(turns, collections, k=k)
-
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        try:
-            return await self._ingester.ingest(paths, collection, progress)
-        finally:
-            self._retriever.collections_changed()
-
-    async def rebuild(self, collection: str, progress: Progress) -> int:
-        try:
-            return await self._ingester.rebuild(collection, progress)
-        finally:
-            self._retriever.collections_changed()
-
-    async def collections(self) -> list[CollectionInfo]:
-        return self._catalog.describe()
-
-    async def check(self) -> None:
-        vector = (await asyncio.to_thread(self._embedder.embed_query, [_CHECKED]))[0]
-        await self._store.search([_CHECKED], vector, [], k=1)
-
-    async def close(self) -> None:
-        """Close the store and give the data folder back."""
-        await self._preparation.close()
-        await self._store.close()
-        self._catalog.close()
-        self._lock.close()
-
-
-async def _open_store(plan: Plan, data: Path, embedder: Embedder) -> Store:
-    store: Store
-    shard = _shard(embedder.name, embedder.dimension)
-    if plan.qdrant_url:
-        from retrieval.stores.qdrant import QdrantStore
-
-        store = await QdrantStore.connect(
-            plan.qdrant_url, api_key=plan.qdrant_api_key, collection=f"{plan.qdrant_collection}-{shard}",
-            dimension=embedder.dimension, timeout_s=plan.qdrant_timeout_s,
-        )  # fmt: skip
-    else:
-        store = _open_shard(data / "index" / shard, embedder.dimension)
-    if plan.lexical == "okapi":
-        from retrieval.stores.okapi import OkapiStore
-
-        store = OkapiStore(store)
-    return store
-
-
-def _open_shard(folder: Path, dimension: int) -> Store:
-    """The embedded store; one that cannot be read is put aside, for everything in it can be made again."""
-    from retrieval.stores.edge import EdgeStore
-
-    try:
-        return EdgeStore.open(folder, dimension=dimension)
-    except (DataInUse, DiskFull):
-        raise
-    except RetrievalError as error:
-        if _os_error(error) in _NOT_THE_SHARD:
-            raise
-        broken = folder.with_name(folder.name + _BROKEN)
-        shutil.rmtree(broken, ignore_errors=True)
-        folder.rename(broken)
-        log.warning("the index was put aside as %s, run `ragway rebuild` for each collection: %s", broken, error)
-        return EdgeStore.open(folder, dimension=dimension)
-
-
-def _os_error(error: BaseException) -> int | None:
-    """The operating system's number for it, where the engine names one."""
-    found = _OS_ERROR.search(str(error))
-    return int(found[1]) if found else None
-
-
-def passing(error: Exception) -> bool:
-    """Whether the index may open after a while without anybody changing a setting."""
-    if isinstance(error, OSError):
-        return error.errno in _PASSING
-    refused = getattr(error.__cause__, "sqlite_errorname", "")
-    return isinstance(error, DiskFull) or _os_error(error) in _PASSING or refused.startswith(_PASSING_SQLITE)
-
-
-def _shard(embedder: str, dimension: int) -> str:
-    """One shard per embedder: the folder's name. A change of embedder builds beside the old shard, never in it."""
-    return f"{re.sub('[^A-Za-z0-9._-]+', '-', embedder)[-80:].strip('-.')}-{dimension}"
-
-
-def _shards(catalog: Catalog) -> set[str]:
-    return {_shard(row.embedder, row.probes.shape[1]) for row in catalog.collections()}
-
-
-def _remove_unused_shards(folder: Path, used: set[str]) -> None:
-    """Once every collection was rebuilt with another embedder, nothing reads the old one's shard any more."""
-    for shard in folder.iterdir() if folder.is_dir() else ():
-        if shard.name.removesuffix(_BROKEN) not in used:
-            shutil.rmtree(shard, ignore_errors=True)
-
-
-def hold(data: Path, holder: str | None = None) -> IO[str]:
-    """Take the data folder for this process (it is made where missing): the lock lasts until the file is closed.
-
-    Raises DataInUse naming its holder (default: this process), RetrievalError if the folder cannot be written.
-    """
-    try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (data / "lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise RetrievalError(f"cannot use the data folder {data}: {error.strerror or error}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.seek(0)
-        other = file.read().strip() or "another process"
-        file.close()
-        raise DataInUse(
-            f"the data folder {data} is in use by {other}: stop that process, or name another folder with --data"
-        ) from error
-    file.truncate(0)
-    file.write(holder or f"process {os.getpid()} ({' '.join(Path(arg).name for arg in sys.argv[:2])})")
-    file.flush()
-    return file
 
 
 class Server:
@@ -299,12 +118,16 @@ class Server:
         match call:
             case "retrieve":
                 turns = [Turn(**turn) for turn in args["turns"]]
-                return wire.rows(await self._knowledge.retrieve(turns, args["collections"], k=args["k"]))
+                return wire.rows(await self._knowledge.retrieve(**{**args, "turns": turns}))
             case "ingest":
-                paths = [Path(os.fsdecode(name.encode("latin-1"))) for name in args["paths"]]
-                return await self._knowledge.ingest(paths, args["collection"], progress)
+                return await self._knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
+            case "changes" if isinstance(self._knowledge, Outlines):
+                return await self._knowledge.changes(_paths(args["paths"]), args["collection"])
+            case "outline" if isinstance(self._knowledge, Outlines):
+                return await self._knowledge.outline(Changed(**args["changed"]), args["collection"])
             case "rebuild":
-                return await self._knowledge.rebuild(args["collection"], progress)
+                embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
+                return await self._knowledge.rebuild(args["collection"], progress, embedder=embedder)
             case "collections":
                 return await self._knowledge.collections()
             case "check":
@@ -312,6 +135,10 @@ class Server:
             case "ping":
                 return None
         raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    return [Path(os.fsdecode(name.encode("latin-1"))) for name in names]
 
 
 def _named(fault: BaseException) -> str:

@@ -38,6 +38,7 @@ def rows(found: Retrieved) -> dict[str, Any]:
         "context": (context, found.context.tokens, found.context.dropped),
         "passages": [_row_of(passage) for passage in passages],
         "timings_ms": found.timings_ms,
+        "relevance": found.relevance,
     }
 
 
@@ -48,10 +49,13 @@ def retrieved(value: Any) -> Retrieved:
     hits = [Hit(id, score, passages[place], ranks, scores) for id, score, place, ranks, scores in value["hits"]]
     query = value["query"]
     return Retrieved(
-        Query(query["text"], _pieces(query["terms"]), _pieces(query["vectors"]), query["reason"]),
+        Query(
+            query["text"], _pieces(query["terms"]), _pieces(query["vectors"]), query["reason"], tuple(query["parts"])
+        ),
         tuple(hits),
         Context(tuple([passages[place] for place in places]), tokens, dropped),
         value["timings_ms"],
+        value["relevance"],
     )
 
 

@@ -7,7 +7,10 @@ what), 2 wrong usage.
     serve     the gateway and its index process         worker    what one process of it serves
     ingest    files and folders -> a collection       search    a question -> the passages a chat would get
     listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
+    reindex   the same for several, with another embedder if wanted
+    eval      judged questions -> how well each way to search answers them
     config    the effective settings and their origins
+    contexts  what a model is to write of each chunk, asked for before `ingest` and `rebuild`
 """
 
 import importlib
@@ -24,6 +27,8 @@ COMMANDS = {
     "search": ("search", "Search as a chat would, and print what is found."),
     "collections": ("listing", "List the collections."),
     "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
+    "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
+    "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
     "config": ("config", "Print every setting, its value and its origin."),
 }
 

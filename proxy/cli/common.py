@@ -14,7 +14,7 @@ import click
 from config.settings import Settings, SettingsError, load
 from retrieval import logs
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import Library
 
 _STARTING_S = 15.0  # how long a serve that is just starting may take to answer
 _CONFIG = "ragway.yaml"
@@ -64,7 +64,7 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
 
 @asynccontextmanager
-async def knowledge(settings: Settings) -> AsyncIterator[Knowledge]:
+async def knowledge(settings: Settings) -> AsyncIterator[Library]:
     """The documents: through the running `serve` where there is one, else opened by this process.
 
     Raises RetrievalError; DataInUse if another process holds the data folder and answers no questions.
@@ -76,10 +76,10 @@ async def knowledge(settings: Settings) -> AsyncIterator[Knowledge]:
         await opened.close()
 
 
-async def _connect(settings: Settings) -> Knowledge:
+async def _connect(settings: Settings) -> Library:
     from proxy.build import plan
+    from retrieval.index import Index
     from retrieval.remote import Client
-    from retrieval.service import Index
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _STARTING_S
@@ -98,18 +98,19 @@ async def _connect(settings: Settings) -> Knowledge:
         await asyncio.sleep(0.1)  # its holder may be a serve that is starting and has no socket yet
 
 
-def progress_bar(what: str) -> Callable[[int, int, int], None]:
+def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int], None]:
     """A progress callback that draws a bar on standard error; silent where that is no terminal."""
     from tqdm import tqdm
 
-    make = functools.partial(tqdm, desc=what, unit=" documents", disable=not sys.stderr.isatty(), leave=False)
+    make = functools.partial(tqdm, desc=what, unit=f" {unit}", disable=not sys.stderr.isatty(), leave=False)
     bar: Any = None
 
     def progress(done: int, total: int, chunks: int) -> None:
         nonlocal bar
         if bar is None:
             bar = make(total=total)
-        bar.set_postfix_str(f"{chunks} chunks", refresh=False)
+        if chunks:
+            bar.set_postfix_str(f"{chunks} chunks", refresh=False)
         bar.update(done - bar.n)
         bar.refresh()
         if done >= total:

@@ -7,14 +7,18 @@ import click
 
 from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
+from proxy.cli.contexts import write_contexts
 from retrieval.records import Report
 
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--collection", help="Collection to write (default: the first of retrieval.collections).")
+@click.option("--yes", is_flag=True, help="Do not ask before a model is paid to write context (ingest.context).")
 @options
-def command(paths: Sequence[Path], collection: str | None, config_file: Path | None, data: str | None) -> None:
+def command(
+    paths: Sequence[Path], collection: str | None, yes: bool, config_file: Path | None, data: str | None
+) -> None:
     """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
 
     Run it again after changes: unchanged files are skipped, changed ones replaced, removed ones go. It works
@@ -28,11 +32,12 @@ def command(paths: Sequence[Path], collection: str | None, config_file: Path | N
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
-    run(_ingest(settings, paths, as_text(name)))
+    run(_ingest(settings, paths, as_text(name), yes=yes))
 
 
-async def _ingest(settings: Settings, paths: Sequence[Path], collection: str) -> int:
+async def _ingest(settings: Settings, paths: Sequence[Path], collection: str, *, yes: bool) -> int:
     async with knowledge(settings) as documents:
+        await write_contexts(settings, documents, paths, collection, yes=yes)
         report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"))
     click.echo(_summary(report))
     for failure in report.failures:

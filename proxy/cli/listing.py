@@ -14,7 +14,7 @@ from proxy.cli.common import knowledge, options, run, settings_of
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
 @options
 def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """List the collections with their documents, chunks, embedder and time of the last change."""
+    """List the collections with their documents, chunks, language, embedder and time of the last change."""
     run(_collections(settings_of(config_file, data=data), as_json=as_json))
 
 
@@ -28,5 +28,6 @@ async def _collections(settings: Settings, *, as_json: bool) -> int:
         click.echo("no collections yet: ragway ingest PATH --collection NAME", err=True)
     for row in rows:
         updated = datetime.fromtimestamp(row.updated_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        click.echo(f"{row.name}  {row.documents} documents  {row.chunks} chunks  {row.embedder}  {updated}")
+        size = f"{row.documents} documents  {row.chunks} chunks"
+        click.echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {updated}")
     return 0

@@ -6,21 +6,24 @@ import click
 
 from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
+from proxy.cli.contexts import write_contexts
 
 
 @click.command("rebuild")
 @click.argument("collection")
+@click.option("--yes", is_flag=True, help="Do not ask before a model is paid to write context (ingest.context).")
 @options
-def command(collection: str, config_file: Path | None, data: str | None) -> None:
+def command(collection: str, yes: bool, config_file: Path | None, data: str | None) -> None:
     """Chunk and embed a collection again from the catalog's text: after a lost index or with another embedder.
 
     The new index is built beside the one in use, then takes its place at once.
     """
-    run(_rebuild(settings_of(config_file, data=data), as_text(collection)))
+    run(_rebuild(settings_of(config_file, data=data), as_text(collection), yes=yes))
 
 
-async def _rebuild(settings: Settings, collection: str) -> int:
+async def _rebuild(settings: Settings, collection: str, *, yes: bool) -> int:
     async with knowledge(settings) as documents:
+        await write_contexts(settings, documents, [], collection, yes=yes)
         chunks = await documents.rebuild(collection, progress_bar(f"rebuild {collection}"))
     click.echo(f"{collection}: {chunks} chunks written")
     return 0

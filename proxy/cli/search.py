@@ -8,7 +8,7 @@ import orjson
 
 from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, run, settings_of
-from retrieval.records import Hit, Turn
+from retrieval.records import Hit, Retrieved, Turn
 
 
 @click.command("search")
@@ -22,8 +22,8 @@ def command(
 ) -> None:
     """Search as a chat would, and print the passages found, best first.
 
-    Each line tells the rank and score in each arm (dense: cosine, bm25: BM25 score). Exit code 0 also when
-    nothing was found.
+    Each line tells the rank and score in each arm (dense: cosine, bm25: BM25 score), the last one how likely it is
+    that something relevant is there. Exit code 0 also when nothing was found.
     """
     if not question.strip():
         raise click.UsageError("the question is empty")
@@ -42,9 +42,20 @@ async def _search(
         return 0
     for number, hit in enumerate(found.hits, 1):
         click.echo(_shown(number, hit))
+    names = ", ".join(collections)
     if not found.hits:
-        click.echo(f"nothing found in {', '.join(collections)}", err=True)
+        click.echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
+    elif found.relevance is not None:
+        click.echo(f"the best is relevant with probability {found.relevance:.2f}")
     return 0
+
+
+def _likely(found: Retrieved, settings: Settings) -> str:
+    """Why nothing is shown, where passages were found that are not likely enough to be relevant."""
+    if not found.relevance:
+        return ""
+    least = settings.retrieval.min_relevance
+    return f": the best is relevant with probability {found.relevance:.2f}, retrieval.min_relevance is {least:g}"
 
 
 def _shown(number: int, hit: Hit) -> str:

@@ -62,6 +62,15 @@ class Translated:
         async for _ in await _litellm().acompletion(model=model, **hello, stream=True, mock_response="hi"):
             pass
 
+    def window_tokens(self, model: str) -> int:
+        """The input tokens that litellm's table gives a model; 0 where it has none, or litellm is not imported yet."""
+        if not _litellm.cache_info().currsize:
+            return 0
+        table = _litellm().model_cost
+        row = table.get(model) or table.get(model.partition("/")[2]) or {}
+        most = row.get("max_input_tokens")
+        return most if isinstance(most, int) else 0
+
     async def close(self) -> None:
         """Close the connections that litellm keeps for this process; nothing to do where it was never used."""
         if _litellm.cache_info().currsize:
@@ -166,6 +175,14 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
 def _noted(error: ApiError) -> str:
     """What the log is told: never the provider's words, nor its code."""
     return error.noted if isinstance(error, ProviderError) else error.code
+
+
+def prices(model: str) -> tuple[float, float] | None:
+    """Dollars of a token in and of one out by litellm's table; None where it knows none. Imports litellm."""
+    table = _litellm().model_cost
+    row = table.get(model) or table.get(model.partition("/")[2]) or {}
+    into, out = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+    return None if into is None or out is None else (float(into), float(out))
 
 
 @functools.cache

@@ -2,7 +2,10 @@
 
 pipeline   the orchestrator: what changed, what goes, each document committed by itself
 load       files and folders -> candidates -> Document (decode: bytes -> text; webpage, tagsoup: HTML -> Markdown)
-chunk      Document -> Chunks with exact spans (sections, blocks, markdown, rst: its structure; fill: blocks ->
-           chunks within the budget; seams: where a block that is too long is cut)
+chunk      Document -> Chunks with exact spans (sections, blocks, markdown, rst: its structure; definitions: of code;
+           tables: by rows; questions: with their answers; fill: blocks -> chunks within the budget; seams: where
+           a block that is too long is cut; recursive: by size alone)
 prepare    both of these and the vectors, in a thread or in a child process
+reader     which files changed, and what language they are in
+context    what a model wrote of each chunk, kept by content
 """

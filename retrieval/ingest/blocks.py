@@ -5,6 +5,7 @@ where the next one begins, so the blocks of a text always cover all of it, whate
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,11 @@ from typing import Literal
 Kind = Literal["heading", "text", "code", "table", "list", "item", "quote"]
 
 _HEADING_CHARS = 120  # a longer "heading" is a paragraph somebody marked as one; the rest of it stays in the text
+_HEAD_CHARS = 400  # of the names of a table's columns; behind that only the first ones are shown
+
+# "== Setup ==" of a wiki, and "= = Setup = =" of its tokenised dumps: as many signs behind the title as before it.
+_WIKI_HEADING = re.compile(r"^ ?(=(?: ?=){0,5})[ ]+([^\s=][^\n]{0,200}?)[ ]+\1[ \r]*$", re.MULTILINE)
+_NOT_BLANK = re.compile(r"\n[^\S\n]*+\S")  # the next line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,7 @@ class Mark:
     line: int
     children: tuple["Mark", ...] = ()
     level: int = 0  # of a heading, 1 is the outermost
-    heading: str = ""
+    heading: str = ""  # its text; of a table, its head
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Block:
     end: int
     children: tuple["Block", ...] = ()
     level: int = 0
-    heading: str = ""
+    heading: str = ""  # its text; of rows of a table, the table's head
     cut: int = 0  # 0: whole as written; 1, 2 …: a part of a block that was too large, cut at ever finer seams
 
 
@@ -70,6 +76,29 @@ def paragraphs(text: str) -> list[Mark]:
             marks.append(Mark("text", number))
         blank = not line.strip()
     return marks
+
+
+def with_wiki_headings(text: str, marks: Sequence[Mark], starts: Sequence[int]) -> list[Mark]:
+    """`marks` with the headings of a wiki among them, wherever a line of running text is one.
+
+    Such lines need no blank lines around them, so that a reader of Markdown or plain text takes them for a sentence.
+    """
+    begins = [mark.line for mark in marks]
+    found = {mark.line: mark for mark in marks}
+    for match in _WIKI_HEADING.finditer(text):
+        line = bisect_right(starts, match.start()) - 1
+        around = bisect_right(begins, line) - 1
+        if around >= 0 and marks[around].kind == "text":
+            found[line] = Mark("heading", line, level=match[1].count("="), heading=plain(match[2]))
+            if _NOT_BLANK.match(text, match.end()):
+                found.setdefault(line + 1, Mark("text", line + 1))
+    return [found[line] for line in sorted(found)]
+
+
+def head(cells: Sequence[str]) -> str:
+    """The names of a table's columns as one heading: "name | price"."""
+    named = " | ".join(" ".join(cell.split()) for cell in cells if cell.strip())
+    return named if len(named) <= _HEAD_CHARS else named[: _HEAD_CHARS - 1].rstrip() + "…"
 
 
 def plain(heading: str) -> str:

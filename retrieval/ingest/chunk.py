@@ -4,12 +4,17 @@ A chunk's budget is what the embedder will be given: title and heading path, the
 `sections` says what belongs together, `fill` decides what goes into one chunk, `seams` where a block may be cut.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from retrieval.errors import Unreadable
+from retrieval.ingest.definitions import code_sections
 from retrieval.ingest.fill import Filler, Headings
+from retrieval.ingest.questions import pairs
+from retrieval.ingest.recursive import fixed, recursive
 from retrieval.ingest.seams import Measure, word_end
-from retrieval.ingest.sections import sections
+from retrieval.ingest.sections import Section, sections
+from retrieval.ingest.tables import rows
+from retrieval.knowledge import Chunking
 from retrieval.records import Chunk, Document, indexed_text
 from retrieval.tokens import Tokens
 
@@ -19,12 +24,16 @@ _MIN_ROOM_TOKENS = 8  # one character may be several tokens: a Hangul syllable i
 _Draft = tuple[int, int, Headings]  # start, end, headings as shown
 
 
-def chunk(document: Document, *, tokens: Tokens, chunk_tokens: int, overlap_tokens: int) -> list[Chunk]:
+def chunk(
+    document: Document, *, tokens: Tokens, chunk_tokens: int, overlap_tokens: int, chunking: Chunking = "auto"
+) -> list[Chunk]:
     """The chunks of `document` in order; together they hold all of its text but blanks.
 
+    chunking: `structure` by sections and blocks; `auto` the same, but code by definitions, tables by rows, questions
+    with their answers; `recursive` and `fixed` by size alone, without headings.
     chunk_tokens: the most tokens of a chunk's indexed text, without special tokens. overlap_tokens: at most this
-    much of a section is repeated where it goes on in the next chunk. Raises ValueError for a budget that cannot
-    work, Unreadable where the document's title leaves no room for text.
+    much is repeated where a section goes on in the next chunk.
+    Raises ValueError for a budget that cannot work, Unreadable where the document's title leaves no room for text.
     """
     if chunk_tokens < _MIN_CHUNK_TOKENS:
         raise ValueError(f"chunk_tokens={chunk_tokens}: expected at least {_MIN_CHUNK_TOKENS}")
@@ -33,29 +42,59 @@ def chunk(document: Document, *, tokens: Tokens, chunk_tokens: int, overlap_toke
     text = document.text
     if not text.strip():
         return []
-    found = sections(document)
-    places = _Places(document.title, tokens, chunk_tokens, (section.headings for section in found))
-    filler = Filler(text, Measure(text, tokens), places.room, overlap_tokens)
-    for section in found:
-        filler.add(section, places.shown(section.headings))
-    drafts = [(group.start, group.end, group.headings) for group in filler.groups]
+    places, measure = _Places(document.title, tokens, chunk_tokens), Measure(text, tokens)
+    if chunking in ("recursive", "fixed"):
+        cut, room = recursive if chunking == "recursive" else fixed, places.room(())
+        spans = cut(text, measure, limit_tokens=room, overlap_tokens=min(overlap_tokens, room // 2))
+        drafts: list[_Draft] = [(start, end, ()) for start, end in spans]
+    else:
+        drafts = _structured(document, chunking, measure, places, overlap_tokens)
     final = _within_budget(document, drafts, tokens, chunk_tokens)
     return [Chunk(n, start, end, text[start:end], path) for n, (start, end, path) in enumerate(final)]
+
+
+def _structured(
+    document: Document, chunking: Chunking, measure: Measure, places: "_Places", overlap_tokens: int
+) -> list[_Draft]:
+    """The drafts of all sections, each filled up as far as its room allows."""
+    small = places.room(()) * 7 // 8  # the rest is for the headings
+    found = _sections(document, chunking, lambda start, end: measure.between(start, end) <= small)
+    places.count(section.headings for section in found)
+    filler = Filler(document.text, measure, places.room, overlap_tokens)
+    for section in found:
+        filler.add(section, places.shown(section.headings))
+    return [(group.start, group.end, group.headings) for group in filler.groups]
+
+
+def _sections(document: Document, chunking: Chunking, fits: Callable[[int, int], bool]) -> list[Section]:
+    if chunking == "structure":
+        return sections(document)
+    match document.format:
+        case "code":
+            return code_sections(document, fits)
+        case "csv":
+            return rows(document)
+        case _:
+            return pairs(document.text, sections(document))
 
 
 class _Places:
     """How a path of headings is shown in a chunk, and how much room it leaves."""
 
-    def __init__(self, title: str, tokens: Tokens, chunk_tokens: int, paths: Iterable[Headings]) -> None:
+    def __init__(self, title: str, tokens: Tokens, chunk_tokens: int) -> None:
         self._title, self._tokens, self._chunk_tokens = title, tokens, chunk_tokens
-        distinct = list(dict.fromkeys(paths))
-        counts = tokens.counts([indexed_text(title, path, "") for path in distinct])
-        self._sizes = dict(zip(distinct, counts, strict=True))
+        self._sizes: dict[Headings, int] = {}
         if self.room(()) < max(_MIN_ROOM_TOKENS, chunk_tokens // 8):
             raise Unreadable(
                 f"its title leaves {max(0, self.room(()))} of a chunk's {chunk_tokens} tokens for text: "
                 "shorten the title, or raise chunk_tokens"
             )
+
+    def count(self, paths: Iterable[Headings]) -> None:
+        """Counts these all at once, which is quicker than one by one."""
+        distinct = list(dict.fromkeys(paths))
+        counts = self._tokens.counts([indexed_text(self._title, path, "") for path in distinct])
+        self._sizes.update(zip(distinct, counts, strict=True))
 
     def shown(self, path: Headings) -> Headings:
         """The path, without its outermost headings where they would fill over half of a chunk."""

@@ -47,11 +47,13 @@ class Filler:
         self._text, self._room, self._overlap_tokens = text, room, overlap_tokens
         self._size, self._reach, self._reach_back = measure.between, measure.reach, measure.reach_back
         self._body = 0  # where the text of the section at hand begins
+        self._alone = False  # whether that section shares no chunk
 
     def add(self, section: Section, headings: Headings) -> None:
         """Fills the last group with the section where the two belong together, and begins new ones."""
         self._body = section.body
         joined = self._joined(section, headings)
+        self._alone = section.alone
         if joined is None:
             self.groups.append(Group(section.start, [], headings, continued=False))
         else:
@@ -66,7 +68,7 @@ class Filler:
 
     def _joined(self, section: Section, headings: Headings) -> Headings | None:
         """The headings of the last group once the section is in it too; None where the two stay apart."""
-        if not self.groups or self.groups[-1].continued:
+        if not self.groups or self.groups[-1].continued or self._alone or section.alone:
             return None
         group = self.groups[-1]
         pairs = zip(group.headings, headings, strict=False)
@@ -100,6 +102,7 @@ class Filler:
 
     def _begin(self, block: Block, headings: Headings) -> None:
         """Begins a group for `block` inside its section; headings and "as follows:" before it come along."""
+        headings = self._headed(block, headings)
         last, room = self.groups[-1], self._room(headings)
         keep = len(last.pieces)
         while last.pieces[keep - 1].kind == "heading":
@@ -114,6 +117,13 @@ class Filler:
         if group.continued and (needed <= room or not carried):
             group.start = self._overlapped(last, start, room - needed if needed <= room else room // 4)
         self.groups.append(group)
+
+    def _headed(self, block: Block, headings: Headings) -> Headings:
+        """The headings, and the head of the table where `block` is a row of one whose head stands further up."""
+        if block.kind != "table" or not block.cut or not block.heading:
+            return headings
+        headed = (*headings, block.heading)
+        return headed if self._room(headed) > self._room(headings) // 2 else headings
 
     def _comes_along(self, pieces: list[Block], block: Block, room: int) -> bool:
         """Whether the last of `pieces` announces `block` and can stand before it in another chunk."""

@@ -15,9 +15,10 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from retrieval.errors import Unreadable
-from retrieval.ingest import markdown, rst, webpage
+from retrieval.ingest import markdown, questions, rst, webpage
 from retrieval.ingest.blocks import plain
 from retrieval.ingest.decode import decode
+from retrieval.ingest.definitions import GRAMMARS
 from retrieval.records import Document, Failure, Format
 
 FORMATS: dict[str, Format] = {
@@ -29,9 +30,18 @@ FORMATS: dict[str, Format] = {
     ".htm": "html",
     ".txt": "text",
     ".text": "text",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "text",  # those of questions and answers
+    ".jsonl": "text",
+    **dict.fromkeys(GRAMMARS, "code"),
 }
+# Left out below a folder, like hidden ones: code that other people wrote, and what was made from code.
+_NOT_OURS = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
+_MADE = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!---|\.\.\.|\+\+\+).*\n)*?)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
+_LOOK_BYTES = 65_536
 _FRONT_KEY = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _TITLE_WITHIN_CHARS = 20_000  # a first heading further down is not the title of the whole
@@ -118,6 +128,7 @@ def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
         raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
     text = decode(data, html=kind == "html")
     title = ""
+    shown_as = PurePosixPath(source)
     match kind:
         case "markdown":
             title, text = _front_matter(text)
@@ -126,11 +137,16 @@ def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
             title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "html":
             title, text = webpage.to_markdown(text)
-        case "text":
+        case "code":  # "net/__init__.py": many files have the name alone
+            title = "/".join(shown_as.parts[-2:])
+        case "csv":
             pass
+        case "text":
+            if {".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()}:
+                text = questions.of_json(text)
     if not text.strip():
         raise Unreadable("empty: there is no text in it")
-    return Document(source, title or _readable(PurePosixPath(source).stem), text, kind, modified_s)
+    return Document(source, title or _readable(shown_as.stem), text, kind, modified_s)
 
 
 def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
@@ -149,7 +165,8 @@ def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
             continue
         for entry in entries:
             path = Path(entry.path)
-            if not entry.name.startswith(".") and not (entry.is_symlink() and _is_folder(path)):
+            hidden = entry.name.startswith(".") or entry.name in _NOT_OURS
+            if not hidden and not (entry.is_symlink() and _is_folder(path)):
                 waiting.append(path)
 
 
@@ -161,7 +178,20 @@ def _other(file: Path) -> str:
         return ""
     if not stat.S_ISREG(mode):
         return f"{_kind(mode)}, not a regular file"
+    if _MADE.search(file.name):
+        return "minified code"
+    if file.suffix.lower() in (".json", ".jsonl") and not _has_questions(file):
+        return "JSON without questions and answers"
     return "" if file.suffix.lower() in FORMATS else _unsupported(file)
+
+
+def _has_questions(file: Path) -> bool:
+    """Whether a look at the beginning of a JSON file finds both; a file that cannot be read is found out later."""
+    try:
+        with file.open("rb") as opened:
+            return questions.looks_like_pairs(opened.read(_LOOK_BYTES))
+    except OSError:
+        return True
 
 
 def _bad(file: Path, max_bytes: int) -> str:

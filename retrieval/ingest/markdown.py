@@ -4,10 +4,12 @@ Only the block parser runs: it knows the lines, and the inline parser's time wou
 describing what is nested more than 20 deep; those lines stay part of the innermost block it did describe.
 """
 
+from collections.abc import Sequence
 from functools import cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from retrieval.ingest.blocks import Kind, Mark, plain
+from retrieval.ingest.blocks import Kind, Mark, head, plain
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -46,8 +48,15 @@ def marks(text: str) -> list[Mark]:
             title = plain(tokens[index + 1].content)
             inside[-1][1].append(Mark("heading", line, level=int(token.tag[1:]), heading=title))
         elif token.type in _LEAVES:
-            inside[-1][1].append(Mark(_LEAVES[token.type], line))
+            named = _head(tokens, index) if token.type == "table_open" else ""
+            inside[-1][1].append(Mark(_LEAVES[token.type], line, heading=named))
     return inside[0][1]
+
+
+def _head(tokens: "Sequence[Token]", index: int) -> str:
+    """The names of the columns of the table that begins at tokens[index]."""
+    found = takewhile(lambda token: token.type != "thead_close", islice(tokens, index, None))
+    return head([plain(token.content) for token in found if token.type == "inline"])
 
 
 def first_heading(text: str) -> str:

@@ -5,24 +5,37 @@ and a second run goes on from there. One bad file never stops it.
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
+from retrieval.builds import Builds
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
 from retrieval.embed import Matrix, check_same_model
-from retrieval.errors import Unreadable
-from retrieval.ingest.load import Candidate, content_hash, find, read, shown
-from retrieval.ingest.prepare import File, Preparation, Split
+from retrieval.errors import RetrievalError, Unreadable
+from retrieval.ingest.load import Candidate, content_hash, find, shown
+from retrieval.ingest.prepare import File, Indexed, Preparation, Recipe, Split
+from retrieval.ingest.reader import Reader, spread
 from retrieval.knowledge import Progress
-from retrieval.records import Chunk, Document, Failure, Passage, Point, Report, Sparse, Vector, indexed_text
+
+# isort: off
+from retrieval.records import (
+    Changed, Chunk, Document, Failure, Gap, Outline, Passage, Point, Report, Sparse, Vector,
+    indexed_text, lexical_text,
+)  # fmt: skip
+
+# isort: on
 from retrieval.stores.base import Store
 
 # Chunks embedded at a time: large enough to batch texts of like length, small enough to see progress.
 _SLICE = 96
 
 Row = tuple[Vector, Sparse]  # both vectors of one chunk
+
+_INCOMPLETE = ", incomplete"  # behind a recipe: a model has not written of all chunks yet, the next ingest looks again
 
 
 @dataclass(slots=True)
@@ -54,21 +67,41 @@ class _Pending:
     known: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The embedder of what is written."""
+
+    name: str  # its label
+    probes: Matrix
+    made_with: str  # its settings, as text
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all ingesters of a catalog share."""
+
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)  # one writes at a time; others wait
+    stores: list[Store] = field(default_factory=list)  # all that may hold what an interruption left
+
+
 class Ingester:
     """Writes collections: the only thing that does."""
 
     def __init__(
         self, catalog: Catalog, store: Store, preparation: Preparation, *,
-        embedder: str, probes: Matrix, recipe: str, max_bytes: int,
+        model: Model, recipe: Recipe, max_bytes: int, shared: Shared,
     ) -> None:  # fmt: skip
         self._catalog = catalog
+        self._builds = Builds(catalog)
         self._store = store
+        self._stores = shared.stores
         self._preparation = preparation
-        self._embedder = embedder
-        self._probes = probes
-        self._recipe = recipe
+        self._model = model
+        self._embedder, self._probes = model.name, model.probes
+        self._recipe, self._language_of = recipe.text, recipe.language_of
+        self._reader = Reader(preparation, recipe, max_bytes=max_bytes)
         self._max_bytes = max_bytes
-        self._writing = asyncio.Lock()  # one ingest at a time; others wait
+        self._writing = shared.writing
 
     async def ingest(self, paths: Sequence[Path], name: str, progress: Progress) -> Report:
         """Bring the collection up to date with files and folders.
@@ -85,7 +118,8 @@ class Ingester:
             tally.failures = [f for f in found.failures if f.path not in gone]
             if not found.candidates and not known:
                 return _report(name, tally, found.skipped)
-            collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes)
+            language = await self._reader.language(name, [] if known else found.candidates)
+            collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
             if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                 tally.chunks += await self._rebuild(collection, progress)
@@ -97,35 +131,119 @@ class Ingester:
                 tally.removed += 1
             return _report(name, tally, found.skipped)
 
-    async def rebuild(self, name: str, progress: Progress) -> int:
+    async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> Report:
+        """Make a new collection of documents that are no files; their sources tell them apart.
+
+        Raises RetrievalError if the collection exists, or if two documents have one source.
+        """
+        async with self._writing:
+            if self._catalog.known(name) or len({one.source for one in documents}) < len(documents):
+                raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
+            language = await self._reader.language(name, documents)
+            collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
+            tally, batch = _Tally(len(documents), progress), list[_Pending]()
+            for document in documents:
+                split, digest = await self._preparation.split(document), content_hash(document.text.encode())
+                batch.append(_Pending(document.source, digest, split, False))
+                if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
+                    await self._write_new(collection, batch, tally)
+                    batch = []
+            await self._write_new(collection, batch, tally)
+            return _report(name, tally, {})
+
+    async def changes(self, paths: Sequence[Path], name: str) -> tuple[Changed, ...]:
+        """The documents that `ingest` of these paths would write; without paths, those of `rebuild`.
+
+        Files that cannot be read are left out. Raises UnknownCollection where there is nothing to rebuild.
+        """
+        if not paths:
+            return tuple(Changed(key, "") for key in self._catalog.known(self._catalog.collection(name).name))
+        found, known = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes), self._catalog.known(name)
+        changed = []
+        for candidate in found.candidates:
+            key = str(candidate.path)
+            with contextlib.suppress(Unreadable):
+                if await self._reader.changed(candidate, known.get(key)) is not None:
+                    changed.append(Changed(key, candidate.source))
+        return tuple(changed)
+
+    async def outline(self, changed: Changed, name: str) -> Outline:
+        """One of them, and what is still to be written of its chunks. Raises Unreadable."""
+        if changed.source:
+            file = Candidate(Path(changed.key), changed.source)
+            item: File | Document = await self._reader.file(file, await self._reader.content(file))
+        else:
+            known = self._catalog.known(name).get(changed.key)
+            if known is None:
+                raise Unreadable("gone from the catalog")
+            item = self._catalog.document(known.document, known.revision)
+        split = await self._preparation.split(item)
+        gaps = []
+        for ordinal, enrichment, key in split.missing:
+            chunk = split.chunks[ordinal]
+            gaps.append(Gap(key, enrichment.kind, chunk.start, chunk.end, chunk.headings))
+        return Outline(split.document.title, split.document.text, tuple(gaps))
+
+    async def rebuild(
+        self, name: str, progress: Progress, *, pinned: str = "", replaced: Store | None = None,
+        switched: Callable[[], None] = lambda: None,
+    ) -> int:  # fmt: skip
         """Make the collection's index anew from the catalog alone; returns its number of chunks.
 
-        The next generation is built beside the one in use, then one transaction switches.
+        The next generation is built beside the one in use, then one transaction switches. An interrupted build goes on
+        where it was, if it is to be made with the same things. pinned: the embedder that searches need from then on, as
+        JSON ("": the configured one). replaced: the store of the generation in use, where that is another. switched: is
+        called as soon as the new one is in use.
         Raises UnknownCollection.
         """
         async with self._writing:
             await self.recover()
-            return await self._rebuild(self._catalog.collection(name), progress)
+            return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
 
     async def recover(self) -> None:
         """Clear what an interrupted write left behind."""
         await self._clear(self._catalog.leftovers())
 
-    async def _rebuild(self, collection: Collection, progress: Progress) -> int:
+    async def _rebuild(
+        self, collection: Collection, progress: Progress, pinned: str = "", replaced: Store | None = None,
+        switched: Callable[[], None] = lambda: None,
+    ) -> int:  # fmt: skip
         known = self._catalog.known(collection.name)
         tally = _Tally(len(known), progress)
         generation = collection.generation + 1
-        for key, entry in known.items():
-            split = await self._preparation.split(self._catalog.document(entry.document, entry.revision))
-            points = await self._vectors([split])
-            staged = self._stage(collection, _Pending(key, entry.content_hash, split, True), generation)
-            await self._upsert(staged, split, points)
-            tally.chunks += len(split.chunks)
-            tally.tick()
-        self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
-        await self._store.drop(collection.tenant)
+        made_with = [self._model.made_with, self._embedder, self._recipe, self._language_of(collection.name)]
+        ready = self._builds.begin(collection, embedder=pinned, made_with="\n".join(made_with))
+        stale = {key: one for key, one in ready.items() if not _same(one, known.get(key))}
+        self._builds.retire(list(stale.values()))
         await self.recover()
-        return tally.chunks
+        if not ready:
+            some = [self._catalog.document(one.document, one.revision) for one in spread(list(known.values()))]
+            self._catalog.speak(collection.name, generation, await self._reader.language(collection.name, some))
+        left = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
+        tally.tick(len(known) - len(left))
+        batch: list[_Pending] = []
+        for key, entry in left:
+            split = await self._preparation.split(self._catalog.document(entry.document, entry.revision))
+            batch.append(_Pending(key, entry.content_hash, split, True))
+            if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
+                await self._build(collection, generation, batch, tally)
+                batch = []
+        await self._build(collection, generation, batch, tally)
+        self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
+        switched()
+        await (replaced or self._store).drop(collection.tenant)
+        await self.recover()
+        return self._catalog.chunks(collection.name)
+
+    async def _build(self, collection: Collection, generation: int, batch: Sequence[_Pending], tally: _Tally) -> None:
+        """Write documents to a generation that is not yet in use."""
+        language = self._catalog.language(collection.name, generation)
+        vectors = iter(await self._vectors([pending.split for pending in batch], language, tally))
+        staged = [self._stage(collection, pending, generation) for pending in batch]
+        for revision, pending in zip(staged, batch, strict=True):
+            await self._upsert(revision, pending.split, list(islice(vectors, len(pending.split.chunks))))
+        self._builds.ready(staged)
+        tally.tick(len(batch))
 
     async def _changed(
         self, candidates: Sequence[Candidate], known: dict[str, Known], tally: _Tally
@@ -152,21 +270,14 @@ class Ingester:
             yield batch
 
     async def _split(self, candidate: Candidate, key: str, known: Known | None) -> _Pending | None:
-        if shown(key) != key:  # no database keeps such a key, and a changed one would not find the file again
-            raise Unreadable("its name, or that of a folder above it, is not UTF-8: rename it")
-        data = await asyncio.to_thread(read, candidate.path, max_bytes=self._max_bytes)
-        digest = content_hash(data)
-        if known is not None and (known.content_hash, known.recipe) == (digest, self._recipe):
+        data = await self._reader.changed(candidate, known)
+        if data is None:
             return None
-        try:
-            modified_s = candidate.path.stat().st_mtime
-        except OSError as error:
-            raise Unreadable(f"vanished while it was read ({error.strerror})") from error
-        split = await self._preparation.split(File(candidate.path, candidate.source, data, modified_s))
-        return _Pending(key, digest, split, known is not None)
+        split = await self._preparation.split(await self._reader.file(candidate, data))
+        return _Pending(key, content_hash(data), split, known is not None)
 
     async def _write(self, collection: Collection, batch: Sequence[_Pending], tally: _Tally) -> None:
-        vectors = await self._vectors([p.split for p in batch], tally)
+        vectors = await self._vectors([p.split for p in batch], collection.language, tally)
         at = 0
         for pending in batch:
             n = len(pending.split.chunks)
@@ -178,9 +289,24 @@ class Ingester:
             tally.added += not pending.known
             tally.tick()
 
-    async def _vectors(self, splits: Sequence[Split], tally: _Tally | None = None) -> list[Row]:
+    async def _write_new(self, collection: Collection, batch: Sequence[_Pending], tally: _Tally) -> None:
+        """Documents that replace none, written to the store at once: a write for each would take most of the time."""
+        vectors = iter(await self._vectors([pending.split for pending in batch], collection.language, tally))
+        points: list[Point] = []
+        revisions = []
+        for pending in batch:
+            staged = self._stage(collection, pending, collection.generation)
+            points += _points(staged, pending.split, list(islice(vectors, len(pending.split.chunks))))
+            revisions.append(staged)
+        await self._store.upsert(collection.tenant, points)
+        for staged in revisions:
+            self._catalog.publish(staged)
+            tally.added += 1
+            tally.tick()
+
+    async def _vectors(self, splits: Sequence[Split], language: str, tally: _Tally | None = None) -> list[Row]:
         """(dense, sparse) of every chunk of these documents, in order."""
-        texts = [_indexed(split.document, chunk) for split in splits for chunk in split.chunks]
+        texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         rows: list[Row] = []
         for start in range(0, len(texts), _SLICE):
             vectors = await self._preparation.vectors(texts[start : start + _SLICE])
@@ -193,36 +319,47 @@ class Ingester:
     def _stage(self, collection: Collection, pending: _Pending, generation: int) -> Revision:
         return self._catalog.stage(
             collection, pending.key, pending.split.document, content_hash=pending.content_hash,
-            recipe=self._recipe, chunks=len(pending.split.chunks), generation=generation,
+            recipe=self._recipe + (_INCOMPLETE if pending.split.missing else ""), chunks=len(pending.split.chunks),
+            generation=generation,
         )  # fmt: skip
 
     async def _upsert(self, staged: Revision, split: Split, vectors: Sequence[Row]) -> None:
-        points = [
-            Point(
-                point_id(staged.tenant, staged.document, staged.revision, chunk.ordinal),
-                _passage(staged, split.document, chunk, tokens),
-                dense,
-                sparse,
-            )
-            for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)
-        ]
-        await self._store.upsert(staged.tenant, points)
+        await self._store.upsert(staged.tenant, _points(staged, split, vectors))
 
     async def _clear(self, revisions: Sequence[Revision]) -> None:
         for revision in revisions:
-            await self._store.delete(revision.tenant, revision.point_ids())
+            for store in self._stores:
+                await store.delete(revision.tenant, revision.point_ids())
             self._catalog.forget(revision)
 
 
-def _indexed(document: Document, chunk: Chunk) -> str:
-    return indexed_text(document.title, chunk.headings, chunk.text)
+def _same(ready: Known, current: Known | None) -> bool:
+    """Whether a document of a build is still what it was made of."""
+    return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
+
+
+def _indexed(document: Document, chunk: Chunk, language: str) -> Indexed:
+    parts = (document.title, chunk.headings, chunk.text, chunk.context)
+    return Indexed(indexed_text(*parts), lexical_text(*parts), language)
+
+
+def _points(staged: Revision, split: Split, vectors: Sequence[Row]) -> list[Point]:
+    return [
+        Point(
+            point_id(staged.tenant, staged.document, staged.revision, chunk.ordinal),
+            _passage(staged, split.document, chunk, tokens),
+            dense,
+            sparse,
+        )
+        for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)
+    ]
 
 
 def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) -> Passage:
     return Passage(
         document=revision.document, revision=revision.revision, ordinal=chunk.ordinal, title=document.title,
         source=document.source, modified_s=document.modified_s, headings=chunk.headings, start=chunk.start,
-        end=chunk.end, text=chunk.text, tokens=tokens,
+        end=chunk.end, text=chunk.text, tokens=tokens, context=chunk.context,
     )  # fmt: skip
 
 

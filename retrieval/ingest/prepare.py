@@ -7,9 +7,10 @@ a question).
 
 import asyncio
 import multiprocessing
+import os
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,12 +19,17 @@ from retrieval.embed import Embedder, Matrix, cores
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.export import open_embedder
 from retrieval.ingest.chunk import chunk
+from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
-from retrieval.knowledge import Backend
+from retrieval.knowledge import Backend, Chunking, EmbedderOptions, Enrichment
+from retrieval.language import DEFAULT
 from retrieval.records import Chunk, Document, Sparse, shown_text
-from retrieval.terms import document_vector
+from retrieval.terms import VERSION, document_vector
 from retrieval.tokens import Tokens
+from retrieval.vector_cache import CachedEmbedder
 
+DETECTED = "auto"  # as a collection's language: whatever its documents are in
+_NICE = 10  # who asks comes first: the scheduler gives the child a tenth of a core's time where both want it
 _KILL_AGAIN_S = 0.05  # between two looks at a cancelled exchange, until it has ended
 
 
@@ -44,6 +50,16 @@ class Split:
     document: Document
     chunks: list[Chunk]
     tokens: list[int]
+    missing: Sequence[tuple[int, Enrichment, str]] = ()  # what no model wrote yet: see `context.Enriched`
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A chunk's text as it is embedded, as its words are indexed, and the language of these."""
+
+    embedded: str
+    lexical: str
+    language: str = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +79,26 @@ class Recipe:
     cache: Path
     chunk_tokens: int
     overlap_tokens: int
+    chunking: Chunking = "auto"
+    vectors: Path | None = None  # folder in which vectors are kept between runs; None: nowhere
+    enrichments: tuple[Enrichment, ...] = ()
+    context_tokens: int = 0  # room in a chunk for all of them
+    contexts: Path | None = None  # file of what models wrote; None where nothing is to be written
+    language: str = DETECTED
+    languages: Mapping[str, str] = field(default_factory=dict)  # collection -> its own
+    embedding: EmbedderOptions | None = None  # None: the model as it is, in fp32
+
+    def language_of(self, collection: str) -> str:
+        return self.languages.get(collection, self.language)
 
     @property
     def text(self) -> str:
-        return f"chunk 1, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"
+        parts = [f"chunk 2, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
+        parts.append(f"terms {VERSION}")
+        if self.enrichments:
+            parts.append(f"room for {self.context_tokens} tokens of")
+            parts += [f"{one.kind} by {one.model} ({name_of(one)})" for one in self.enrichments]
+        return ", ".join(parts)
 
 
 class Preparation(Protocol):
@@ -76,7 +108,7 @@ class Preparation(Protocol):
         """Raises Unreadable if the file cannot become a document."""
         ...
 
-    async def vectors(self, texts: Sequence[str]) -> Vectors: ...
+    async def vectors(self, texts: Sequence[Indexed]) -> Vectors: ...
 
     async def close(self) -> None: ...
 
@@ -88,6 +120,7 @@ class Preparer:
         self._recipe = recipe
         self._embedder: Embedder | None = None
         self._tokens: Tokens | None = None
+        self._contexts: Contexts | None = None
 
     def split(self, item: File | Document) -> Split:
         try:
@@ -102,23 +135,38 @@ class Preparer:
             self._tokens = Tokens(embedder.tokenizer_file)
         # Two special tokens and the model's own prompt, where it has one, frame every text it reads.
         room = embedder.max_tokens - 2 - self._tokens.count(embedder.document_prompt)
-        budget = min(self._recipe.chunk_tokens, room)
+        recipe = self._recipe
+        budget = min(recipe.chunk_tokens, room - (recipe.context_tokens if recipe.enrichments else 0))
         chunks = chunk(
             document,
             tokens=self._tokens,
             chunk_tokens=budget,
+            chunking=self._recipe.chunking,
             overlap_tokens=min(self._recipe.overlap_tokens, budget // 2),
         )
         shown = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
-        return Split(document, chunks, self._tokens.counts(shown))
+        counts = self._tokens.counts(shown)
+        if not recipe.enrichments or recipe.contexts is None:
+            return Split(document, chunks, counts)
+        if self._contexts is None:
+            self._contexts = Contexts(recipe.contexts)
+        limit, wanted = recipe.context_tokens, recipe.enrichments
+        enriched = enrich(document, chunks, wanted, self._contexts, tokens=self._tokens, limit_tokens=limit)
+        return Split(document, enriched.chunks, counts, enriched.missing)
 
-    def vectors(self, texts: Sequence[str]) -> Vectors:
-        return Vectors(self._open().embed_documents(texts), [document_vector(text) for text in texts])
+    def vectors(self, texts: Sequence[Indexed]) -> Vectors:
+        dense = self._open().embed_documents([text.embedded for text in texts])
+        return Vectors(dense, [document_vector(text.lexical, text.language) for text in texts])
 
     def _open(self) -> Embedder:
         if self._embedder is None:
             recipe = self._recipe
-            self._embedder = open_embedder(recipe.model, backend=recipe.backend, threads=cores(), cache=recipe.cache)
+            self._embedder = open_embedder(
+                recipe.model, backend=recipe.backend, threads=cores(), cache=recipe.cache, options=recipe.embedding,
+                bulk=True,
+            )  # fmt: skip
+            if recipe.vectors is not None:
+                self._embedder = CachedEmbedder(self._embedder, recipe.vectors)
         return self._embedder
 
 
@@ -131,7 +179,7 @@ class InThread:
     async def split(self, item: File | Document) -> Split:
         return await asyncio.to_thread(self._preparer.split, item)
 
-    async def vectors(self, texts: Sequence[str]) -> Vectors:
+    async def vectors(self, texts: Sequence[Indexed]) -> Vectors:
         return await asyncio.to_thread(self._preparer.vectors, texts)
 
     async def close(self) -> None:
@@ -150,7 +198,7 @@ class InChild:
         split: Split = await self._call("split", item)
         return split
 
-    async def vectors(self, texts: Sequence[str]) -> Vectors:
+    async def vectors(self, texts: Sequence[Indexed]) -> Vectors:
         vectors: Vectors = await self._call("vectors", texts)
         return vectors
 
@@ -207,6 +255,7 @@ class InChild:
 def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
     """The child's life: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    os.nice(_NICE)
     preparer = Preparer(recipe)
     while True:
         try:

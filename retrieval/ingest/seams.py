@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from retrieval.ingest.blocks import Block
 from retrieval.tokens import Tokens
@@ -10,10 +11,12 @@ from retrieval.tokens import Tokens
 # What is longer than this counts as several tokens: a word piece model takes a 5 MB word for one unknown token, and
 # blanks for none, yet nobody wants a passage of 5 MB. The longest entries of WordPiece vocabularies have 18 letters.
 _CHARS_PER_TOKEN = 32
-_WORDS = 2  # `Block.cut` of what has no seams left but those between words
+_WORDS = 3  # `Block.cut` of what has no seams left but those between words
 _SEGMENT_CHARS = 8_000  # tokenised at a time: small enough to share among cores, large enough to cost no calls
 
 _SENTENCE = re.compile(r"""[.!?…]["')\]”’»]*+\s++(?=[^\sa-z])|[。！？｡][”’」』）]*+\s*+|\n\s*?\n\s*+""")
+
+_LINE_SENTENCE = re.compile(r"""[.!?…。！？｡]["')\]”’」』）»]*+[ \t\r]*+\n\s*+""")
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n)++")
 
@@ -59,23 +62,31 @@ def parts(text: str, block: Block) -> list[Block]:
     """`block` cut at its coarsest seams that it has not been cut at yet; [] where only words are left.
 
     Its own children first (items of a list, paragraphs of an item); then blank lines, then lines, of code and tables;
-    sentences, then lines, of text.
+    sentences that end a line (where each line is a paragraph, nothing else says so), then sentences, then lines, of
+    text.
     """
     if block.children:
         return list(block.children)
-    ways = (_blank_lines if block.kind in ("code", "table") else _sentences, _lines)
+    ways = (_blank_lines, _lines) if block.kind in ("code", "table") else (_line_sentences, _sentences, _lines)
     for cut in range(block.cut, len(ways)):
         places = ways[cut](text, block.start, block.end)
         if places:
             bounds = zip([block.start, *places], [*places, block.end], strict=True)
-            return [Block(block.kind, start, end, cut=cut + 1) for start, end in bounds]
+            pieces = [Block(block.kind, start, end, cut=cut + 1, heading=block.heading) for start, end in bounds]
+            return [_first(block, pieces[0]), *pieces[1:]]
     return []
 
 
 def halves(text: str, block: Block, limit: int) -> tuple[Block, Block]:
     """`block` cut after a word before `limit`; neither half is searched for coarser seams again."""
     at = word_end(text, block.start, limit)
-    return Block(block.kind, block.start, at, cut=_WORDS), Block(block.kind, at, block.end, cut=_WORDS)
+    before = Block(block.kind, block.start, at, cut=_WORDS, heading=block.heading)
+    return _first(block, before), replace(before, start=at, end=block.end)
+
+
+def _first(block: Block, piece: Block) -> Block:
+    """The first piece of `block`: with that of a table as written comes its head."""
+    return piece if block.cut else replace(piece, heading="")
 
 
 def word_end(text: str, start: int, limit: int) -> int:
@@ -117,6 +128,10 @@ def _leaves_backwards(blocks: Sequence[Block]) -> Iterator[Block]:
 
 def _sentences(text: str, start: int, end: int) -> list[int]:
     return [at for match in _SENTENCE.finditer(text, start, end) if start < (at := match.end()) < end]
+
+
+def _line_sentences(text: str, start: int, end: int) -> list[int]:
+    return [at for match in _LINE_SENTENCE.finditer(text, start, end) if start < (at := match.end()) < end]
 
 
 def _blank_lines(text: str, start: int, end: int) -> list[int]:

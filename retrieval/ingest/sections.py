@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retrieval.ingest import markdown, rst
-from retrieval.ingest.blocks import Block, line_starts, paragraphs, placed, plain
+from retrieval.ingest.blocks import Block, line_starts, paragraphs, placed, plain, with_wiki_headings
 from retrieval.records import Document
 
 
@@ -18,6 +18,7 @@ class Section:
     level: int  # of the outermost heading it begins with; 0: text before any heading
     headings: tuple[str, ...]  # outermost first, without the document's title
     blocks: tuple[Block, ...]  # cover [body, end)
+    alone: bool = False  # shares no chunk with another section
 
 
 def sections(document: Document) -> list[Section]:
@@ -60,12 +61,14 @@ def _section(heads: Sequence[Block], body: Sequence[Block], path: Sequence[Block
 
 
 def _blocks(document: Document) -> tuple[Block, ...]:
-    text = document.text
+    text, starts = document.text, line_starts(document.text)
     match document.format:
         case "markdown" | "html":
-            marks = markdown.marks(text)
+            marks = with_wiki_headings(text, markdown.marks(text), starts)
         case "rst":
             marks = rst.marks(text)
-        case "text":
+        case "code" | "csv":
             marks = paragraphs(text)
-    return placed(marks, line_starts(text), 0, len(text))
+        case "text":
+            marks = with_wiki_headings(text, paragraphs(text), starts)
+    return placed(marks, starts, 0, len(text))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from retrieval.records import Context, Hit, Passage
+from retrieval.search.neighbours import Place, place_of, saving
 
 # Two chunks of 200 words that differ in a version number share about 95 % of their words, two neighbours with
 # the usual overlap about 30 %.
@@ -12,30 +13,37 @@ _WORD = re.compile(r"\w+")
 _GAPS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 
 
-def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int) -> Context:
+def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False) -> Context:
     """The first passages of `hits` (best first) that fit: at most `k`, together at most `budget_tokens`.
 
     A passage that does not fit is passed over, a later shorter one may still
-    fit. `dropped` counts what was left out.
+    fit. merge: those that follow one another will become one (`neighbours`), and are counted so. `dropped` counts
+    what was left out.
     """
     chosen: list[Passage] = []
-    words: list[frozenset[str]] = []
+    places: dict[Place, Passage] = {}  # of those chosen, where they will be joined
+    bags: list[frozenset[str]] = []
     used = 0
     for hit in hits:
         if len(chosen) == k or used >= budget_tokens:
             break
-        bag = _words(hit.passage.text.lower())
-        if any(_alike(bag, other) for other in words):
+        bag = bag_of(hit.passage.text)
+        if any(_alike(bag, other) for other in bags):
             continue
-        if used + hit.passage.tokens > budget_tokens:
+        tokens = hit.passage.tokens - (saving(hit.passage, places) if merge else 0)
+        if used + tokens > budget_tokens:
             continue
         chosen.append(hit.passage)
-        words.append(bag)
-        used += hit.passage.tokens
+        bags.append(bag)
+        used += tokens
+        if merge:
+            places[place_of(hit.passage)] = hit.passage
     return Context(tuple(chosen), used, len(hits) - len(chosen))
 
 
-def _words(text: str) -> frozenset[str]:
+def bag_of(text: str) -> frozenset[str]:
+    """The words of a text, in lower case."""
+    text = text.lower()
     # Twelve passages by the pattern take .3 ms of each question; what is ASCII can be split in half of that.
     return frozenset(text.translate(_GAPS).split() if text.isascii() else _WORD.findall(text))
 

@@ -1,74 +1,207 @@
-"""Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context."""
+"""Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context.
+
+The stages, each a module beside this one: rewrite, (embed, search,) fuse, recency, rerank, diversity, pack, expand.
+Those behind fuse are settings, off by default but for the joining of neighbours.
+"""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from retrieval.catalog import Catalog, Collection
-from retrieval.embed import Embedder, Matrix, check_same_model, mix
+from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Candidate, Context, Hit, Retrieved, Turn, Vector
-from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
+from retrieval.questions import Questions
+from retrieval.records import Candidate, Context, Hit, Query, Retrieved, Scored, Turn, Vector, lexical_text
+from retrieval.search.diversity import diverse
+from retrieval.search.expand import Expander
+from retrieval.search.fuse import chosen, fuse
+from retrieval.search.literal import literal_first, literals
 from retrieval.search.pack import pack
-from retrieval.search.rewrite import rewrite, verbatim
+from retrieval.search.recency import recent_first
+from retrieval.search.relevance import Background, background, judged, scale
+from retrieval.search.rerank import TOO_LATE, Reranker, reranked
+from retrieval.search.rewrite import asked, closeness, rewrite, verbatim
+from retrieval.search.split import interleaved, variants
 from retrieval.stores.base import Store
+from retrieval.vector_cache import CachedQuestions
 
-_REMEMBERED = 2000  # vectors of texts asked lately: 3 MB at 384 dimensions
+_WHOLE = "whole collection"
 
 
 class Retriever:
     """Finds passages for a conversation in collections of one store."""
 
     def __init__(
-        self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions, *, probes: Matrix
-    ) -> None:
-        """probes: what identifies the embedder (`embed.probe`)."""
+        self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions, *, probes: Matrix,
+        reranker: Reranker | None = None,
+    ) -> None:  # fmt: skip
+        """probes: what identifies the embedder (`embed.probe`). reranker: used where `options` name one."""
         self._catalog = catalog
         self._store = store
         self._embedder = embedder
+        if options.mode in ("dense", "bm25"):
+            options = replace(options, arms=options.mode)
         self._options = options
         self._probes = probes
-        self._lately: dict[str, Vector] = {}  # the longest unasked first
+        self._reranker = reranker if options.rerank_model else None
+        self._loaded_reranker = reranker
+        self._expander = Expander(catalog, store, options)
+        self._questions = Questions(embedder)
         self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
+        self._unrelated: Background | None = None  # once a question needed it
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
-        """The best passages for the latest question. k: None takes the setting.
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
+        """The best passages for the latest question. k, budget_tokens: None takes the setting.
 
         Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
         """
         options, clock = self._options, _Clock()
-        k = k or options.k
-        query = rewrite(turns) if options.rewrite else verbatim(turns, reason="rewriting is off")
-        clock.lap("rewrite")
+        k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
+        query = await self._rewritten(turns, clock)
         sizes = await self._tenants(collections)
-        vectors = await self._embed([text for text, _ in query.vectors])
-        vector = mix(vectors, [weight for _, weight in query.vectors])
-        clock.lap("embed")
-        arms = await self._store.search(list(sizes), vector, query.terms, k=options.candidates)
-        clock.lap("search")
-        min_bm25 = options.min_bm25 * rarest_idf(max(sizes.values(), default=0))
-        fused = relevant(fuse(arms, rrf_k=options.rrf_k), min_cosine=options.min_cosine, min_bm25=min_bm25)
-        candidates = chosen(fused, k=k)
-        clock.lap("fuse")
-        hits, context = await self._packed(candidates, clock, k=k)
-        return Retrieved(query, tuple(hits[:k]), context, clock.laps_ms)
-
-    async def _packed(self, candidates: Sequence[Candidate], clock: "_Clock", *, k: int) -> tuple[list[Hit], Context]:
-        """The first `k` candidates read and packed; the others are read only where these do not fill the context."""
-        hits, left, budget_tokens = [], len(candidates), self._options.budget_tokens
-        for part in (candidates[:k], candidates[k:]):
-            hits += await self._read(part)
-            clock.lap("search")
-            context = pack(hits, k=k, budget_tokens=budget_tokens)
+        if options.mode == "whole" and (context := await self._expander.whole(sizes, budget_tokens=budget_tokens)):
             clock.lap("pack")
-            left -= len(part)
-            if not left or len(context.passages) == k or context.tokens >= budget_tokens:
-                break
-        return hits, replace(context, dropped=context.dropped + left)
+            return Retrieved(replace(query, reason=_WHOLE), (), context, clock.laps_ms)
+        arms = await self._search(query, list(sizes), clock)
+        measured = scale(await self._background(), list(sizes.values()), query.terms)
+        found = judged(fuse(arms, rrf_k=options.rrf_k, scale=measured), measured, min_relevance=options.min_relevance)
+        candidates = await self._in_order(await self._literally(query, found.candidates, k=k), k=k)
+        clock.lap("fuse")
+        hits, context, notes = await self._packed(query, candidates, clock, k=k, budget_tokens=budget_tokens)
+        whole = options.mode == "auto" and hits and await self._expander.whole(sizes, budget_tokens=budget_tokens)
+        if whole:
+            context, notes = whole, [*notes, _WHOLE]
+        else:
+            context = await self._expander.expanded(context, hits, list(sizes), budget_tokens=budget_tokens)
+        clock.lap("pack")
+        reason = ", ".join([query.reason, *notes])
+        return Retrieved(replace(query, reason=reason), tuple(hits[:k]), context, clock.laps_ms, found.relevance)
+
+    def searching(
+        self, options: SearchOptions, store: Store | None = None, questions: Path | None = None
+    ) -> "Retriever":
+        """Another one over the same collections (in another store, where given) that has nothing in memory yet.
+
+        questions: folder in which their vectors are kept.
+        """
+        embedder = CachedQuestions(self._embedder, questions) if questions else self._embedder
+        return Retriever(
+            self._catalog, store or self._store, embedder, options, probes=self._probes,
+            reranker=self._loaded_reranker,
+        )  # fmt: skip
+
+    async def _rewritten(self, turns: Sequence[Turn], clock: "_Clock") -> Query:
+        """The latest question, made to stand alone where that is wanted."""
+        if not self._options.rewrite:
+            return verbatim(turns, reason="rewriting is off")
+        said = asked(turns)
+        clock.lap("rewrite")
+        near = 0.0
+        if said.earlier:  # the vectors that the query will be mixed from
+            vectors = await self._embed([said.question, *(text for text, _ in said.earlier)])
+            clock.lap("embed")
+            near = closeness(vectors, self._probes)
+        query = rewrite(said, near)
+        clock.lap("rewrite")
+        return query
+
+    async def _search(self, query: Query, tenants: Sequence[str], clock: "_Clock") -> Mapping[str, Sequence[Scored]]:
+        """What each arm found, for the query and for each question that it consists of."""
+        asking = variants(query)
+        vectors = await self._vectors(asking)
+        clock.lap("embed")
+        both = zip(asking, vectors, strict=True)
+        arms = interleaved(await asyncio.gather(*[self._found(one, vector, tenants) for one, vector in both]))
+        clock.lap("search")
+        return arms
+
+    async def _found(
+        self, query: Query, vector: Vector | None, tenants: Sequence[str]
+    ) -> Mapping[str, Sequence[Scored]]:
+        """What each arm found; in the mode `sequential` the dense one orders what the lexical one found."""
+        options = self._options
+        terms = query.terms if options.arms != "dense" else ()
+        if options.mode != "sequential" or vector is None:
+            arms = await self._store.search(tenants, vector, terms, k=options.candidates)
+        else:
+            arms = await self._store.search(tenants, None, terms, k=options.candidates)
+            near = await self._store.vectors([point.id for point in arms["bm25"]])
+            scored = [Scored(id, float(vector @ other)) for id, other in near.items()]
+            arms = {**arms, "dense": sorted(scored, key=lambda point: (-point.score, point.id))}
+        return arms
+
+    async def _literally(self, query: Query, fused: Sequence[Candidate], *, k: int) -> Sequence[Candidate]:
+        """The candidates, those first that hold what the question says literally; most questions read nothing here."""
+        wanted = literals(query.text)
+        if not wanted or self._options.arms == "dense":
+            return fused
+        passages = await self._store.read([one.id for one in fused[: 3 * k]])
+        texts = {id: lexical_text(one.title, one.headings, one.text) for id, one in passages.items()}
+        return literal_first(fused, texts, wanted) if texts else fused
+
+    async def _in_order(self, fused: Sequence[Candidate], *, k: int) -> Sequence[Candidate]:
+        """The candidates in the order in which they are read, with the `k` to be used in front."""
+        options, sequential = self._options, self._options.mode == "sequential"
+        if sequential:
+            fused = [replace(one, score=max(0.0, one.scores.get("dense", 0.0))) for one in fused]
+            fused = sorted(fused, key=lambda one: -one.score)
+        if options.recency_half_life_days and fused:
+            passages = await self._store.read([one.id for one in fused])
+            times = {id: passage.modified_s for id, passage in passages.items()}
+            fused = recent_first(fused, times, now_s=time.time(), half_life_days=options.recency_half_life_days)
+        return fused if sequential else chosen(fused, k=k)
+
+    async def _packed(
+        self, query: Query, candidates: Sequence[Candidate], clock: "_Clock", *, k: int, budget_tokens: int
+    ) -> tuple[list[Hit], Context, list[str]]:
+        """The first candidates read, put in order and packed; the others are read only where these do not suffice."""
+        options = self._options
+        lead = max(k, options.rerank_candidates if self._reranker else 0, 2 * k if options.diversity else 0)
+        first, rest = candidates[:lead], candidates[lead:]
+        hits = await self._read(first)
+        clock.lap("search")
+        hits, notes = await self._reordered(query, hits, clock, k=k)
+        context = pack(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
+        clock.lap("pack")
+        if rest and len(context.passages) < k and context.tokens < budget_tokens:
+            hits += await self._read(rest)
+            rest = ()
+            clock.lap("search")
+            context = pack(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
+            clock.lap("pack")
+        return hits, replace(context, dropped=context.dropped + len(rest)), notes
+
+    async def _reordered(
+        self, query: Query, hits: list[Hit], clock: "_Clock", *, k: int
+    ) -> tuple[list[Hit], list[str]]:
+        """The hits as the reranker and the wish for diversity order them, and what is to be said of it."""
+        options, notes = self._options, []
+        if self._reranker is not None and hits:
+            count = options.rerank_candidates
+            read = await reranked(
+                self._reranker, query.text, hits, candidates=count, deadline_s=options.rerank_deadline_s
+            )
+            if read is None:
+                notes.append(TOO_LATE)
+            else:
+                hits = read
+                if options.recency_half_life_days:
+                    times = {hit.id: hit.passage.modified_s for hit in hits}
+                    half_life = options.recency_half_life_days
+                    hits = recent_first(hits[:count], times, now_s=time.time(), half_life_days=half_life) + hits[count:]
+            clock.lap("rerank")
+        if options.diversity:
+            # In a thread: 1.7 ms of CPU for 24 hits, and it grows with the square of k.
+            hits = await asyncio.to_thread(diverse, hits, k=k, diversity=options.diversity)
+        return hits, notes
 
     async def _read(self, candidates: Sequence[Candidate]) -> list[Hit]:
         """The candidates with their passages, without those of revisions being written or already replaced."""
@@ -80,20 +213,32 @@ class Retriever:
             if (passage := passages.get(one.id)) is not None and current.get(passage.document) == passage.revision
         ]
 
+    async def _vectors(self, asking: Sequence[Query]) -> Sequence[Vector | None]:
+        """The dense queries; None where that arm is not asked for."""
+        if self._options.arms == "bm25":
+            return [None] * len(asking)
+        texts = list(dict.fromkeys(text for query in asking for text, _ in query.vectors))
+        of = dict(zip(texts, await self._embed(texts), strict=True))
+        return [
+            mix(np.stack([of[text] for text, _ in query.vectors]), [weight for _, weight in query.vectors])
+            for query in asking
+        ]
+
+    async def warm(self) -> None:
+        """Have ready what every question needs."""
+        await self._background()
+
+    async def _background(self) -> Background:
+        """What the embedder calls unrelated, asked once; nobody asks where only words are searched."""
+        if self._unrelated is None:
+            if self._options.arms == "bm25":
+                return Background(0.0, 1.0)
+            self._unrelated = await asyncio.to_thread(background, self._embedder)
+        return self._unrelated
+
     async def _embed(self, texts: Sequence[str]) -> Matrix:
         """The texts' vectors, (n, d): those embedded lately (the turns of a running conversation) from memory."""
-        found = {text: self._lately[text] for text in texts if text in self._lately}
-        new = [text for text in dict.fromkeys(texts) if text not in found]
-        if new:
-            # In a thread: onnxruntime releases the GIL, so that other questions go on meanwhile.
-            embedded = zip(new, await asyncio.to_thread(self._embedder.embed_query, new), strict=True)
-            found.update(embedded)
-        for text, vector in found.items():  # asked again: to the end, so that the longest unasked goes first
-            self._lately.pop(text, None)
-            self._lately[text] = vector
-        while len(self._lately) > _REMEMBERED:
-            del self._lately[next(iter(self._lately))]
-        return np.stack([found[text] for text in texts])
+        return await self._questions.vectors(texts)
 
     async def _tenants(self, collections: Sequence[str]) -> dict[str, int]:
         """Tenant -> number of chunks of each collection. Raises what makes one unsearchable."""
@@ -110,16 +255,22 @@ class Retriever:
         """
         if row.tenant in self._sizes:
             return self._sizes[row.tenant]
-        check_same_model(row.name, row.embedder, row.probes, self._probes, self._embedder.name)
+        check_same_model(row.name, row.embedder, row.probes, self._probes, label(self._embedder))
         size = self._catalog.chunks(row.name)
         if await self._store.count(row.tenant) < size:
             raise RetrievalError(f"the index of collection {row.name!r} is incomplete: run `ragway rebuild {row.name}`")
         self._sizes[row.tenant] = size
         return size
 
+    async def close(self) -> None:
+        """Let the reranker end; others made by `searching` share it."""
+        if self._loaded_reranker is not None:
+            await asyncio.to_thread(self._loaded_reranker.close)
+
     def collections_changed(self) -> None:
         """To be called after every ingest and rebuild: what was counted is counted again."""
         self._sizes.clear()
+        self._expander.collections_changed()
 
 
 class _Clock:

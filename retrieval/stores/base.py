@@ -39,17 +39,22 @@ class Store(Protocol):
         ...
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
         """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
 
-        vector: (d,) float32, unit length. terms: (text, weight) pieces whose words are searched. k: 1 or more.
+        vector: (d,) float32, unit length; None leaves the dense arm empty. terms: (text, weight) pieces whose words
+        are searched. k: 1 or more.
         Raises ValueError if the vector has another dimension than the store, is not finite or is zero.
         """
         ...
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage of points that a search found; those deleted since then are left out."""
+        ...
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Id -> dense vector, (d,) float32, unit length, of points that a search found; those deleted are left out."""
         ...
 
     async def count(self, tenant: str) -> int: ...

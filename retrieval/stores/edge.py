@@ -2,29 +2,35 @@
 
 What a reader must know of the engine (qdrant-edge-py 0.9):
 
-- One process may have a shard open. It holds the GIL for as long as it works: a query takes 1 to 6 ms and runs on the
-  event loop; writes go to one thread of their own, in batches, so that the loop gets a turn between two of them.
-  That thread also puts writes in order, and goes on with a write whose caller was cancelled.
-- A write is in the write-ahead log when the engine returns and survives `kill -9`; `flush` afterwards (2-17 ms) puts
-  it into the segments, so that the next start has no log to replay.
-- `optimize()` is not offered. It builds the HNSW graph and frees the space of deleted points, and no other thread
-  runs meanwhile (34 s for 40,000 points). Without it every search is an exact scan of the tenant's points
-  (6 ms at 100,000) and deleted points cost disk alone.
-- Errors are bare `Exception`s: `_engine` gives them our classes, in one place.
+- One process may have a shard open. It holds the GIL for as long as it works: a query takes about 1 ms and runs on
+  the event loop; writes go to one thread of their own, in batches with a pause behind each, so that the loop gets a
+  turn between two of them. That thread also puts writes in order, and goes on with a write whose caller was cancelled.
+- A write is in the write-ahead log when the engine returns and survives `kill -9`. `flush` puts it into the segments,
+  so that the next start has no log to replay; it waits for the disk (10-240 ms), so it is done when nothing is written.
+- `optimize()` builds the graphs, makes vectors small and frees the space of deleted points, and no other thread runs
+  meanwhile (28 s for 100,000 points). So a process of its own does it to a copy (`retrieval.stores.optimise`), and
+  this one switches to that when it has caught up with what was written since. Until then new points are scanned.
+- Errors are bare `Exception`s: `shard.engine` gives them our classes, in one place.
 """
 
 import asyncio
+import contextlib
+import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
 
-from retrieval.errors import DataInUse, DiskFull, RetrievalError
+from retrieval.errors import RetrievalError
 from retrieval.records import Passage, Point, Scored, Sparse, Vector
+from retrieval.stores import optimise, shard
 from retrieval.stores.schema import (
-    BATCH,
     BM25,
     DENSE,
     PAGE,
@@ -37,24 +43,56 @@ from retrieval.stores.schema import (
     cut_between_equals,
     passage_of,
     payload_of,
+    vector_of,
 )
-from retrieval.terms import query_vector
+from retrieval.stores.shard import engine, only
+from retrieval.terms import query_vectors
 
 if TYPE_CHECKING:
-    from qdrant_edge import EdgeConfig, EdgeShard, Filter, QueryRequest, UpdateOperation
+    from qdrant_edge import EdgeShard, UpdateOperation
 
-_ROOM_MB = 128  # a segment of the write-ahead log takes 32 MB, and a new segment of vectors as much
+log = logging.getLogger("ragway")
+
+_BATCH = 64  # points a write: 2-4 ms in which no other thread runs, and as long a pause behind it
+_SETTLED_S = 1.0  # without a write, before it is worthwhile to learn whose statistics the shard's are
+_NO_WORD = 0  # id of a term
+_SAME_SCORE = 2e-7  # 32-bit scores of one word in equal statistics; a point more among 100,000 changes them by 1e-6
+_LOOK_S = 1.0  # between two looks at whether there is something to tend
+_QUIET_S = 5.0  # without a write: time to flush, and to optimise
+_MOST_UNFLUSHED = 50_000  # points; more are flushed in the middle of an ingest, since a start would replay them: 5 s
+# Optimise from so many points that are only scanned (some .5 ms a question), if they are a tenth of all.
+_LEAST_SCANNED = 5_000
+_LEAST_SHARE = 0.1
+_BUSY_SCANNED = 20_000  # while an ingest goes on, from so many, if they are a quarter
+_BUSY_SHARE = 0.25
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What was written since the copy was made that is being optimised."""
+
+    points: set[str] = field(default_factory=set)  # ids written or deleted
+    dropped: list[str] = field(default_factory=list)  # tenants
 
 
 class EdgeStore:
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
-    def __init__(self, shard: "EdgeShard", path: Path, *, dimension: int) -> None:
-        self._shard = shard
-        self._path = path
+    def __init__(self, opened: "EdgeShard", home: Path, used: Path, *, dimension: int) -> None:
+        self._shard = opened
+        self._home = home
+        self._used = used  # the shard's folder: `home` or a generation in it
         self._dimension = dimension
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
+        self._scanned = shard.scanned(opened)  # points that no graph holds yet
+        self._unflushed = 0
+        self._written_s = time.monotonic()
+        self._alone: dict[str, bool] = {}  # tenant -> whether the shard's statistics are its own, ...
+        self._alone_at = 0.0  # ... as of the write of that time
+        self._journal: _Journal | None = None  # there is one while a copy is being optimised
+        self._child: subprocess.Popen[bytes] | None = None
+        self._tending: asyncio.Task[None] | None = None
 
     @classmethod
     def open(cls, path: Path, *, dimension: int) -> Self:
@@ -63,21 +101,15 @@ class EdgeStore:
         Raises DataInUse if another process has it open, DiskFull, RetrievalError if it cannot be read or was made for
         vectors of another dimension.
         """
-        from qdrant_edge import EdgeShard, KeywordIndexParams, UpdateOperation
+        used = shard.current(path)
+        return cls(shard.open_shard(used, dimension), path, used, dimension=dimension)
 
-        path.mkdir(parents=True, exist_ok=True)
-        _check_room(path)
-        with _engine(f"open {path}"):
-            exists = (path / "edge_config.json").exists() or any(path.glob("segments/*"))
-            config = _config(dimension)
-            shard = EdgeShard.load(str(path), config) if exists else EdgeShard.create(str(path), config)
-            # On every start, not on the first alone: a first start may have been killed before this line.
-            tenants = KeywordIndexParams(is_tenant=True, enable_hnsw=False)
-            shard.update(UpdateOperation.create_field_index(TENANT, tenants))
-        return cls(shard, path, dimension=dimension)
+    def tend(self) -> None:
+        """From now on flush and optimise when it is worthwhile; to be called where an event loop runs."""
+        self._tending = asyncio.create_task(self._tend())
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
-        await self._write(self._upsert, tenant, checked_points(points, self._dimension))
+        await self._write(self._upsert, tenant, points)
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
         await self._write(self._delete, tenant, set(ids))
@@ -86,9 +118,11 @@ class EdgeStore:
         await self._write(self._drop, tenant)
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
-        numbers, sparse, asked = checked(vector, self._dimension), query_vector(terms), list(dict.fromkeys(tenants))
+        numbers = None if vector is None else checked(vector, self._dimension)
+        asked = list(dict.fromkeys(tenants))
+        sparse = query_vectors(asked, terms)
         checked_k(k)
         found = self._ask(asked, numbers, sparse, limit=k + 1)
         if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
@@ -96,145 +130,243 @@ class EdgeStore:
         return {arm: best(lists, k) for arm, lists in found.items()}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
-        with _engine("read"):
+        with engine("read"):
             records = self._shard.retrieve(list(ids), True, False)
         return {str(record.id): passage_of(record.payload or {}) for record in records}
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        with engine("read"):
+            records = self._shard.retrieve(list(ids), False, [DENSE])
+        return {str(record.id): vector_of(record.vector) for record in records}
 
     async def count(self, tenant: str) -> int:
         from qdrant_edge import CountRequest
 
-        with _engine("count points"):
-            return self._shard.count(CountRequest(exact=True, filter=_only(tenant)))
+        with engine("count points"):
+            return self._shard.count(CountRequest(exact=True, filter=only(tenant)))
 
     async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
-        return await asyncio.to_thread(self._passages, tenant)
+        found: list[tuple[str, Passage]] = []
+        offset: Any = None
+        while True:  # by the writing thread, page by page: never while it switches to another shard
+            records, offset = await self._write(self._page, tenant, offset)
+            found += [(str(record.id), passage_of(record.payload or {})) for record in records]
+            if offset is None:
+                return sorted(found, key=lambda pair: pair[0])
 
     async def close(self) -> None:
         """Finish the writes under way, flush, and let go of the shard; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
-            self._writer.shutdown()
+        if self._closed:
+            return
+        if self._tending is not None:
+            self._tending.cancel()
+            await asyncio.wait({self._tending})
+        self._closed = True
+        if self._child is not None:
+            self._child.kill()
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
+        self._writer.shutdown()
 
     def _ask(
-        self, tenants: Sequence[str], numbers: list[float], sparse: Sparse, *, limit: int
+        self, tenants: Sequence[str], numbers: list[float] | None, sparse: Mapping[str, Sparse], *, limit: int
     ) -> dict[str, list[list[Scored]]]:
         """Arm -> the points of each tenant, best first. Both arms of all tenants in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries, arms = [], []
         for tenant in tenants:
-            queries.append(_query(Query.Nearest(numbers, using=DENSE), tenant, limit, own_idf=False))
-            arms.append(DENSE)
-            if sparse.indices:
-                words = SparseVector(list(sparse.indices), list(sparse.values))
-                queries.append(_query(Query.Nearest(words, using=BM25), tenant, limit, own_idf=True))
+            if numbers is not None:
+                queries.append(shard.vector_query(Query.Nearest(numbers, using=DENSE), tenant, limit))
+                arms.append(DENSE)
+            if sparse[tenant].indices:
+                words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
+                alone = self._is_alone(tenant, sparse[tenant])
+                queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, alone=alone))
                 arms.append(BM25)
         found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
-        with _engine("search"):
+        with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
         for arm, answer in zip(arms, answers, strict=True):
             found[arm].append([Scored(str(point.id), point.score) for point in answer])
         return found
 
-    async def _write(self, work: Any, *arguments: Any) -> None:
+    def _is_alone(self, tenant: str, sparse: Sparse) -> bool:
+        """Whether the shard's statistics are the tenant's: no other has points here, and none deleted still counts.
+
+        To count within a tenant takes 1.5 ms of 100,000 points, 15 of a million. So one word is searched both ways once
+        after the last write: a point more or less changes the rarity of every word.
+        """
+        from qdrant_edge import Query, QueryBatchRequest, SparseVector
+
+        if time.monotonic() - self._written_s < _SETTLED_S:
+            return False
+        if self._alone_at != self._written_s:
+            self._alone, self._alone_at = {}, self._written_s
+        if tenant not in self._alone:
+            word = Query.Nearest(SparseVector([sparse.indices[0]], [1.0]), using=BM25)
+            both = [shard.words_query(word, tenant, 1, alone=alone) for alone in (False, True)]
+            with engine("search"):
+                own, shared = self._shard.query_batch(QueryBatchRequest(both))
+            if not own or not shared:
+                return False  # nobody says the word: the next question may tell
+            self._alone[tenant] = isclose(own[0].score, shared[0].score, rel_tol=_SAME_SCORE)
+        return self._alone[tenant]
+
+    async def _write(self, work: Any, *arguments: Any) -> Any:
         if self._closed:
-            raise RetrievalError("the store is closed: nothing can be written to it")
-        await asyncio.get_running_loop().run_in_executor(self._writer, work, *arguments)
+            raise RetrievalError("the store is closed: nothing can be read from it or written to it")
+        return await asyncio.get_running_loop().run_in_executor(self._writer, work, *arguments)
 
-    def _upsert(self, tenant: str, points: Sequence[tuple[Point, list[float]]]) -> None:
-        from qdrant_edge import Point as EdgePoint
-        from qdrant_edge import SparseVector, UpdateOperation
-
-        for start in range(0, len(points), BATCH):
-            _check_room(self._path)
-            batch = []
-            for point, numbers in points[start : start + BATCH]:
-                words = SparseVector(list(point.sparse.indices), list(point.sparse.values))
-                batch.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point.passage)))
-            self._update(UpdateOperation.upsert_points(batch), flush=start + BATCH >= len(points))
+    def _upsert(self, tenant: str, points: Sequence[Point]) -> None:
+        ready = checked_points(points, self._dimension)
+        for start in range(0, len(ready), _BATCH):
+            shard.check_room(self._home)
+            part = ready[start : start + _BATCH]
+            if self._journal is not None:
+                self._journal.points.update(point.id for point, _ in part)
+            took_s = self._update(_upserting(tenant, part))
+            self._scanned += len(part)
+            self._unflushed += len(part)
+            time.sleep(took_s)  # a search that waits for the GIL comes first
 
     def _delete(self, tenant: str, ids: set[str]) -> None:
         from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchValue, UpdateOperation
 
         if ids:
+            if self._journal is not None:
+                self._journal.points |= ids
             these = Filter(must=[HasIdCondition({*ids}), FieldCondition(TENANT, match=MatchValue(tenant))])
-            self._update(UpdateOperation.delete_points_by_filter(these), flush=True)
+            self._update(UpdateOperation.delete_points_by_filter(these))
+            self._unflushed += 1
 
     def _drop(self, tenant: str) -> None:
         from qdrant_edge import UpdateOperation
 
-        self._update(UpdateOperation.delete_points_by_filter(_only(tenant)), flush=True)
+        if self._journal is not None:
+            self._journal.dropped.append(tenant)
+        self._update(UpdateOperation.delete_points_by_filter(only(tenant)))
+        self._unflushed += 1
 
-    def _update(self, operation: "UpdateOperation", *, flush: bool) -> None:
-        with _engine("write"):
+    def _update(self, operation: "UpdateOperation") -> float:
+        """Seconds it took."""
+        began = time.monotonic()
+        with engine("write"):
             self._shard.update(operation)
-            if flush:
-                self._shard.flush()
+        self._written_s = time.monotonic()
+        return self._written_s - began
 
-    def _passages(self, tenant: str) -> list[tuple[str, Passage]]:
+    def _page(self, tenant: str, offset: Any) -> Any:
         from qdrant_edge import ScrollRequest
 
-        found: list[tuple[str, Passage]] = []
-        offset = None
-        while True:
-            with _engine("read"):
-                request = ScrollRequest(offset=offset, limit=PAGE, filter=_only(tenant), with_payload=True)
-                records, offset = self._shard.scroll(request)
-            found += [(str(record.id), passage_of(record.payload or {})) for record in records]
-            if offset is None:
-                return sorted(found, key=lambda pair: pair[0])
+        with engine("read"):
+            return self._shard.scroll(ScrollRequest(offset=offset, limit=PAGE, filter=only(tenant), with_payload=True))
+
+    def _flush(self) -> None:
+        with engine("write"):
+            self._shard.flush()
+        self._unflushed = 0
 
     def _close(self) -> None:
-        with _engine("close"):
+        with engine("close"):
             self._shard.close()
 
+    async def _tend(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            quiet = time.monotonic() - self._written_s > _QUIET_S
+            try:
+                if self._unflushed and (quiet or self._unflushed > _MOST_UNFLUSHED):
+                    await self._write(self._flush)
+                if self._worthwhile(quiet=quiet):
+                    await self.optimise()
+            except (RetrievalError, OSError) as error:  # a full disk, as a rule: what is there goes on serving
+                log.warning("the index stays as it is, searches of new passages take longer: %s", error)
+                await asyncio.sleep(60 * _LOOK_S)
 
-def _config(dimension: int) -> "EdgeConfig":
-    from qdrant_edge import Distance, EdgeConfig, EdgeSparseVectorParams, EdgeVectorParams, Modifier
+    def _worthwhile(self, *, quiet: bool) -> bool:
+        least, share = (_LEAST_SCANNED, _LEAST_SHARE) if quiet else (_BUSY_SCANNED, _BUSY_SHARE)
+        return self._scanned >= least and self._scanned >= share * shard.size(self._shard)
 
-    return EdgeConfig(
-        vectors={DENSE: EdgeVectorParams(size=dimension, distance=Distance.Cosine)},
-        sparse_vectors={BM25: EdgeSparseVectorParams(modifier=Modifier.Idf)},
-    )
+    async def optimise(self) -> None:
+        """Have a copy of the shard optimised by a process of its own and switch to it. Raises RetrievalError.
+
+        Searches go on all the time, writes wait while the copy is made and while the switch takes place.
+        """
+        target = await self._write(self._begin)
+        assert self._child is not None  # just started
+        try:
+            fault = await asyncio.to_thread(optimise.outcome, self._child)
+            if fault:
+                raise RetrievalError(f"optimising the index failed: {fault}")
+            await self._write(self._switch, target, asyncio.get_running_loop())
+        finally:
+            self._child.kill()
+            with contextlib.suppress(RuntimeError):  # the store was closed: the next start tidies up
+                self._writer.submit(self._tidy, target)  # behind a switch that may be under way
+
+    def _begin(self) -> Path:
+        """Start the process, and return when it has made its copy: the folder."""
+        shard.check_room(self._home, 2 * shard.size_mb(self._used))
+        self._flush()
+        target = shard.following(self._home, self._used)
+        self._child = optimise.start(self._used, target, self._dimension)
+        self._journal = _Journal()
+        return target
+
+    def _switch(self, target: Path, loop: asyncio.AbstractEventLoop) -> None:
+        """Open what was optimised, catch up, and let the event loop take it in a moment when it does not search."""
+        journal, self._journal = self._journal, None
+        if journal is None or self._closed:
+            return
+        with engine("switch to the optimised index"):
+            better = shard.open_shard(target, self._dimension)
+            _catch_up(self._shard, better, journal)
+            better.flush()
+        shard.complete(target)
+        taken: Future[EdgeShard] = Future()
+        loop.call_soon_threadsafe(self._take, better, taken)
+        old, used = taken.result(), self._used
+        self._written_s = time.monotonic()
+        self._used, self._scanned, self._unflushed = target, len(journal.points), 0
+        with contextlib.suppress(RetrievalError), engine("close"):
+            old.close()
+        shard.remove(self._home, used)
+
+    def _tidy(self, target: Path) -> None:
+        self._journal = None
+        if self._used != target:
+            shutil.rmtree(target, ignore_errors=True)
+
+    def _take(self, better: "EdgeShard", taken: "Future[EdgeShard]") -> None:
+        old, self._shard = self._shard, better
+        taken.set_result(old)
 
 
-def _only(tenant: str) -> "Filter":
-    from qdrant_edge import FieldCondition, Filter, MatchValue
+def _upserting(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "UpdateOperation":
+    from qdrant_edge import Point as EdgePoint
+    from qdrant_edge import SparseVector, UpdateOperation
 
-    return Filter(must=[FieldCondition(TENANT, match=MatchValue(tenant))])
-
-
-def _query(query: Any, tenant: str, limit: int, *, own_idf: bool) -> "QueryRequest":
-    """One arm's query within one tenant; own_idf: score rarity by that tenant's points alone."""
-    from qdrant_edge import IdfParams, QueryRequest, SearchParams
-
-    params = SearchParams(idf=IdfParams(corpus=_only(tenant))) if own_idf else None
-    return QueryRequest(limit=limit, query=query, filter=_only(tenant), params=params)
+    made = []
+    for point, numbers in points:
+        # A point without words has one that nobody asks for: else the engine counts it in one way and not in the other.
+        words = SparseVector(list(point.sparse.indices) or [_NO_WORD], list(point.sparse.values) or [1.0])
+        made.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point.passage)))
+    return UpdateOperation.upsert_points(made)
 
 
-def _check_room(path: Path) -> None:
-    """Raise DiskFull before the engine meets a full disk: it dies there by SIGBUS, and the process with it."""
-    free_mb = shutil.disk_usage(path).free // 2**20
-    if free_mb < _ROOM_MB:
-        raise DiskFull(
-            f"the disk of {path} has {free_mb} MB free and the index needs {_ROOM_MB} MB to work: free some, then try "
-            "again; nothing that was finished is lost"
-        )
+def _catch_up(old: "EdgeShard", new: "EdgeShard", journal: _Journal) -> None:
+    """Bring `new` to the state of `old`, from which it differs in the journal's points alone."""
+    from qdrant_edge import Point as EdgePoint
+    from qdrant_edge import UpdateOperation
 
-
-@contextmanager
-def _engine(doing: str) -> Iterator[None]:
-    """Name the engine's errors. It raises `Exception` itself for everything, so the message has to tell them apart."""
-    try:
-        yield
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        if "WouldBlock" in str(error):
-            message = "another process has it open (a running `ragway serve`?). Stop that, or use another --data folder"
-            raise DataInUse(f"cannot {doing}: {message}") from error
-        if "ncompatible config" in str(error):
-            message = "it was made for another embedder. Configure that one, or run `ragway rebuild`"
-            raise RetrievalError(f"cannot {doing}: {message} ({error})") from error
-        raise RetrievalError(f"cannot {doing}: {error}. If this stays, run `ragway rebuild`") from error
+    for tenant in journal.dropped:
+        new.update(UpdateOperation.delete_points_by_filter(only(tenant)))
+    ids: list[int | UUID | str] = sorted(journal.points)
+    for start in range(0, len(ids), _BATCH):
+        began, part = time.monotonic(), ids[start : start + _BATCH]
+        records = old.retrieve(part, True, True)
+        new.update(UpdateOperation.delete_points(part))
+        kept = [EdgePoint(one.id, one.vector, one.payload) for one in records if one.vector is not None]
+        if kept:
+            new.update(UpdateOperation.upsert_points(kept))
+        time.sleep(time.monotonic() - began)

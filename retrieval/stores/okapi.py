@@ -1,9 +1,9 @@
 """The second lexical arm: rank-bm25's BM25Okapi over each tenant's passages, the dense arm from another store.
 
-It is the published reference the default arm is compared with, and a baseline in evaluations: its index is in memory,
-built from the inner store when a tenant is first searched and again after each change (2 s of CPU at 10,000 chunks; a
-search takes 56 ms there, the default arm 2). A change made in the inner store by another process is seen after the
-next change made here.
+It is the published reference the default arm is compared with, and a baseline in evaluations. Its scores are its own
+own (`retrieval.stores.postings`), its index is in memory: made from the inner store when a tenant is first searched,
+brought up to date by the first search after a change, both in a thread. A change made in the inner store by another
+process is not seen.
 
 rank-bm25 gives a word found in most passages a small or negative weight and one found in half of them none: in a
 tenant of 1 every score is negative, of 2 zero. A hit here is a passage that holds a searched word, whatever its score.
@@ -11,55 +11,37 @@ tenant of 1 every score is negative, of 2 zero. A hit here is a passage that hol
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
-from rank_bm25 import BM25Okapi
-
-from retrieval.records import Passage, Point, Scored, Sparse, Vector, indexed_text
+from retrieval.records import Passage, Point, Scored, Sparse, Vector, lexical_text
 from retrieval.stores.base import Store
+from retrieval.stores.postings import Postings
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
-from retrieval.terms import query_vector, words
+from retrieval.terms import language_of, query_vectors, words
 
-
-@dataclass(frozen=True, slots=True)
-class Okapi:
-    """One tenant's points by row, and for each word the rows of the passages that hold it."""
-
-    ids: Sequence[str]
-    ranking: BM25Okapi | None  # None where there is no word: rank-bm25 divides by their number
-    holders: Mapping[str, list[int]]
-
-    @classmethod
-    def over(cls, rows: Sequence[tuple[str, Passage]]) -> Self:
-        corpus = [words(indexed_text(passage.title, passage.headings, passage.text)) for _, passage in rows]
-        holders: dict[str, list[int]] = defaultdict(list)
-        for row, said in enumerate(corpus):
-            for word in set(said):
-                holders[word].append(row)
-        return cls([id for id, _ in rows], BM25Okapi(corpus) if holders else None, dict(holders))
-
-    def best(self, sparse: Sparse, k: int) -> list[Scored]:
-        """The k best points with a searched word: sum over words of weight times rank-bm25's contribution."""
-        scores: dict[int, float] = defaultdict(float)
-        for index, weight in zip(sparse.indices, sparse.values, strict=True):
-            rows = self.holders.get(str(index), [])
-            if self.ranking is None or not rows:
-                continue
-            for row, score in zip(rows, self.ranking.get_batch_scores([str(index)], rows), strict=True):
-                scores[row] += weight * score
-        ordered = sorted(scores, key=lambda row: (-scores[row], self.ids[row]))[:k]
-        return [Scored(self.ids[row], scores[row]) for row in ordered]
+_MOST_WAITING = 20_000  # changed points kept until a search wants them; with more the index is made anew then
 
 
 @dataclass(slots=True)
 class _Tenant:
-    """What is known of a tenant: how often it changed, and the index of one of its states."""
+    """What is known of a tenant: the index of one of its states, and what was written since."""
 
-    changes: int = 0
-    index: Okapi | None = None
-    building: asyncio.Lock = field(default_factory=asyncio.Lock)
+    index: Postings | None = None
+    waiting: dict[str, Passage | None] = field(default_factory=dict)  # by id, the last state of each; None: deleted
+    lost: int = 0  # how often it was no longer known what was written
+    updating: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def forget(self) -> None:
+        """The next search makes the index anew."""
+        self.index = None
+        self.waiting = {}
+        self.lost += 1
+
+    def note(self, changes: Mapping[str, Passage | None]) -> None:
+        self.waiting.update(changes)
+        if len(self.waiting) > _MOST_WAITING:
+            self.forget()
 
 
 class OkapiStore:
@@ -70,35 +52,43 @@ class OkapiStore:
         self._tenants: dict[str, _Tenant] = defaultdict(_Tenant)
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
+        state = self._tenants[tenant]
         try:
             await self._inner.upsert(tenant, points)
-        finally:  # also when it failed or was cancelled half-way
-            self._changed(tenant)
+        except BaseException:  # failed or cancelled half-way
+            state.forget()
+            raise
+        state.note({point.id: point.passage for point in points})
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
+        state = self._tenants[tenant]
         try:
             await self._inner.delete(tenant, ids)
-        finally:
-            self._changed(tenant)
+        except BaseException:
+            state.forget()
+            raise
+        state.note(dict.fromkeys(ids))
 
     async def drop(self, tenant: str) -> None:
         try:
             await self._inner.drop(tenant)
         finally:
-            self._changed(tenant)
+            self._tenants[tenant].forget()
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
-        dense = (await self._inner.search(tenants, vector, [], k=checked_k(k)))[DENSE]
-        sparse, lists = query_vector(terms), []
-        for tenant in dict.fromkeys(tenants):
-            index = await self._index(tenant)
-            lists.append(await asyncio.to_thread(index.best, sparse, k))
-        return {DENSE: dense, BM25: best(lists, k)}
+        checked_k(k)
+        dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k))[DENSE]
+        queries = query_vectors(list(dict.fromkeys(tenants)), terms)
+        lists = [(await self._index(tenant)).best(_query(sparse), k) for tenant, sparse in queries.items()]
+        return {DENSE: dense, BM25: best([[Scored(id, score) for id, score in found] for found in lists], k)}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         return await self._inner.read(ids)
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        return await self._inner.vectors(ids)
 
     async def count(self, tenant: str) -> int:
         return await self._inner.count(tenant)
@@ -109,18 +99,36 @@ class OkapiStore:
     async def close(self) -> None:
         await self._inner.close()
 
-    def _changed(self, tenant: str) -> None:
+    async def _index(self, tenant: str) -> Postings:
+        """The index of everything written before the call."""
         state = self._tenants[tenant]
-        state.changes += 1
-        state.index = None
-
-    async def _index(self, tenant: str) -> Okapi:
-        state = self._tenants[tenant]
-        async with state.building:
-            if state.index is not None:
-                return state.index
-            before = state.changes
-            index = await asyncio.to_thread(Okapi.over, await self._inner.passages(tenant))
-            if state.changes == before:  # else it may lack what was written meanwhile: good for this search alone
+        async with state.updating:
+            lost, index = state.lost, state.index
+            if index is None:
+                state.waiting = {}
+                index = await asyncio.to_thread(_made, await self._inner.passages(tenant), language_of(tenant))
+            while state.waiting and state.lost == lost:
+                changes, state.waiting = state.waiting, {}
+                index = await asyncio.to_thread(_updated, index, changes, language_of(tenant))
+            if state.lost == lost:  # else it may lack what was written meanwhile: good for this search alone
                 state.index = index
             return index
+
+
+def _query(sparse: Sparse) -> list[tuple[str, float]]:
+    return [(str(index), weight) for index, weight in zip(sparse.indices, sparse.values, strict=True)]
+
+
+def _made(rows: Iterable[tuple[str, Passage]], language: str) -> Postings:
+    return Postings.over(_read(rows, language))
+
+
+def _updated(index: Postings, changes: Mapping[str, Passage | None], language: str) -> Postings:
+    now = [(id, passage) for id, passage in changes.items() if passage is not None]
+    return index.changed(changes, _read(now, language))
+
+
+def _read(rows: Iterable[tuple[str, Passage]], language: str) -> Iterator[tuple[str, list[str]]]:
+    for id, passage in rows:
+        text = lexical_text(passage.title, passage.headings, passage.text, passage.context)
+        yield id, words(text, language)

@@ -13,10 +13,11 @@ import asyncio
 import math
 import re
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from json import JSONDecodeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
@@ -35,35 +36,56 @@ from retrieval.stores.schema import (
     cut_between_equals,
     passage_of,
     payload_of,
+    vector_of,
 )
-from retrieval.terms import query_vector
+from retrieval.terms import query_vectors
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.http.exceptions import UnexpectedResponse
-    from qdrant_client.models import CollectionInfo, FieldCondition, Filter, QueryRequest, SparseVector
+    from qdrant_client.models import CollectionInfo, FieldCondition, Filter, QueryRequest, SparseVector, VectorParams
 
 Answer = TypeVar("Answer")
 
 OLDEST_SERVER = (1, 19)  # the first with idf.corpus
 LINKS = 16  # edges of a point within its tenant's HNSW graph: Qdrant's default `m`
+_OVERSAMPLING = {"int8": 2.0, "binary": 4.0}  # how many more than asked for are compared again with whole vectors
+
+Quantisation = Literal["none", "int8", "binary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a collection lies on the servers. It is settled when the collection is made."""
+
+    shards: int
+    replicas: int
+    quantisation: Quantisation  # what of the vectors is kept in memory; whole ones lie on disk then
+
+
+ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # local mode has nothing else
 
 
 class QdrantStore:
     """Points in one collection of a Qdrant server; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(
-        self, client: "AsyncQdrantClient", *, collection: str, dimension: int, where: str, timeout_s: float | None
-    ) -> None:
+        self, client: "AsyncQdrantClient", *, collection: str, dimension: int, where: str, timeout_s: float | None,
+        layout: Layout = ONE_SERVER,
+    ) -> None:  # fmt: skip
         self._client = client
         self._collection = collection
         self._dimension = dimension
         self._where = where  # host and port, for messages: a URL may hold a password
         self._timeout_s = timeout_s
+        self._layout = layout
         self._running: set[asyncio.Task[Any]] = set()
 
     @classmethod
-    async def connect(cls, url: str, *, api_key: str | None, collection: str, dimension: int, timeout_s: float) -> Self:
+    async def connect(
+        cls, url: str, *, api_key: str | None, collection: str, dimension: int, timeout_s: float,
+        layout: Layout = ONE_SERVER,
+    ) -> Self:  # fmt: skip
         """The store in `collection` of the server at `url`, made if there is none. timeout_s holds for each request.
 
         Raises IndexDown if the server does not answer, RetrievalError if it is too old, refuses the key, or has a
@@ -76,7 +98,7 @@ class QdrantStore:
         )
         parts = urlsplit(url if "//" in url else f"//{url}")
         where = f"{parts.hostname}:{parts.port or 6333}"
-        store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s)
+        store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=timeout_s, layout=layout)
         try:
             await store._check_version()
             await store._prepare(server=True)
@@ -95,7 +117,8 @@ class QdrantStore:
         except RuntimeError as error:
             message = f"cannot open {location}: another process has it open. Stop that, or use another folder"
             raise DataInUse(message) from error
-        store = cls(client, collection=collection, dimension=dimension, where=Path(location).name, timeout_s=None)
+        where = Path(location).name
+        store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=None)
         try:
             await store._prepare(server=False)
         except BaseException:  # nor the lock of the folder
@@ -126,9 +149,11 @@ class QdrantStore:
         await self._delete(_only(tenant))
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector, terms: Sequence[tuple[str, float]], *, k: int
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
-        numbers, sparse, asked = checked(vector, self._dimension), query_vector(terms), list(dict.fromkeys(tenants))
+        numbers = None if vector is None else checked(vector, self._dimension)
+        asked = list(dict.fromkeys(tenants))
+        sparse = query_vectors(asked, terms)
         checked_k(k)
         found = await self._ask(asked, numbers, sparse, limit=k + 1)
         if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
@@ -140,6 +165,12 @@ class QdrantStore:
             return {}
         records = await self._reply("read", self._client.retrieve(self._collection, list(ids), with_payload=True))
         return {str(record.id): passage_of(record.payload or {}) for record in records}
+
+    async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        if not ids:
+            return {}
+        call = self._client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE])
+        return {str(record.id): vector_of(record.vector) for record in await self._reply("read", call)}
 
     async def count(self, tenant: str) -> int:
         call = self._client.count(self._collection, count_filter=_only(tenant), exact=True)
@@ -164,18 +195,19 @@ class QdrantStore:
         await self._client.close()
 
     async def _ask(
-        self, tenants: Sequence[str], numbers: list[float], sparse: Sparse, *, limit: int
+        self, tenants: Sequence[str], numbers: list[float] | None, sparse: Mapping[str, Sparse], *, limit: int
     ) -> dict[str, list[list[Scored]]]:
         """Arm -> the points of each tenant, best first. Both arms of all tenants in one request."""
         from qdrant_client import models
 
         requests, arms = [], []
         for tenant in tenants:
-            requests.append(_request(numbers, DENSE, tenant, limit))
-            arms.append(DENSE)
-            if sparse.indices:
-                words = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
-                requests.append(_request(words, BM25, tenant, limit))
+            if numbers is not None:
+                requests.append(_nearest(numbers, tenant, limit, self._layout.quantisation))
+                arms.append(DENSE)
+            if (said := sparse[tenant]).indices:
+                words = models.SparseVector(indices=list(said.indices), values=list(said.values))
+                requests.append(_holding(words, tenant, limit))
                 arms.append(BM25)
         found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
         if not requests:
@@ -219,9 +251,11 @@ class QdrantStore:
         try:
             await self._client.create_collection(
                 self._collection,
-                vectors_config={DENSE: models.VectorParams(size=self._dimension, distance=models.Distance.COSINE)},
+                vectors_config={DENSE: _dense(self._dimension, self._layout.quantisation)},
                 sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=LINKS),
+                shard_number=self._layout.shards,
+                replication_factor=self._layout.replicas,
             )
         except UnexpectedResponse as error:
             if error.status_code != HTTPStatus.CONFLICT:  # another gateway was quicker: what it made is checked next
@@ -302,11 +336,39 @@ def _only(tenant: str) -> "Filter":
     return models.Filter(must=[*_conditions(tenant)])
 
 
-def _request(query: "list[float] | SparseVector", arm: str, tenant: str, limit: int) -> "QueryRequest":
-    """One arm's query within one tenant; the rarity of words is that among the tenant's points alone."""
+def _dense(dimension: int, quantisation: Quantisation) -> "VectorParams":
     from qdrant_client import models
 
-    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_only(tenant))) if arm == BM25 else None
+    small: models.ScalarQuantization | models.BinaryQuantization | None = None
+    if quantisation == "int8":
+        small = models.ScalarQuantization(
+            scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+        )
+    elif quantisation == "binary":
+        small = models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    return models.VectorParams(
+        size=dimension, distance=models.Distance.COSINE, quantization_config=small, on_disk=small is not None or None
+    )
+
+
+def _nearest(numbers: list[float], tenant: str, limit: int, quantisation: Quantisation) -> "QueryRequest":
+    """The dense arm's query within one tenant."""
+    from qdrant_client import models
+
+    params = None
+    if quantisation != "none":
+        again = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
+        params = models.SearchParams(quantization=again)
     return models.QueryRequest(
-        query=query, using=arm, filter=_only(tenant), params=params, limit=limit, with_payload=False
+        query=numbers, using=DENSE, filter=_only(tenant), params=params, limit=limit, with_payload=False
+    )
+
+
+def _holding(words: "SparseVector", tenant: str, limit: int) -> "QueryRequest":
+    """The lexical arm's query within one tenant; the rarity of words is that among the tenant's points alone."""
+    from qdrant_client import models
+
+    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_only(tenant)))
+    return models.QueryRequest(
+        query=words, using=BM25, filter=_only(tenant), params=params, limit=limit, with_payload=False
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.records import Passage, Point, Scored
+from retrieval.records import Passage, Point, Scored, Vector
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -36,6 +36,7 @@ def payload_of(tenant: str, passage: Passage) -> dict[str, Any]:
         "end": passage.end,
         "text": passage.text,
         "tokens": passage.tokens,
+        **({"context": passage.context} if passage.context else {}),
     }
 
 
@@ -52,7 +53,13 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
         end=payload["end"],
         text=payload["text"],
         tokens=payload["tokens"],
+        context=payload.get("context", ""),
     )
+
+
+def vector_of(vectors: Any) -> Vector:
+    """The dense vector among a record's vectors."""
+    return np.asarray(vectors[DENSE], np.float32)
 
 
 def checked(vector: Any, dimension: int) -> list[float]:

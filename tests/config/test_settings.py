@@ -166,7 +166,7 @@ def test_an_unknown_key_names_the_nearest_known_one(source: Source, text: str, s
         ("retrieval: {collections: [1]}", "must be a list of texts, got [1]"),
         ("retrieval: {collections: {a: b}}", "must be a list of texts"),
         ("retrieval: {lexical: off}", "must be one of bm25, okapi; got False"),
-        ("retrieval: {rewrite: [local]}", "must be one of local, off; got ['local']"),
+        ("retrieval: {rewrite: [local]}", "must be one of local, llm, off; got ['local']"),
         ("upstream: {paths: [a]}", "must map texts to texts"),
         ("upstream: {paths: {/v1/files: 1}}", "must map texts to texts"),
         ("server: 8000", "server"),
@@ -197,10 +197,18 @@ def test_a_value_of_the_wrong_type_says_what_was_expected(source: Source, text: 
         "retrieval: {k: 0}",
         "retrieval: {candidates: 0}",
         "retrieval: {rrf_k: 0}",
-        "retrieval: {min_cosine: 1.1}",
-        "retrieval: {min_cosine: .nan}",
-        "retrieval: {min_bm25: -0.1}",
-        "retrieval: {min_bm25: .nan}",
+        "retrieval: {min_relevance: 1.1}",
+        "retrieval: {min_relevance: -0.1}",
+        "retrieval: {min_relevance: .nan}",
+        "retrieval: {rerank_candidates: 0}",
+        "retrieval: {rerank_deadline_s: 0}",
+        "retrieval: {recency_half_life_days: -1}",
+        "retrieval: {recency_half_life_days: .inf}",
+        "retrieval: {diversity: 1.1}",
+        "retrieval: {diversity: .nan}",
+        "retrieval: {neighbours: -1}",
+        "retrieval: {whole_document_tokens: -1}",
+        "inject: {window_share: 1.1}",
         "inject: {budget_tokens: 0}",
         "embedder: {threads: 0}",
         "ingest: {chunk_tokens: 0}",
@@ -219,10 +227,13 @@ def test_a_value_out_of_range_is_refused(source: Source, setting: str) -> None:
     [
         "server: {port: 0}",
         "server: {port: 65535}",
-        "retrieval: {min_cosine: -1}",
-        "retrieval: {min_bm25: 0}",
+        "retrieval: {min_relevance: 0}",
+        "retrieval: {min_relevance: 1}",
+        "retrieval: {diversity: 1}",
+        "retrieval: {neighbours: 0}",
+        "inject: {window_share: 1}",
         "ingest: {overlap_tokens: 0}",
-        "ingest: {overlap_tokens: 127}",
+        "ingest: {overlap_tokens: 90}",
     ],
 )
 def test_the_ends_of_a_range_are_in_it(source: Source, setting: str) -> None:
@@ -232,8 +243,8 @@ def test_the_ends_of_a_range_are_in_it(source: Source, setting: str) -> None:
 
 
 def test_a_whole_number_will_do_for_a_number(source: Source) -> None:
-    value = source.load("retrieval: {min_bm25: 4}").retrieval.min_bm25
-    assert (value, type(value)) == (4.0, float)
+    value = source.load("retrieval: {min_relevance: 1}").retrieval.min_relevance
+    assert (value, type(value)) == (1.0, float)
 
 
 def test_off_without_quotes_is_the_text_off(source: Source) -> None:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.records import Passage, Point, Vector, indexed_text
+from retrieval.records import Passage, Point, Vector, lexical_text
 from retrieval.terms import document_vector
 
 DIMENSION = 8
@@ -41,7 +41,7 @@ def point_of(number: int, text: str, *, seed: int | None = None) -> Point:
 
 
 def point_with(number: int, passage: Passage, *, seed: int | None = None) -> Point:
-    terms = document_vector(indexed_text(passage.title, passage.headings, passage.text))
+    terms = document_vector(lexical_text(passage.title, passage.headings, passage.text))
     return Point(id_of(number), passage, vector_of(number if seed is None else seed), terms)
 
 

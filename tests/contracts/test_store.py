@@ -410,3 +410,26 @@ async def test_a_search_started_after_a_write_sees_it(store: Store) -> None:
     for number in range(1, 12):
         await store.upsert("a@1", [point_of(number, f"word{number}")])
         assert ids(await lexical(store, f"word{number}")) == [id_of(number)]
+
+
+# One arm alone, and vectors by id
+
+
+async def test_without_a_vector_the_dense_arm_is_empty(store: Store) -> None:
+    await store.upsert("a@1", points_of(["the connection pool", "another page"]))
+    both = await store.search(["a@1"], vector_of(0), [("pool", 1.0)], k=5)
+    found = await store.search(["a@1"], None, [("pool", 1.0)], k=5)
+    assert len(both["dense"]) == 2
+    assert (found["dense"], scores(found["bm25"])) == ([], scores(both["bm25"]))
+    assert await store.search(["a@1"], None, [], k=5) == {"dense": [], "bm25": []}
+
+
+async def test_gives_the_vectors_of_points_that_are_there(store: Store) -> None:
+    await store.upsert("a@1", points_of(["one", "two", "three"]))
+    await store.delete("a@1", [id_of(2)])
+    found = await store.vectors([id_of(1), id_of(2), id_of(3), id_of(99)])
+    assert set(found) == {id_of(1), id_of(3)}
+    for number in (1, 3):
+        np.testing.assert_allclose(found[id_of(number)], vector_of(number), atol=1e-6)
+        assert found[id_of(number)].dtype == np.float32
+    assert await store.vectors([]) == {}

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records import Scored
-from retrieval.search.fuse import fuse, relevant
+from retrieval.search.fuse import fuse
+from retrieval.search.relevance import Background, Scale
 
 IDS = "abcdefgh"
 
@@ -24,46 +25,60 @@ def ranked(draw: st.DrawFn) -> list[Scored]:
 
 arms = st.dictionaries(st.sampled_from(["dense", "bm25", "third"]), ranked())
 constants = st.integers(1, 1000)
+scales = st.builds(
+    Scale,
+    background=st.builds(Background, mean=st.floats(-1, 1), deviation=st.floats(0.01, 1)),
+    chunks=st.integers(0, 10**7), rarest_idf=st.floats(0, 16), breadth=st.floats(0.01, 20),
+)  # fmt: skip
+RANKS = Scale(Background(0.0, math.inf), 10, math.inf, 1.0)  # no score is worth anything
 
 
-@given(arms, constants, st.randoms(use_true_random=False))
-def test_the_order_of_the_arms_does_not_matter(lists: Mapping[str, list[Scored]], rrf_k: int, random: Random) -> None:
+@given(arms, constants, scales, st.randoms(use_true_random=False))
+def test_the_order_of_the_arms_does_not_matter(
+    lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale, random: Random
+) -> None:
     names = list(lists)
     random.shuffle(names)
-    assert fuse({name: lists[name] for name in names}, rrf_k=rrf_k) == fuse(lists, rrf_k=rrf_k)
+    shuffled = {name: lists[name] for name in names}
+    assert fuse(shuffled, rrf_k=rrf_k, scale=scale) == fuse(lists, rrf_k=rrf_k, scale=scale)
 
 
 @given(arms, constants)
 def test_each_point_is_there_once_with_rank_and_score_of_every_arm(
     lists: Mapping[str, list[Scored]], rrf_k: int
 ) -> None:
-    fused = {found.id: found for found in fuse(lists, rrf_k=rrf_k)}
-    assert len(fused) == len(fuse(lists, rrf_k=rrf_k))
+    fused = {found.id: found for found in fuse(lists, rrf_k=rrf_k, scale=RANKS)}
+    assert len(fused) == len(fuse(lists, rrf_k=rrf_k, scale=RANKS))
     for arm, found in lists.items():
         for rank, one in enumerate(found, 1):
             assert (fused[one.id].ranks[arm], fused[one.id].scores[arm]) == (rank, one.score)
     assert sum(len(one.ranks) for one in fused.values()) == sum(len(found) for found in lists.values())
 
 
-@given(arms, constants)
-def test_best_first_by_the_formula_then_similarity_then_id(lists: Mapping[str, list[Scored]], rrf_k: int) -> None:
-    fused = fuse(lists, rrf_k=rrf_k)
-    for one in fused:
-        assert one.score == pytest.approx(sum(1 / (rrf_k + rank) for rank in one.ranks.values()))
-    keys = [(-one.score, -one.scores.get("dense", -math.inf), one.id) for one in fused]
+@given(arms, constants, scales)
+def test_best_first_then_by_similarity_then_by_id(lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale) -> None:
+    keys = [(-one.score, -one.scores.get("dense", -math.inf), one.id) for one in fuse(lists, rrf_k=rrf_k, scale=scale)]
     assert keys == sorted(keys)
 
 
-@given(arms, st.floats(-1, 1), st.floats(0, 30))
-def test_what_is_dropped_is_below_in_every_arm(
-    lists: Mapping[str, list[Scored]], min_cosine: float, min_bm25: float
+@given(arms, constants)
+def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion(
+    lists: Mapping[str, list[Scored]], rrf_k: int
 ) -> None:
-    fused = fuse(lists, rrf_k=60)
-    kept = relevant(fused, min_cosine=min_cosine, min_bm25=min_bm25)
-    assert [one for one in fused if one in kept] == kept
-    for one in fused:
-        above = [
-            "dense" in one.scores and one.scores["dense"] >= min_cosine,
-            "bm25" in one.scores and one.scores["bm25"] >= min_bm25,
-        ]
-        assert (one in kept) == any(above)
+    for one in fuse(lists, rrf_k=rrf_k, scale=RANKS):
+        assert one.score == pytest.approx((rrf_k + 1) / 2 * sum(1 / (rrf_k + rank) for rank in one.ranks.values()))
+
+
+@given(arms, constants, scales)
+def test_better_in_every_arm_is_never_behind(lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale) -> None:
+    fused = fuse(lists, rrf_k=rrf_k, scale=scale)
+    for place, behind in enumerate(fused):
+        for ahead in fused[:place]:
+            better = [arm in ahead.ranks and behind.ranks[arm] < ahead.ranks[arm] for arm in behind.ranks]
+            assert not (all(better) and set(behind.ranks) == set(ahead.ranks))
+
+
+@given(ranked(), st.sampled_from(["dense", "bm25"]), constants, scales)
+def test_one_arm_alone_keeps_its_order(found: list[Scored], arm: str, rrf_k: int, scale: Scale) -> None:
+    fused = fuse({arm: found}, rrf_k=rrf_k, scale=scale)
+    assert [one.id for one in fused] == [one.id for one in found]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records import Hit, Passage, shown_text
-from retrieval.search.pack import _words, pack
+from retrieval.search.pack import bag_of, pack
 
 texts = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta".split()) | st.text(max_size=5), max_size=12).map(
     " ".join
@@ -58,4 +58,4 @@ def test_packing_again_what_was_packed_changes_nothing(hits: list[Hit]) -> None:
 
 @given(texts | st.text() | st.text(st.characters(max_codepoint=127)))
 def test_words_are_those_of_the_pattern(text: str) -> None:
-    assert _words(text) == frozenset(re.findall(r"\w+", text))
+    assert bag_of(text) == frozenset(re.findall(r"\w+", text.lower()))

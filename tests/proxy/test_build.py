@@ -210,7 +210,7 @@ class Nothing:
     async def ingest(self, *_: Any) -> Report:
         raise AssertionError
 
-    async def rebuild(self, *_: Any) -> int:
+    async def rebuild(self, *_: Any, **__: Any) -> int:
         raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:
@@ -268,3 +268,19 @@ def test_by_default_the_index_rewrites_and_needs_no_server(tmp_path: Path) -> No
     found = plan(settings_of(tmp_path), {})
     assert found.search.rewrite
     assert (found.qdrant_url, found.qdrant_api_key) == ("", "")
+
+
+def test_a_models_window_is_its_setting_else_what_litellm_knows(tmp_path: Path) -> None:
+    found = targets_of(tmp_path, "{a: {lane: echo, window_tokens: 8192}, b: {lane: echo}}")
+    assert (found["a"].window_tokens, found["b"].window_tokens) == (8192, 0)
+
+
+def test_what_happens_after_fusion_is_told_to_the_index(tmp_path: Path) -> None:
+    text = """
+    retrieval: {mode: dense, rerank_model: x, rerank_candidates: 7, rerank_deadline_s: 3, recency_half_life_days: 30,
+                diversity: 0.2, merge_neighbours: false, neighbours: 2, whole_document_tokens: 900}
+    """
+    search = plan(settings_of(tmp_path, text), {}).search
+    assert (search.mode, search.diversity, search.merge_neighbours) == ("dense", 0.2, False)
+    assert (search.rerank_model, search.rerank_candidates, search.rerank_deadline_s) == ("x", 7, 3.0)
+    assert (search.recency_half_life_days, search.neighbours, search.whole_document_tokens) == (30.0, 2, 900)

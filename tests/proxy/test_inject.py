@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.settings import PROMPTS
-from proxy.inject import Template, TemplateError, sources_header
+from proxy.inject import Template, TemplateError, in_order, sources_header
 from proxy.quote import quoted, quoted_label
 from retrieval.records import Passage
 
@@ -208,3 +208,16 @@ def test_many_sources_are_cut_at_a_whole_one() -> None:
     named = header.decode().split(",")
     assert named == names[: len(named)]
     assert 950 < len(header) <= 1000
+
+
+@given(st.integers(0, 30))
+def test_the_strongest_stand_first_and_last_and_none_is_lost(count: int) -> None:
+    passages = [passage(str(i)) for i in range(count)]
+    order = [int(one.text) for one in in_order(passages, "best_first_and_last")]
+    assert sorted(order) == list(range(count))
+    assert order[:1] == [0][:count]
+    assert order[-1:] == [1 if count > 1 else 0][:count]
+    middle = order.index(count - 1) if count else 0
+    assert order[: middle + 1] == sorted(order[: middle + 1])
+    assert order[middle:] == sorted(order[middle:], reverse=True)
+    assert in_order(passages, "best_first") == passages

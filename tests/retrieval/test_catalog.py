@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retrieval.builds import Builds
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id, tenant_of
 from retrieval.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
@@ -257,6 +258,7 @@ def test_a_generation_built_beside_takes_over_all_at_once(catalog: Catalog, docs
     for one in old:
         catalog.publish(one)
     new = [stage(catalog, docs, key, chunks=3, generation=2) for key in ("a", "b")]
+    Builds(catalog).ready(new)
     assert {one.tenant for one in new} == {"docs@2"}
     assert catalog.current([one.document for one in old]) == {one.document: 1 for one in old}
     assert catalog.collection("docs").tenant == "docs@1"
@@ -319,7 +321,7 @@ def test_what_is_remembered_is_what_is_written(catalog: Catalog, docs: Collectio
         lambda: catalog.publish(stage(catalog, docs, text="new")),
         lambda: catalog.forget(catalog.leftovers()[0]),
         lambda: catalog.retire(second.document),
-        lambda: stage(catalog, docs, generation=2),
+        lambda: Builds(catalog).ready([stage(catalog, docs, generation=2)]),
         lambda: catalog.switch(docs, 2, embedder="other", probes=probes(2)),
         lambda: catalog.retire(first.document),
     ]
@@ -394,3 +396,39 @@ def test_a_disk_that_is_full_is_one_line_and_loses_nothing(catalog: Catalog, doc
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(catalog.known("docs")) == [PAGE]
     assert stage(catalog, docs, key="/handbook/other.md").revision == 1
+
+
+# Languages
+
+
+def test_a_generation_has_the_language_last_set_for_it_or_before_it(catalog: Catalog, docs: Collection) -> None:
+    assert (docs.language, docs.tenant) == ("en", "docs@1")
+    german = catalog.create("buch", embedder="tiny", probes=probes(0), language="de")
+    assert (german.language, german.tenant) == ("de", "buch@1.de")
+    assert [catalog.language("buch", generation) for generation in (1, 2, 9)] == ["de", "de", "de"]
+    catalog.speak("buch", 3, "fr")
+    assert [catalog.language("buch", generation) for generation in (1, 2, 3, 9)] == ["de", "de", "fr", "fr"]
+    catalog.speak("buch", 3, "en")
+    assert catalog.language("buch", 3) == "en"
+    assert {row.name: row.language for row in catalog.describe()} == {"buch": "de", "docs": "en"}
+
+
+def test_points_of_a_generation_stand_under_its_language(catalog: Catalog) -> None:
+    german = catalog.create("buch", embedder="tiny", probes=probes(0), language="de")
+    assert stage(catalog, german, "a").tenant == "buch@1.de"
+    catalog.speak("buch", 2, "en")
+    assert stage(catalog, german, "a", generation=2).tenant == "buch@2"
+    assert {one.tenant for one in catalog.leftovers()} == {"buch@1.de", "buch@2"}
+
+
+def test_a_catalog_from_before_there_were_languages_is_english(tmp_path: Path) -> None:
+    file = tmp_path / "old.sqlite"
+    old = Catalog.open(file)
+    old.create("docs", embedder="tiny", probes=probes(0))
+    old.close()
+    with sqlite3.connect(file) as sql:
+        sql.execute("DROP TABLE languages")
+    sql.close()
+    catalog = Catalog.open(file)
+    assert (catalog.collection("docs").language, catalog.collection("docs").tenant) == ("en", "docs@1")
+    catalog.close()

@@ -220,7 +220,7 @@ def test_another_model_of_the_same_dimension_is_refused(tmp_path: Path, onnx: Em
     other = open_embedder(str(make_tiny_model(tmp_path / "other", seed=1)), backend="auto", threads=1, cache=tmp_path)
     assert other.dimension == onnx.dimension
     with pytest.raises(
-        WrongEmbedder, match="'docs' was built with the embedder 'old', now 'new' .* `ragway rebuild docs`"
+        WrongEmbedder, match="'docs' was built with the embedder 'old', now 'new' .* `ragway reindex docs`"
     ):
         check_same_model("docs", "old", probe(other), probe(onnx), "new")
 

@@ -76,6 +76,7 @@ retrieved = st.builds(
     ).map(tuple),
     context=st.builds(Context, passages=st.lists(passages, max_size=2).map(tuple), tokens=whole, dropped=whole),
     timings_ms=st.dictionaries(texts, numbers),
+    relevance=st.none() | numbers,
 )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
 
     async with answering(tmp_path, answer) as (client, _):
         assert await client.retrieve([Turn("user", "q")], ("docs",), k=3) == found
-    args = {"turns": [{"role": "user", "text": "q"}], "collections": ["docs"], "k": 3}
+    args = {"turns": [{"role": "user", "text": "q"}], "collections": ["docs"], "k": 3, "budget_tokens": None}
     assert asked == [{"call": "retrieve", "args": args}]
 
 

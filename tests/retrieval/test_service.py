@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
-from retrieval.knowledge import Knowledge, Progress
+from retrieval.knowledge import EmbedderChoice, Knowledge, Progress
 from retrieval.records import CollectionInfo, Report, Retrieved, Turn
 from retrieval.remote import Client
-from retrieval.service import Server, _open_shard, passing
+from retrieval.service import Server
+from retrieval.shards import open_shard, passing
 from tests.plans import silent
 
 
@@ -25,14 +26,16 @@ class Failing(Knowledge):
         self.ended = asyncio.Event()
         self.asked: Sequence[Path] = ()
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
         raise KeyError("text")
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
         self.asked = paths
         raise OSError(28, "No space left on device")
 
-    async def rebuild(self, collection: str, progress: Progress) -> int:
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -95,7 +98,7 @@ async def test_a_shard_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
     folder = tmp_path / "tiny-16"
     folder.mkdir()
     (folder / "edge_config.json").write_text("nonsense", "utf-8")
-    store = _open_shard(folder, 16)
+    store = open_shard(folder, 16)
     assert await store.count("docs@1") == 0
     await store.close()
     assert (tmp_path / "tiny-16.broken" / "edge_config.json").read_text("utf-8") == "nonsense"
@@ -103,16 +106,16 @@ async def test_a_shard_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
 
 async def test_a_refusal_of_the_system_puts_no_shard_aside(tmp_path: Path) -> None:
     folder = tmp_path / "tiny-16"
-    await _open_shard(folder, 16).close()
+    await open_shard(folder, 16).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # no further file may be opened
     try:
         with pytest.raises(RetrievalError, match="os error 24"):
-            _open_shard(folder, 16)
+            open_shard(folder, 16)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert names_in(tmp_path) == ["tiny-16"]
-    await _open_shard(folder, 16).close()
+    await open_shard(folder, 16).close()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from retrieval.service import Index, Server
+from retrieval.index import Index
+from retrieval.service import Server
 from tests.faulty_gateway import Gates, gates
 from tests.gateway import Served, ragway, refused, serving
 from tests.plans import plan_for, silent

@@ -9,14 +9,16 @@ import contextlib
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from retrieval.embed import PROBES, Embedder, Matrix
+from retrieval.index import Index
 from retrieval.remote import SOCKET, framed, read_frame
 from retrieval.search.pipeline import Retriever
-from retrieval.service import Index, Server
+from retrieval.service import Server
 from retrieval.stores.edge import EdgeStore
 from tests.faulty_gateway import Gates, gates
 from tests.gateway import serving
@@ -253,12 +255,14 @@ async def test_an_embedder_that_raises_costs_the_context_alone(
     plan = plan_for(docs)
     async with answering(docs) as index, gates(docs, deadline_s=5) as both:
         assert (await both.chat())[0] == "augmented"
-        embedder = Raising(index._embedder)
-        index._retriever = Retriever(
-            index._catalog, index._store, embedder, plan.search, probes=embedder.embed_documents(PROBES)
+        lane = index._configured
+        embedder = Raising(lane.embedder)
+        retriever = Retriever(
+            index._catalog, lane.store, embedder, plan.search, probes=embedder.embed_documents(PROBES)
         )
+        index._configured = replace(lane, embedder=embedder, retriever=retriever)
         assert (await both.chat())[0] == "augmented"
-        index._retriever._lately.clear()
+        retriever._questions._lately.clear()
         embedder.fault = fault
         await both.degraded("index cannot be searched")
         embedder.fault = None

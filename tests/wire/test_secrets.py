@@ -284,13 +284,15 @@ def test_a_qdrant_server_that_quotes_its_key_is_not_quoted(tmp_path: Path, data:
 class Quoting:
     """A knowledge whose failures quote what it was asked."""
 
-    async def retrieve(self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None) -> Retrieved:
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 
     async def ingest(self, *_: Any) -> Report:
         raise AssertionError
 
-    async def rebuild(self, *_: Any) -> int:
+    async def rebuild(self, *_: Any, **__: Any) -> int:
         raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:

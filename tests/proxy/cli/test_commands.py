@@ -225,7 +225,7 @@ def test_progress_is_drawn_on_a_terminal_only_and_never_on_stdout(data: Path, co
     os.close(ours)
     out = process.communicate(timeout=60)[0]
     assert process.returncode == 0
-    assert out == "docs: 5 added, 0 changed, 0 unchanged, 0 removed; 5 chunks written\n"
+    assert out == "docs: 5 added, 0 changed, 0 unchanged, 0 removed; 6 chunks written\n"
     assert b"ingest docs" in drawn
     assert b"5/5" in drawn
     (corpus / "pets.html").unlink()
@@ -243,13 +243,15 @@ def test_search_prints_the_passages_with_what_each_arm_said(documents: Path, tmp
     )
     assert "zephyr-driver-kotlin-coroutine" in done.stdout
     assert "\n2. " not in done.stdout
+    assert re.fullmatch(r"the best is relevant with probability [01]\.\d\d", done.stdout.splitlines()[-1])
 
 
 def test_search_as_json_is_one_object_with_everything(documents: Path, tmp_path: Path) -> None:
     done = ragway("search", KOTLIN, "--json", "--data", str(documents), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
-    assert set(found) == {"query", "hits", "context", "timings_ms"}
+    assert set(found) == {"query", "hits", "context", "timings_ms", "relevance"}
+    assert found["relevance"] > 0.5
     assert found["query"]["text"] == KOTLIN
     assert found["hits"][0]["ranks"] == {"bm25": 1, "dense": 1}
     assert found["context"]["passages"][0]["source"] == "handbook/kotlin.md"
@@ -258,7 +260,8 @@ def test_search_as_json_is_one_object_with_everything(documents: Path, tmp_path:
 def test_a_search_that_finds_nothing_is_no_failure(documents: Path, tmp_path: Path) -> None:
     done = ragway("search", "quantum chromodynamics", "--data", str(documents), folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "nothing found in docs\n"
+    told = r"nothing found in docs: the best is relevant with probability 0\.[01]\d, retrieval\.min_relevance is 0\.2\n"
+    assert re.fullmatch(told, done.stderr)
 
 
 @pytest.mark.parametrize("args", [("search", KOTLIN, "--collection", "nowhere"), ("rebuild", "nowhere")])
@@ -269,9 +272,11 @@ def test_an_unknown_collection_is_named(documents: Path, args: tuple[str, ...], 
 def test_collections_are_listed_for_people_and_for_programs(documents: Path, tmp_path: Path) -> None:
     done = ragway("collections", "--data", str(documents), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"docs  5 documents  5 chunks  all-MiniLM-L6-v2  \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.stdout)
+    assert re.fullmatch(
+        r"docs  5 documents  6 chunks  en  all-MiniLM-L6-v2  \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", done.stdout
+    )
     (row,) = json.loads(ragway("collections", "--json", "--data", str(documents), folder=tmp_path).stdout)
-    assert (row["name"], row["documents"], row["chunks"]) == ("docs", 5, 5)
+    assert (row["name"], row["documents"], row["chunks"]) == ("docs", 5, 6)
 
 
 def test_no_collections_yet_is_said_on_stderr(data: Path, tmp_path: Path) -> None:
@@ -288,7 +293,7 @@ def test_a_rebuild_brings_an_index_back_that_was_deleted(data: Path, corpus: Pat
         file.rmdir() if file.is_dir() else file.unlink()
     assert "ragway rebuild docs" in refused(ragway("search", KOTLIN, *where, folder=tmp_path))
     rebuilt = ragway("rebuild", "docs", *where, folder=tmp_path)
-    assert (rebuilt.returncode, rebuilt.stdout) == (0, "docs: 5 chunks written\n")
+    assert (rebuilt.returncode, rebuilt.stdout) == (0, "docs: 6 chunks written\n")
     assert "kotlin-coroutine" in ragway("search", KOTLIN, *where, folder=tmp_path).stdout
 
 

@@ -415,3 +415,13 @@ async def test_warming_can_be_repeated_and_closing_too() -> None:
     for _ in range(2):
         await lane.warm()
         await lane.close()
+
+
+async def test_a_models_window_is_litellms_once_that_is_imported() -> None:
+    lane = Translated(connect_timeout_s=5, first_byte_timeout_s=5, idle_timeout_s=5)
+    await lane.warm()
+    try:
+        assert lane.window_tokens("anthropic/claude-sonnet-4-5") >= 200_000
+        assert lane.window_tokens("anthropic/no-such-model") == 0
+    finally:
+        await lane.close()

@@ -250,6 +250,26 @@ def test_a_budget_that_cannot_work_is_refused(size: int, overlap: int) -> None:
         split("Text.", size=size, overlap=overlap)
 
 
+@pytest.mark.parametrize("format", ["markdown", "text"])
+@pytest.mark.parametrize(("outer", "inner"), [("=", "=="), ("==", "==="), ("=", "= ="), ("= =", "= = =")])
+def test_headings_of_a_wiki_are_headings(outer: str, inner: str, format: Format) -> None:
+    text = f"{outer} Trains {outer}\n{SENTENCE * 4}\n {inner} Night trains {inner} \n{SENTENCE * 4}\n{SENTENCE}"
+    chunks = split(text, format=format)
+    assert [piece.headings for piece in chunks[:1] + chunks[-1:]] == [("Trains",), ("Trains", "Night trains")]
+    assert holding(chunks, "Night").text.lstrip().startswith(inner)
+
+
+@pytest.mark.parametrize("line", ["a = b = c", "= a", "a =", "== a =", "x == y", "    = code =", "= ="])
+def test_other_equals_signs_are_no_headings(line: str) -> None:
+    assert split(f"{SENTENCE}\n\n{line}\n\n{SENTENCE}")[-1].headings == ()
+
+
+def test_lines_that_end_sentences_are_cut_before_other_sentences() -> None:
+    line = SENTENCE.strip() + " And so on."
+    chunks = split("\n".join([line] * 9), format="text")
+    assert all(piece.text.startswith("The quick") and piece.text.endswith("so on.") for piece in chunks)
+
+
 def rst(text: str, size: int = 64) -> list[Chunk]:
     return split(textwrap.dedent(text), format="rst", size=size)
 

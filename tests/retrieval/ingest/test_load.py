@@ -88,6 +88,41 @@ def test_counts_what_it_passes_over_by_reason(folder: Path) -> None:
     assert found.skipped == {"unsupported type (no extension)": 1, "unsupported type .png": 2}
 
 
+def test_leaves_out_what_other_people_wrote_and_what_was_made_of_code(tmp_path: Path) -> None:
+    for name in ("node_modules/a/readme.md", "net/__pycache__/b.py", "net/c.py", "d.min.js", "e-min.mjs", "f.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n", "utf-8")
+    found = find([tmp_path], max_bytes=MEGABYTE)
+    assert [candidate.path.name for candidate in found.candidates] == ["f.js", "c.py"]
+    assert found.skipped == {"minified code": 2}
+
+
+def test_json_is_taken_where_it_holds_questions_and_answers(tmp_path: Path) -> None:
+    (tmp_path / "faq.jsonl").write_text('{"question": "Who?", "answer": "You."}\n', "utf-8")
+    (tmp_path / "package.json").write_text('{"name": "x"}\n', "utf-8")
+    found = find([tmp_path], max_bytes=MEGABYTE)
+    assert [candidate.path.name for candidate in found.candidates] == ["faq.jsonl"]
+    assert found.skipped == {"JSON without questions and answers": 1}
+
+
+def test_code_is_titled_by_its_folder_and_name(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text("x = 1\n", "utf-8")
+    document = load(tmp_path / "pool.py", "src/net/pool.py", max_bytes=MEGABYTE)
+    assert (document.title, document.format, document.text) == ("net/pool.py", "code", "x = 1\n")
+
+
+def test_json_is_read_as_its_questions_and_answers(tmp_path: Path) -> None:
+    (tmp_path / "shop_faq.json").write_text('[{"question": "Who?", "answer": "You."}]', "utf-8")
+    document = load(tmp_path / "shop_faq.json", "shop_faq.json", max_bytes=MEGABYTE)
+    assert (document.title, document.format, document.text) == ("Shop faq", "text", "Q: Who?\nA: You.\n")
+
+
+def test_a_table_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("name,price\nlamp,1\n", "utf-8")
+    document = load(tmp_path / "prices.csv", "prices.csv", max_bytes=MEGABYTE)
+    assert (document.title, document.format, document.text) == ("Prices", "csv", "name,price\nlamp,1\n")
+
+
 def test_names_a_folder_given_as_a_dot(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     assert find([Path()], max_bytes=MEGABYTE).candidates[0].source == "docs/a.txt"

@@ -1,9 +1,15 @@
-"""Reciprocal rank fusion as the paper has it, and which hits are relevant at all."""
+"""Fusion by ranks and by scores, and which of the fused are used first."""
+
+import math
 
 import pytest
 
-from retrieval.records import Candidate, Scored
-from retrieval.search.fuse import chosen, fuse, rarest_idf, relevant
+from retrieval.records import Scored
+from retrieval.search.fuse import chosen, fuse
+from retrieval.search.relevance import Background, Scale, rarest_idf
+
+RANKS = Scale(Background(0.0, math.inf), 200, math.inf, 1.0)  # no score is worth anything
+SCALE = Scale(Background(0.05, 0.07), 200, rarest_idf(200), 1.0)
 
 
 def hits(*found: tuple[str, float]) -> list[Scored]:
@@ -11,42 +17,61 @@ def hits(*found: tuple[str, float]) -> list[Scored]:
 
 
 def test_adds_up_one_over_60_plus_rank_by_hand() -> None:
-    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7)), "bm25": hits(("c", 12.0), ("a", 9.0))}, rrf_k=60)
+    fused = fuse(
+        {"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7)), "bm25": hits(("c", 12.0), ("a", 9.0))},
+        rrf_k=60,
+        scale=RANKS,
+    )
     assert [hit.id for hit in fused] == ["a", "c", "b"]
-    assert [hit.score for hit in fused] == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62], abs=1e-15)
+    assert [hit.score for hit in fused] == pytest.approx(
+        [61 / 2 * share for share in (1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62)], abs=1e-12
+    )
 
 
 def test_ranks_count_from_one() -> None:
-    (hit,) = fuse({"dense": hits(("a", 0.5))}, rrf_k=1)
+    (hit,) = fuse({"dense": hits(("a", 0.5))}, rrf_k=1, scale=RANKS)
     assert hit.score == 1 / 2
 
 
+def test_first_in_both_arms_is_worth_one_by_rank() -> None:
+    (hit,) = fuse({"dense": hits(("a", 0.5)), "bm25": hits(("a", 3.0))}, rrf_k=10, scale=RANKS)
+    assert hit.score == 1.0
+
+
 def test_every_hit_keeps_what_each_arm_said_of_it() -> None:
-    fused = {hit.id: hit for hit in fuse({"dense": hits(("a", 0.9), ("b", 0.8)), "bm25": hits(("b", 7.5))}, rrf_k=60)}
+    fused = {
+        hit.id: hit
+        for hit in fuse({"dense": hits(("a", 0.9), ("b", 0.8)), "bm25": hits(("b", 7.5))}, rrf_k=60, scale=RANKS)
+    }
     assert (fused["b"].ranks, fused["b"].scores) == ({"dense": 2, "bm25": 1}, {"dense": 0.8, "bm25": 7.5})
     assert (fused["a"].ranks, fused["a"].scores) == ({"dense": 1}, {"dense": 0.9})
 
 
 def test_first_in_one_arm_is_less_than_second_in_both() -> None:
-    fused = fuse({"dense": hits(("x", 1.0), ("both", 0.5)), "bm25": hits(("y", 9.0), ("both", 8.0))}, rrf_k=60)
+    fused = fuse(
+        {"dense": hits(("x", 1.0), ("both", 0.5)), "bm25": hits(("y", 9.0), ("both", 8.0))}, rrf_k=60, scale=RANKS
+    )
     assert [hit.id for hit in fused] == ["both", "x", "y"]
 
 
 def test_of_equal_scores_the_more_similar_comes_first() -> None:
     lists = {"dense": hits(("b", 0.9), ("a", 0.8)), "bm25": hits(("a", 9.0), ("b", 8.0))}
-    assert [hit.id for hit in fuse(lists, rrf_k=60)] == ["b", "a"]
-    assert [hit.id for hit in fuse({"dense": hits(("b", 0.9)), "bm25": hits(("a", 1.0))}, rrf_k=60)] == ["b", "a"]
+    assert [hit.id for hit in fuse(lists, rrf_k=60, scale=RANKS)] == ["b", "a"]
+    assert [hit.id for hit in fuse({"dense": hits(("b", 0.9)), "bm25": hits(("a", 1.0))}, rrf_k=60, scale=RANKS)] == [
+        "b",
+        "a",
+    ]
 
 
 def test_ties_that_similarity_does_not_break_are_broken_by_id() -> None:
     lists = {"bm25": hits(("b", 9.0)), "okapi": hits(("a", 8.0))}
-    assert [hit.id for hit in fuse(lists, rrf_k=60)] == ["a", "b"]
+    assert [hit.id for hit in fuse(lists, rrf_k=60, scale=RANKS)] == ["a", "b"]
 
 
 def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> None:
     both = [(f"m{i:02}", 0.5) for i in range(20)]
     lists = {"dense": hits(("only", 0.9), *both), "bm25": hits(*reversed(both))}
-    fused = fuse(lists, rrf_k=60)
+    fused = fuse(lists, rrf_k=60, scale=RANKS)
     assert "only" not in [hit.id for hit in fused[:12]]
     used = [hit.id for hit in chosen(fused, k=12)]
     assert "only" in used[:12]
@@ -56,44 +81,42 @@ def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> 
 
 
 def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
-    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7))}, rrf_k=60)
+    fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7))}, rrf_k=60, scale=RANKS)
     assert [hit.id for hit in chosen(fused, k=2)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
 def test_nothing_found_is_nothing_fused(arms: dict[str, list[Scored]]) -> None:
-    assert fuse(arms, rrf_k=60) == []
+    assert fuse(arms, rrf_k=60, scale=RANKS) == []
 
 
-@pytest.mark.parametrize(
-    ("scores", "kept"),
-    [
-        ({"dense": 0.25, "bm25": 3.9}, True),
-        ({"dense": 0.24, "bm25": 4.0}, True),
-        ({"dense": 0.25, "bm25": 4.0}, True),
-        ({"dense": 0.24, "bm25": 3.9}, False),
-        ({"dense": 0.25}, True),
-        ({"dense": 0.24}, False),
-        ({"bm25": 4.0}, True),
-        ({"bm25": 3.9}, False),
-        ({"dense": -0.1, "bm25": 4.0}, True),
-        ({}, False),
-    ],
-)
-def test_a_hit_is_dropped_where_it_is_below_both_thresholds(scores: dict[str, float], kept: bool) -> None:
-    hit = Candidate("a", 0.016, scores=scores)
-    assert relevant([hit], min_cosine=0.25, min_bm25=4.0) == ([hit] if kept else [])
+def test_a_clear_lead_in_similarity_outweighs_a_rank_in_a_weak_arm() -> None:
+    dense = hits(("clear", 0.8), ("weak", 0.4))
+    lists = {"dense": dense, "bm25": hits(("weak", 1.1), ("other", 1.0), ("clear", 0.9))}
+    assert fuse(lists, rrf_k=10, scale=RANKS)[0].id == "weak"
+    assert fuse(lists, rrf_k=10, scale=SCALE)[0].id == "clear"
 
 
-def test_a_hit_that_an_arm_did_not_return_is_below_the_lowest_threshold() -> None:
-    assert relevant([Candidate("a", 0.016, scores={"bm25": 1.0})], min_cosine=-1.0, min_bm25=4.0) == []
+def test_a_rare_word_matched_outweighs_a_rank_in_an_even_arm() -> None:
+    dense = hits(("a", 0.402), ("b", 0.401), ("named", 0.4))
+    lists = {"dense": dense, "bm25": hits(("named", rarest_idf(200)), ("x", 0.2), ("a", 0.1))}
+    assert fuse(lists, rrf_k=10, scale=RANKS)[0].id == "a"
+    assert fuse(lists, rrf_k=10, scale=SCALE)[0].id == "named"
 
 
-def test_the_order_stays() -> None:
-    found = [Candidate(id, 0.1, scores={"dense": cosine}) for id, cosine in (("b", 0.3), ("x", 0.1), ("a", 0.9))]
-    assert [hit.id for hit in relevant(found, min_cosine=0.25, min_bm25=4.0)] == ["b", "a"]
+def test_a_passage_that_repeats_the_conversation_counts_as_one_match() -> None:
+    one, many = (
+        fuse({"bm25": hits(("a", matches * rarest_idf(200)))}, rrf_k=10, scale=SCALE)[0].score for matches in (1, 12)
+    )
+    assert one == many
 
 
-@pytest.mark.parametrize(("chunks", "idf"), [(0, 0.0), (1, 0.2877), (5, 1.3863), (1000, 6.5023), (100_000, 11.1075)])
-def test_a_rarest_words_match_weighs_more_in_a_larger_collection(chunks: int, idf: float) -> None:
-    assert rarest_idf(chunks) == pytest.approx(idf, abs=1e-3)
+def test_the_order_does_not_depend_on_the_embedders_range_of_cosines() -> None:
+    dense = [("a", 0.7), ("b", 0.5), ("c", 0.3)]
+    bm25 = hits(("c", 2.0), ("b", 1.5), ("d", 0.3))
+    narrow = [(id, (cosine + 3) / 4) for id, cosine in dense]
+    wide = fuse({"dense": hits(*dense), "bm25": bm25}, rrf_k=10, scale=SCALE)
+    other = Scale(Background((0.05 + 3) / 4, 0.07 / 4), 200, rarest_idf(200), 1.0)
+    fused = fuse({"dense": hits(*narrow), "bm25": bm25}, rrf_k=10, scale=other)
+    assert [hit.id for hit in fused] == [hit.id for hit in wide]
+    assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in wide])

@@ -1,6 +1,7 @@
 """The embedded store's own promises: what it survives, and what it says when it cannot open."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError
+from retrieval.records import Point
 from retrieval.stores.edge import EdgeStore
-from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
+from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of
 
 # Opens the store of argv[1], runs the lines given, says "ready" and holds the store open until it is killed.
 CHILD = """
 import asyncio, sys
 from pathlib import Path
 from retrieval.stores.edge import EdgeStore
-from tests.contracts.points import DIMENSION, id_of, points_of
+from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of
 async def main():
     store = EdgeStore.open(Path(sys.argv[1]), dimension=DIMENSION)
 {work}
@@ -162,3 +164,142 @@ async def test_closing_finishes_the_write_under_way(tmp_path: Path) -> None:
     again = EdgeStore.open(tmp_path, dimension=DIMENSION)
     assert await again.count("a@1") == 600
     await again.close()
+
+
+# Optimised by a process of its own
+
+
+WORDS = "pool socket driver kotlin timeout".split()
+
+
+def many(count: int, *, first: int = 1) -> list[Point]:
+    return points_of([f"{WORDS[i % 5]} word{i}" for i in range(count)], first=first)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in sorted(folder.iterdir())]
+
+
+async def everything(store: EdgeStore) -> list[object]:
+    """What a reader can see of both tenants: what searches find, and what is kept."""
+    seen: list[object] = []
+    for tenant in ("a@1", "b@1"):
+        seen += [await store.count(tenant), await store.passages(tenant)]
+        for seed, words in enumerate([*WORDS, "word7"]):
+            found = await store.search([tenant], vector_of(seed), [(words, 1.0)], k=8)
+            seen.append([[(hit.id, round(hit.score, 5)) for hit in found[arm]] for arm in ("dense", "bm25")])
+    return seen
+
+
+async def test_the_optimised_store_answers_as_before_and_is_what_a_restart_opens(tmp_path: Path) -> None:
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", many(300))
+    await store.upsert("b@1", many(40, first=1000))
+    await store.delete("a@1", [id_of(3)])
+    before = await everything(store)
+    await store.optimise()
+    assert await everything(store) == before
+    await store.upsert("a@1", many(20, first=2000))
+    after = await everything(store)
+    await store.close()
+    assert names(tmp_path) == ["generation-1"]
+    again = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    assert await everything(again) == after
+    await again.optimise()
+    assert await everything(again) == after
+    await again.close()
+    assert names(tmp_path) == ["generation-2"]
+
+
+async def test_what_is_written_while_it_is_optimised_is_in_the_optimised_store(tmp_path: Path) -> None:
+    store = EdgeStore.open(tmp_path / "served", dimension=DIMENSION)
+    other = EdgeStore.open(tmp_path / "plain", dimension=DIMENSION)
+    for each in (store, other):
+        await each.upsert("a@1", many(200))
+        await each.upsert("b@1", many(50, first=1000))
+
+    async def write(to: EdgeStore) -> None:
+        await to.upsert("a@1", [point_of(5, "another text"), *many(70, first=500)])
+        await to.delete("a@1", [id_of(9), id_of(501)])
+        await to.drop("b@1")
+        await to.upsert("b@1", many(3, first=1020))
+
+    await asyncio.gather(store.optimise(), write(store))  # the copy is made first, the writes come behind it
+    await write(other)
+    assert await everything(store) == await everything(other)
+    await store.close()
+    again = EdgeStore.open(tmp_path / "served", dimension=DIMENSION)
+    assert await everything(again) == await everything(other)
+    await again.close()
+    await other.close()
+
+
+async def test_a_switch_that_was_interrupted_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", many(30))
+    before = await everything(store)
+    await store.close()
+    shutil.copytree(tmp_path / "segments", tmp_path / "generation-1" / "segments")
+    again = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    assert await everything(again) == before
+    await again.close()
+    assert not (tmp_path / "generation-1").exists()
+
+
+async def test_an_optimisation_that_dies_harms_nothing(tmp_path: Path) -> None:
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", many(30))
+    before = await everything(store)
+    (tmp_path / "edge_config.json").write_text("{ not JSON")
+    with pytest.raises(RetrievalError, match="optimis"):
+        await store.optimise()
+    assert await everything(store) == before
+    await store.upsert("a@1", [point_of(77, "later")])
+    assert await store.count("a@1") == 31
+    await store.close()
+    assert not (tmp_path / "generation-1").exists()
+
+
+async def test_closing_gives_an_optimisation_up(tmp_path: Path) -> None:
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", many(30))
+    optimising = asyncio.create_task(store.optimise())
+    await asyncio.sleep(0)  # its process is being started
+    await store.close()
+    with pytest.raises(RetrievalError):
+        await optimising
+    again = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    assert await again.count("a@1") == 30
+    await again.close()
+
+
+async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or_deleted_points_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def found() -> list[tuple[str, float]]:
+        hits = (await store.search(["a@1"], None, [("pool word7 socket", 1.0)], k=20))["bm25"]
+        return [(hit.id, hit.score) for hit in hits]
+
+    async def both_ways() -> bool:
+        """Checks that the scores are equal; whether the quick way is taken."""
+        monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", float("inf"))
+        counted = await found()
+        monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", 0.0)
+        assert await found() == counted
+        return store._alone["a@1"]
+
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", many(200))
+    assert await both_ways()
+    await store.upsert("b@1", many(3, first=1000))
+    assert not await both_ways()
+    await store.drop("b@1")
+    assert not await both_ways()  # what is deleted counts until the space is freed
+    await store.close()
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await both_ways()
+    await store.optimise()
+    assert await both_ways()
+    await store.delete("a@1", [id_of(1)])
+    assert not await both_ways()
+    await store.close()

@@ -1,12 +1,15 @@
 """The okapi store's own promises: its index follows every change, also those it is overtaken by."""
 
 import asyncio
+from collections.abc import Sequence
 
-from retrieval.records import Passage
-from retrieval.stores.okapi import Okapi, OkapiStore
+import pytest
+
+from retrieval.errors import IndexDown
+from retrieval.records import Passage, Point
+from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
-from retrieval.terms import query_vector
-from tests.contracts.points import DIMENSION, id_of, passage_of, points_of, vector_of
+from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
 
 
 async def open_store() -> OkapiStore:
@@ -44,17 +47,62 @@ class Held(QdrantStore):
         return rows
 
 
-async def test_an_index_overtaken_by_a_write_is_not_kept() -> None:
+async def held() -> tuple[Held, OkapiStore]:
     inner = await Held.local(":memory:", collection="c", dimension=DIMENSION)
     inner.has_read, inner.go = asyncio.Event(), asyncio.Event()
-    store = OkapiStore(inner)
+    return inner, OkapiStore(inner)
+
+
+async def test_what_is_written_while_the_index_is_made_is_found() -> None:
+    inner, store = await held()
+    await store.upsert("a@1", points_of(["pool", "pool"]))
+    searching = asyncio.create_task(found(store, "pool"))
+    await inner.has_read.wait()
+    await store.upsert("a@1", points_of(["pool"], first=3))
+    await store.delete("a@1", [id_of(2)])
+    inner.go.set()
+    await searching
+    assert set(await found(store, "pool")) == {id_of(1), id_of(3)}
+    await store.close()
+
+
+async def test_an_index_overtaken_by_a_drop_is_not_kept() -> None:
+    inner, store = await held()
     await store.upsert("a@1", points_of(["pool"]))
     searching = asyncio.create_task(found(store, "pool"))
     await inner.has_read.wait()
+    await store.drop("a@1")
     await store.upsert("a@1", points_of(["pool"], first=2))
     inner.go.set()
-    assert await searching == [id_of(1)]
-    assert await found(store, "pool") == [id_of(1), id_of(2)]
+    await searching
+    assert await found(store, "pool") == [id_of(2)]
+    await store.close()
+
+
+class Refusing(QdrantStore):
+    """Writes what it is given, then says that it failed."""
+
+    async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
+        await super().upsert(tenant, points)
+        raise IndexDown("no answer")
+
+
+async def test_a_write_of_unknown_outcome_is_looked_up() -> None:
+    store = OkapiStore(await Refusing.local(":memory:", collection="c", dimension=DIMENSION))
+    assert await found(store, "pool") == []
+    with pytest.raises(IndexDown):
+        await store.upsert("a@1", points_of(["pool"]))
+    assert await found(store, "pool") == [id_of(1)]
+    await store.close()
+
+
+async def test_more_changes_than_are_kept_are_found_too() -> None:
+    store = await open_store()
+    await store.upsert("a@1", points_of(["pool"]))
+    assert await found(store, "pool") == [id_of(1)]
+    await store.delete("a@1", [id_of(number) for number in range(1, 20_002)])
+    await store.upsert("a@1", points_of(["pool"], first=2))
+    assert await found(store, "pool") == [id_of(2)]
     await store.close()
 
 
@@ -65,8 +113,3 @@ async def test_many_searches_at_once_agree() -> None:
     assert answers == [answers[0]] * 8
     assert set(answers[0]) == {id_of(1), id_of(3)}
     await store.close()
-
-
-def test_an_index_of_nothing_finds_nothing() -> None:
-    for rows in ([], [(id_of(1), passage_of("")), (id_of(2), passage_of("the of"))]):
-        assert Okapi.over(rows).best(query_vector([("pool the", 1.0)]), 5) == []

@@ -2,14 +2,20 @@
 
 import asyncio
 import gc
+import re
 import socket
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.stores.qdrant import QdrantStore
-from tests.contracts.points import DIMENSION
+from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
+from tests.contracts.points import DIMENSION, vector_of
+from tests.qdrant_server import Qdrant
+from tests.recording_upstream import recording
+from tests.upstream_servers import Received, Wire, reply
 
 KEY = "sk-very-secret"
 
@@ -108,3 +114,72 @@ async def test_a_folder_open_elsewhere_is_in_use(tmp_path: Path) -> None:
         await QdrantStore.local(str(tmp_path), collection="c", dimension=DIMENSION)
     gc.collect()  # so that the warning comes here, not in a later test
     await store.close()
+
+
+# How the collection lies on the servers
+
+
+class Making(Qdrant):
+    """A server that has no collection until it is asked for one, and keeps what it was asked."""
+
+    made: list[dict[str, Any]]
+    searches: list[dict[str, Any]]
+
+    async def answer(self, wire: Wire, received: Received) -> None:
+        method, target, _ = received.line.decode().split(" ")
+        path = target.partition("?")[0]
+        said: object = None
+        if path.endswith("/points/query/batch"):
+            self.searches += orjson.loads(received.body)["searches"]
+        if method == "GET" and path.endswith("/exists"):
+            said = {"exists": bool(self.made)}
+        elif method == "PUT" and re.fullmatch(r"/collections/[^/]+", path):
+            self.made.append(orjson.loads(received.body))
+            said = True
+        if said is None:
+            await super().answer(wire, received)
+        else:
+            body = orjson.dumps({"result": said, "status": "ok", "time": 0.0})
+            await wire.send(reply(body, b"content-type: application/json"))
+
+
+async def asked_of(layout: Layout) -> tuple[dict[str, Any], list[dict[str, Any]], int]:
+    """What a collection is made with, what one search of two tenants asks, and by how many requests."""
+    server = Making(dimension=DIMENSION)
+    server.made, server.searches = [], []
+    with recording() as recorder:
+        recorder.answer = server.answer
+        store = await QdrantStore.connect(
+            recorder.url, api_key="", collection="c", dimension=DIMENSION, timeout_s=20, layout=layout
+        )
+        before = len(server.asked)
+        await store.search(["a@1", "b@1"], vector_of(1), [("pool", 1.0)], k=5)
+        asked = len(server.asked) - before
+        await store.close()
+    return server.made[0], server.searches, asked
+
+
+async def test_a_search_of_both_arms_and_all_tenants_is_one_request() -> None:
+    made, searches, requests = await asked_of(ONE_SERVER)
+    assert requests == 1
+    assert [search["using"] for search in searches] == ["dense", "bm25", "dense", "bm25"]
+    assert [search["filter"]["must"][0]["match"]["value"] for search in searches] == ["a@1", "a@1", "b@1", "b@1"]
+    for search in searches:
+        rarity = (search.get("params") or {}).get("idf")
+        assert (rarity == {"corpus": search["filter"]}) is (search["using"] == "bm25")
+    assert (made["shard_number"], made["replication_factor"]) == (1, 1)
+    assert made["vectors"]["dense"].get("quantization_config") is None
+    assert (made["hnsw_config"]["m"], made["hnsw_config"]["payload_m"]) == (0, 16)
+
+
+@pytest.mark.parametrize(("quantisation", "key", "oversampling"), [("int8", "scalar", 2.0), ("binary", "binary", 4.0)])
+async def test_small_vectors_stay_in_memory_and_the_best_are_compared_again(
+    quantisation: Quantisation, key: str, oversampling: float
+) -> None:
+    made, searches, _ = await asked_of(Layout(6, 2, quantisation))
+    assert (made["shard_number"], made["replication_factor"]) == (6, 2)
+    dense = made["vectors"]["dense"]
+    assert dense["quantization_config"][key]["always_ram"] is True
+    assert dense["on_disk"] is True
+    again = [search["params"]["quantization"] for search in searches if search["using"] == "dense"]
+    assert [(one["rescore"], one["oversampling"]) for one in again] == [(True, oversampling)] * 2

@@ -1,0 +1,305 @@
+"""What a search costs at 10,000, 100,000 and 1,000,000 chunks, beside what one would take instead, in the same run.
+
+    python benchmarks/scale.py [--chunks N] [--rows hybrid,okapi,...] [--quick] [--json FILE] [--cache DIR] [--anyway]
+
+The chunks are grown from 6,000 real texts (`grown`). Every system answers the same questions by turns, with an
+embedding of another text between any two, as in a gateway: caches are as cold as they are there. Rows: hybrid (the
+embedded store against qdrant-client's local mode), exact (against numpy's exact search, with recall), okapi (the
+compiled index against `BM25Okapi.get_scores`), path (with the question's embedding, against
+SentenceTransformer.encode + rank-bm25 + local mode), restart, ingest (2,000 chunks of 256 tokens).
+Builds are kept in the cache. Exit code 2 where it cannot run or the machine is busy.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import orjson
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import grown, machine, scale_systems
+from benchmarks.bootstrap import interval, ratio
+from benchmarks.measure import say
+from benchmarks.processes import ROOT, Unmeasurable
+from benchmarks.report import table
+from retrieval.records import Scored
+from retrieval.terms import words
+
+ROWS = ("hybrid", "exact", "okapi", "path", "restart", "ingest")
+_TARGETS = {"hybrid": 500.0, "exact": 10.0, "okapi": 200.0, "path": 60.0, "restart": 10.0, "ingest": 2.5}
+_RECALLED = 10
+_RESTARTS = 3
+_INGESTED_TOKENS = 256
+
+Ask = Callable[[int], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Row:
+    """One comparison: milliseconds of each round, ours and the peer's, and what else is to be said."""
+
+    name: str
+    peer: str
+    chunks: int
+    ours_ms: list[float] = field(default_factory=list)
+    peer_ms: list[float] = field(default_factory=list)
+    notes: dict[str, object] = field(default_factory=dict)
+
+    def cells(self) -> list[str]:
+        ours, peer = np.asarray(self.ours_ms), np.asarray(self.peer_ms)
+        low, high = interval(ratio, peer, ours)
+        times, target = float(ratio(peer, ours)), _TARGETS[self.name]
+        notes = "; ".join(f"{name} {_told(value)}" for name, value in self.notes.items())
+        return [
+            self.name, f"{self.chunks}", self.peer, f"{np.median(peer):.4g}", f"{np.median(ours):.4g}",
+            f"{np.percentile(ours, 95):.4g}", f"{times:.4g}", f"{low:.4g}-{high:.4g}", f"{target:g}",
+            "yes" if times >= target else "no", notes,
+        ]  # fmt: skip
+
+
+_HEAD = ("row", "chunks", "peer", "peer p50 ms", "ours p50 ms", "ours p95 ms", "times", "95 %", "target", "reached", "")
+
+
+class Bench:
+    """Everything built, and asked."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._cache: Path = arguments.cache.resolve()
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._chunks: int = arguments.chunks
+        self._count: int = arguments.questions
+        self._slow: int = arguments.slow
+        self._models: Path = arguments.models
+        texts = 200 if arguments.quick else 6000
+        self._base = grown.bases(self._cache, texts, 50 if arguments.quick else 500, self._models)
+        self._folders = {kind: self._cache / f"{kind}-{texts}-{self._chunks}" for kind in ("edge", "local")}
+        self._random = Random(3)
+        self._corpus: list[tuple[str, list[str]]] = []
+        self._embedder: Any = None
+
+    async def run(self, rows: Sequence[str]) -> list[Row]:
+        self._embedder = _open_embedder(self._models)
+        return [await getattr(self, f"_{name}")() for name in rows]
+
+    async def _hybrid(self) -> Row:
+        row = Row("hybrid", "qdrant-client local mode", self._chunks)
+        ours = await self._store("edge", row)
+        peer = await self._store("local", row)
+        await self._by_turns(row, self._search(ours), self._search(peer))
+        await ours.close()
+        await peer.close()
+        return row
+
+    async def _exact(self) -> Row:
+        row = Row("exact", "numpy, all vectors", self._chunks)
+        rows = scale_systems.matrix(self._cache, self._base, self._chunks)
+        before = scale_systems.rss_mb()
+        ours = await self._store("edge", row)
+        search, recalls = self._search(ours), []
+        resident = np.asarray(rows)
+
+        async def peer(i: int) -> list[int]:
+            return scale_systems.exact(resident, self._base.asked[i], 50)
+
+        async def recalled(i: int) -> None:
+            found: Any = await search(i)
+            wanted = set(scale_systems.exact(resident, self._base.asked[i], _RECALLED))
+            recalls.append(len(wanted & {grown.row(hit.id) for hit in found["dense"][:_RECALLED]}) / _RECALLED)
+
+        await self._by_turns(row, search, peer, slow=self._count)
+        for i in range(min(self._count, len(self._base.questions))):
+            await recalled(i)
+        after = scale_systems.rss_mb()
+        row.notes["recall@10"] = round(float(np.mean(recalls)), 4)
+        row.notes["memory of the store MB (anonymous, mapped)"] = [
+            round(b - a) for a, b in zip(before, after, strict=True)
+        ]
+        row.notes["of the mapped, numpy's vectors MB"] = round(resident.nbytes / 2**20)
+        await ours.close()
+        return row
+
+    async def _okapi(self) -> Row:
+        row = Row("okapi", "BM25Okapi.get_scores", self._chunks)
+        corpus = self._words()
+        compiled, row.notes["built in s"] = scale_systems.postings(corpus)
+        reference, row.notes["rank-bm25 in s"] = scale_systems.rank_bm25(corpus)
+        asked = [words(question) for question in self._base.questions]
+        differing = 0
+
+        async def ours(i: int) -> object:
+            return compiled.best([(word, 1.0) for word in asked[i]], 50)
+
+        async def peer(i: int) -> object:
+            nonlocal differing
+            scores = reference.get_scores(asked[i])
+            differing += scores.tolist() != compiled.get_scores(asked[i]).tolist()
+            return scores
+
+        async def peer_alone(i: int) -> object:
+            return reference.get_scores(asked[i])
+
+        await self._by_turns(row, ours, peer_alone)
+        for i in range(3):
+            await peer(i)
+        row.notes["of 3 questions with other scores"] = differing
+        return row
+
+    async def _path(self) -> Row:
+        from retrieval.export import DEFAULT_MODEL, load_model, locate
+
+        row = Row("path", "SentenceTransformer.encode + rank-bm25 + local mode", self._chunks)
+        ours = await self._store("edge", row)
+        local = await self._store("local", row)
+        model: Any = load_model(locate(DEFAULT_MODEL)[0])
+        reference, _ = scale_systems.rank_bm25(self._words())
+        asked = [words(question) for question in self._base.questions]
+
+        async def our_path(i: int) -> object:
+            question = self._base.questions[i]
+            vector = self._embedder.embed_query([question])[0]
+            terms = [(question, 1.0)]
+            found = await ours.search([scale_systems.TENANT], vector, terms, k=scale_systems.CANDIDATES)
+            best = scale_systems.fused(found["dense"], found["bm25"])[:12]
+            return await ours.read(best)
+
+        async def peer_path(i: int) -> object:
+            vector = model.encode([self._base.questions[i]], normalize_embeddings=True, show_progress_bar=False)[0]
+            found = await local.search([scale_systems.TENANT], vector, [], k=scale_systems.CANDIDATES)
+            scores = reference.get_scores(asked[i])
+            best = np.argsort(-scores)[: scale_systems.CANDIDATES].tolist()
+            lexical = [Scored(grown.identifier(row), float(scores[row])) for row in best]
+            return await local.read(scale_systems.fused(found["dense"], lexical)[:12])
+
+        await self._by_turns(row, our_path, peer_path)
+        await ours.close()
+        await local.close()
+        return row
+
+    async def _restart(self) -> Row:
+        row = Row("restart", "qdrant-client local mode", self._chunks)
+        for kind in ("edge", "local"):
+            store = await self._store(kind, row)
+            await store.close()
+        for i in range(_RESTARTS):
+            question, vector = self._base.questions[i], self._base.asked[i]
+            for kind, times in self._random.sample([("edge", row.ours_ms), ("local", row.peer_ms)], 2):
+                took_s = await asyncio.to_thread(scale_systems.restart_s, kind, self._folders[kind], question, vector)
+                times.append(took_s * 1000)
+        return row
+
+    async def _ingest(self) -> Row:
+        from benchmarks.scale_ingest import measured
+
+        count = min(2000, self._chunks)
+        row = Row("ingest", "SentenceTransformer.encode fp32 + local-mode upsert", count)
+        row.ours_ms, row.peer_ms, row.notes = await measured(
+            self._base, count, _INGESTED_TOKENS, self._cache, self._models
+        )
+        return row
+
+    async def _store(self, kind: str, row: Row) -> Any:
+        d = self._base.vectors.shape[1]
+        built = await scale_systems.build(kind, self._folders[kind], self._base, self._chunks)
+        row.notes[f"{kind} built in s"] = [round(built.written_s, 1), round(built.optimised_s, 1)]
+        row.notes[f"{kind} on disk MB"] = round(built.disk_mb)
+        return await scale_systems.open_store(kind, self._folders[kind], d)
+
+    def _search(self, store: Any) -> Ask:
+        async def ask(i: int) -> object:
+            terms = [(self._base.questions[i], 1.0)]
+            return await store.search([scale_systems.TENANT], self._base.asked[i], terms, k=scale_systems.CANDIDATES)
+
+        return ask
+
+    def _words(self) -> list[tuple[str, list[str]]]:
+        if not self._corpus:
+            self._corpus = list(scale_systems.corpus_of_words(self._base, self._chunks))
+        return self._corpus
+
+    async def _by_turns(self, row: Row, ours: Ask, peer: Ask, *, slow: int | None = None) -> None:
+        """Both asked the same questions; the peer, where it takes seconds, only the first of them."""
+        slow = self._slow if slow is None else slow
+        last = len(self._base.questions)
+        for warm in (last - 1, last - 2):
+            await ours(warm)
+        await peer(last - 1)
+        more: list[float] = []
+        for i in range(min(self._count, last)):
+            turns = [(ours, row.ours_ms if i < slow else more)] + ([(peer, row.peer_ms)] if i < slow else [])
+            for ask, times in self._random.sample(turns, len(turns)):
+                self._embedder.embed_query([self._base.texts[i]])  # what a gateway's caches hold when a search begins
+                times.append(await _took_ms(ask, i))
+        row.notes["p95 of all"] = round(float(np.percentile(row.ours_ms + more, 95)), 3)
+
+
+async def _took_ms(ask: Ask, i: int) -> float:
+    began = time.perf_counter()
+    await ask(i)
+    return (time.perf_counter() - began) * 1000
+
+
+def _open_embedder(models: Path) -> Any:
+    from retrieval.export import DEFAULT_MODEL, open_embedder
+
+    return open_embedder(DEFAULT_MODEL, backend="onnx", threads=1, cache=models)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return " + ".join(map(_told, value)) if isinstance(value, list) else str(value)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--chunks", type=int, default=100_000)
+    parser.add_argument("--rows", default=",".join(ROWS), help="comma-separated (default: all)")
+    parser.add_argument("--questions", type=int, default=300, help="asked of ours (default: 300)")
+    parser.add_argument("--slow", type=int, default=20, help="asked of a peer that takes seconds (default: 20)")
+    parser.add_argument("--quick", action="store_true", help="200 base texts, 2,000 chunks: whether it runs at all")
+    parser.add_argument("--json", type=Path, help="raw measurements")
+    parser.add_argument("--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR")
+    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.chunks, arguments.questions, arguments.slow = min(arguments.chunks, 2000), 20, 5
+    try:
+        return run(arguments)
+    except Unmeasurable as error:
+        say(str(error))
+        return 2
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print the table."""
+    rows = [name for name in arguments.rows.split(",") if name]
+    if unknown := set(rows) - set(ROWS):
+        raise Unmeasurable(f"no such rows: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
+    if busy and not arguments.anyway:
+        raise Unmeasurable(busy)
+    watch = machine.Watch()
+    measured = asyncio.run(Bench(arguments).run(rows))
+    conditions = machine.conditions()
+    print(", ".join(f"{name} {value}" for name, value in conditions.items()))
+    print()
+    print(table(_HEAD, [row.cells() for row in measured]))
+    if arguments.json:
+        arguments.json.write_bytes(orjson.dumps({"conditions": conditions, "rows": [asdict(row) for row in measured]}))
+    if busy or watch.disturbed(watch.foreign()):
+        print("\nThe machine was busy with something else: these figures are not to be quoted.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""What a setting may be, where a type alone does not say it."""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+# Those of `retrieval.language`, and to have it detected.
+LANGUAGES = ("auto", *("ar az bn ca da de el en es eu fi fr he hu hy id it ja kk ko ne nl no none pt ro ru sl sv ta tg "
+                       "th tr zh").split())  # fmt: skip
+CONTEXTS = ("context", "keywords", "questions")
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used: which one, where it came from, what was expected."""
+
+
+def check_language(language: str, where: str) -> None:
+    """Raises SettingsError for what is no language of ours."""
+    if language not in LANGUAGES:
+        raise SettingsError(f"{where} must be one of {', '.join(LANGUAGES)}; got {language!r}")
+
+
+def check_context(kinds: Sequence[str], model: str, where: str) -> None:
+    """Raises SettingsError for a kind of context that has no prompt, or for any without a model to write it."""
+    for kind in kinds:
+        if kind not in CONTEXTS:
+            raise SettingsError(f"{where} may list {', '.join(CONTEXTS)}; got {kind!r}")
+    if kinds and not model:
+        raise SettingsError(f"{where} needs a model: name one of `models` in ingest.context_model")
+
+
+def check_address(address: str | None, where: str) -> None:
+    """Refuse what no request could be sent to. Raises SettingsError, which never quotes a password or a query."""
+    if address is None:
+        return
+    shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
+    if not address.startswith(("http://", "https://")):
+        raise SettingsError(f"{where} must start with http:// or https://, got {shown}")
+    if not (address.isascii() and address.isprintable()) or " " in address or "#" in address:
+        raise SettingsError(f"{where} must be an address in ASCII without spaces and without a #, got {shown}")
+    if "@" in re.split(r"[/?]", address.partition("://")[2], maxsplit=1)[0]:
+        raise SettingsError(
+            f"{where} must not hold a user or a password, got one for {shown}: put the key into an environment "
+            "variable and name that in api_key_env"
+        )
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:  # a port that is none, a bracket left open
+        host = None
+    if not host:
+        raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")

@@ -1,0 +1,205 @@
+"""The latest question rewritten by a model (`retrieval.rewrite: llm`), raced with retrieval on the local form.
+
+Retrieval begins at once with what the index makes of the conversation by itself. Meanwhile the model is asked for a
+question that stands alone; if it answers in time, and its answer passes `accepted`, that is searched for instead.
+Whatever goes wrong costs the rewrite and nothing else: the passages of the local form are there already. The call goes
+to the lanes directly (`upstream.ask`), and neither the prompt nor the conversation is ever logged.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from proxy.asgi import App
+from proxy.errors import Headers
+from proxy.exchange import Target
+from proxy.upstream.ask import NoAnswer, ask
+from retrieval.errors import RetrievalError
+from retrieval.records import Retrieved, Turn
+
+Search = Callable[[Sequence[Turn]], Awaitable[Retrieved]]
+log = logging.getLogger("ragway")
+
+REWRITTEN = "rewritten by the model"
+UNRESOLVED = "unresolved"  # the answer was none, or names what the conversation does not
+LATE = "rewriting took too long"
+FAILED = "rewriting failed"
+
+_MOST_TURNS = 8  # shown to the model, the latest message not counted
+_MOST_TURN_CHARS = 1000
+_MAX_TOKENS = 200
+_MOST_ADDED_CHARS = 300  # by which a rewrite may be longer than the message
+_KEPT_SHARE = 0.05  # of the time for retrieval: what answering with the local form takes once the time is up
+_QUOTES = "\"'`“”„«»‘’ "
+_MARKS = ("?", "？", "؟", ";")
+_WORD = re.compile("[^\\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")  # Chinese has neither capitals nor gaps
+_QUOTED = re.compile(r"[\"“”„«»`]([^\"“”„«»`]{1,200})[\"“”„«»`]")
+_HAS_DIGIT = re.compile(r"\d")
+# What begins a question or a wish in capitals without naming anything.
+_BEGINNINGS = frozenset(
+    """a an and are at by can compare could define describe did do does explain find for from give had has have how i if
+    in is list may must name of on or please provide regarding shall should show summarize tell that the there these
+    this those to under was were what when where which who whom whose why will with would""".split()
+)
+
+
+class PromptError(ValueError):
+    """A prompt that cannot be used."""
+
+
+class Prompt:
+    """The text that asks a model for a rewrite."""
+
+    def __init__(self, text: str) -> None:
+        self._parts = re.split(r"(\{conversation\}|\{question\})", text)
+
+    @staticmethod
+    def read(file: Path) -> "Prompt":
+        """Raises PromptError if the file cannot be read or lacks {conversation} or {question}."""
+        try:
+            text = file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise PromptError(f"cannot read the prompt {file}: {error}") from error
+        for name in ("{conversation}", "{question}"):
+            if text.count(name) != 1:
+                raise PromptError(f"the prompt {file} must contain {name} once, got it {text.count(name)} times")
+        return Prompt(text)
+
+    def render(self, turns: Sequence[Turn]) -> str:
+        """The prompt for a conversation that ends with the message to be rewritten."""
+        said = [f"{turn.role.capitalize()}: {_clip(turn.text)}" for turn in turns[:-1][-_MOST_TURNS:]]
+        values = {"{conversation}": "\n".join(said), "{question}": _clip(turns[-1].text)}
+        return "".join(values.get(part, part) for part in self._parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """Asks one model for stand-alone questions."""
+
+    upstream: App  # the lanes, without any middleware
+    target: Target
+    prompt: Prompt
+    deadline_s: float
+    retrieval_deadline_s: float  # of everything, this included
+
+    async def retrieve(self, turns: Sequence[Turn], search: Search, headers: Headers) -> Retrieved:
+        """What is found for the model's form of the question, else for the local one.
+
+        headers: of the client's request. Raises what `search` raises for the local form.
+        """
+        if not _has_history(turns):
+            return await search(turns)
+        until_s = asyncio.get_running_loop().time() + self.retrieval_deadline_s * (1 - _KEPT_SHARE)
+        clock = time.perf_counter()
+        local = asyncio.ensure_future(search(turns))
+        asking = asyncio.ensure_future(self._ask(turns, headers))
+        for task in (local, asking):  # looked at: what fails after the race is decided is no news
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            done, _ = await asyncio.wait({local, asking}, return_when=asyncio.FIRST_COMPLETED)
+            if local in done:
+                local.result()  # what cannot be searched is not searched for a rewrite either
+            await asyncio.wait({asking})
+            text, why = _outcome(asking, turns)
+            asked_ms = (time.perf_counter() - clock) * 1000
+            better = await self._again(text, search, until_s) if text else None
+            found = better or _noted(await local, why if text is None else LATE)
+            return replace(found, timings_ms={**found.timings_ms, "rewrite_model": asked_ms})
+        finally:
+            local.cancel()
+            asking.cancel()
+
+    async def _ask(self, turns: Sequence[Turn], headers: Headers) -> str:
+        """The model's answer. Raises NoAnswer, TimeoutError."""
+        messages = [{"role": "user", "content": self.prompt.render(turns)}]
+        async with asyncio.timeout(self.deadline_s):
+            return await ask(self.upstream, self.target, messages, max_tokens=_MAX_TOKENS, headers=headers)
+
+    async def _again(self, text: str, search: Search, until_s: float) -> Retrieved | None:
+        """What is found for the rewrite; None where that fails or takes too long: the local form's is at hand."""
+        try:
+            async with asyncio.timeout_at(until_s):
+                found = await search([Turn("user", text)])
+        except (RetrievalError, TimeoutError):
+            return None
+        return replace(found, query=replace(found.query, reason=REWRITTEN))
+
+
+def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str | None, str]:
+    """The rewrite; or None, and why there is none."""
+    fault = asking.exception()
+    if isinstance(fault, TimeoutError):
+        return None, LATE
+    if fault is not None:
+        # The kind alone: an error's words may quote the prompt.
+        log.warning("rewriting failed: %s", fault if isinstance(fault, NoAnswer) else type(fault).__name__)
+        return None, FAILED
+    text = tidied(asking.result())
+    return (text, "") if accepted(text, turns) else (None, UNRESOLVED)
+
+
+def _noted(found: Retrieved, why: str) -> Retrieved:
+    return replace(found, query=replace(found.query, reason=f"{found.query.reason}, {why}"))
+
+
+def _has_history(turns: Sequence[Turn]) -> bool:
+    return any(turn.text.strip() for turn in turns[:-1])
+
+
+def tidied(answer: str) -> str:
+    """An answer without what models put around one: quotes, and spaces of any kind."""
+    text = answer.strip()
+    if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
+        text = text.strip(_QUOTES)
+    return text
+
+
+def accepted(text: str, turns: Sequence[Turn]) -> bool:
+    """Whether a rewrite may stand for the last of `turns`.
+
+    Not one that is empty or UNRESOLVED, has several lines or is far longer than the message, that tells where the
+    message asked, or that names what nobody has said: a capitalised word, a number, code or a quotation.
+    """
+    message = turns[-1].text
+    if not text or UNRESOLVED.upper() in text or "\n" in text or len(text) > len(message) + _MOST_ADDED_CHARS:
+        return False
+    if message.rstrip().endswith(_MARKS) and not text.rstrip(_QUOTES + ".!").endswith(_MARKS):
+        return False
+    said = " ".join(turn.text for turn in turns).casefold()
+    known = set(_WORD.findall(said))
+    if any(quoted.casefold().strip() not in said for quoted in _QUOTED.findall(text)):
+        return False
+    return all(_is_known(word, known) for word in _names(text))
+
+
+def _names(text: str) -> list[str]:
+    """The words that may name something: capitalised, with a digit or an underscore; the first one if it is unusual."""
+    names = []
+    begins = True
+    for found in _WORD.finditer(text):
+        word = found[0]
+        cased = word.upper() != word.lower() and (not word.islower() or "_" in word)
+        usual = word == "I" or (begins and word.lower() in _BEGINNINGS)
+        if (cased and not usual) or _HAS_DIGIT.search(word):
+            names.append(word)
+        begins = text[found.end() : found.end() + 2].strip() in (".", "!", "?", ":")
+    return names
+
+
+def _is_known(word: str, known: set[str]) -> bool:
+    """Whether it was said, be it in the singular, the plural or the genitive."""
+    word = word.casefold()
+    return word in known or word.removesuffix("s") in known or f"{word}s" in known
+
+
+def _clip(text: str) -> str:
+    """The head and the end of a long message, without what would close the quotation of it."""
+    text = text.strip().replace("</", "< /")
+    if len(text) <= _MOST_TURN_CHARS:
+        return text
+    half = _MOST_TURN_CHARS // 2
+    return f"{text[:half]} … {text[-half:]}"

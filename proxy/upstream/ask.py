@@ -1,0 +1,88 @@
+"""Messages to a model's answer, through the gateway's own lanes: for the gateway's own questions, not for clients'.
+
+What is asked goes to the lanes directly, so it meets no middleware: it is never augmented, counted or logged as a
+request of its own, and cannot ask again in turn. Whoever stops waiting (a deadline, a client that left) cancels the
+call, and the upstream's connection with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.asgi import App, Message, Scope
+from proxy.errors import ApiError, Headers
+from proxy.exchange import KEY, Exchange, Target
+
+_PATH = "/v1/chat/completions"
+_MOST_BYTES = 256 * 1024  # of a reply
+
+
+class NoAnswer(Exception):
+    """The model gave no answer that can be used. Its text holds nothing of what was asked or answered."""
+
+
+async def ask(
+    upstream: App, target: Target, messages: Sequence[Mapping[str, str]], *, max_tokens: int, headers: Headers
+) -> str:
+    """The model's answer, asked for in one piece and at temperature 0.
+
+    headers: of the client's request, for a target that is called with the client's own key.
+    Raises NoAnswer: the upstream failed, refused, broke off, or answered something else than text.
+    """
+    body = {
+        "model": target.model, "messages": list(messages), "temperature": 0, "max_tokens": max_tokens, "stream": False,
+    }  # fmt: skip
+    exchange = Exchange(method="POST", path=_PATH, target=target, body=orjson.dumps(body))
+    own = [pair for pair in headers if target.key_of_client and pair[0] == b"authorization"]
+    scope: Scope = {
+        "type": "http", "http_version": "1.1", "method": "POST", "path": _PATH, "raw_path": _PATH.encode(),
+        "query_string": b"", "headers": [(b"content-type", b"application/json"), *own], KEY: exchange,
+    }  # fmt: skip
+    reply = _Reply()
+    try:
+        await upstream(scope, _nothing_more, reply.take)
+    except ApiError as error:
+        raise NoAnswer(error.code) from None  # its text may quote the upstream's
+    return reply.text()
+
+
+async def _nothing_more() -> Message:
+    raise AssertionError("the body travels with the exchange")
+
+
+class _Reply:
+    """A response, received whole."""
+
+    def __init__(self) -> None:
+        self._status = 0
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._whole = False
+
+    async def take(self, message: Message) -> None:
+        """What the lane sends. Raises NoAnswer as soon as there is no use in more of it."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            return
+        part = message.get("body", b"")
+        self._parts.append(part)
+        self._size += len(part)
+        self._whole = not message.get("more_body", False)
+        if self._size > _MOST_BYTES:
+            raise NoAnswer("the reply is too long")
+
+    def text(self) -> str:
+        """The first choice's text. Raises NoAnswer."""
+        if self._status != 200:
+            raise NoAnswer(f"status {self._status}")
+        if not self._whole:
+            raise NoAnswer("the reply broke off")
+        try:
+            completion: Any = orjson.loads(b"".join(self._parts))
+            text = completion["choices"][0]["message"]["content"]
+        except (orjson.JSONDecodeError, LookupError, TypeError):
+            raise NoAnswer("the reply is no chat completion") from None
+        if not isinstance(text, str):
+            raise NoAnswer("the reply has no text")
+        return text

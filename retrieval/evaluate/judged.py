@@ -1,0 +1,246 @@
+"""A folder of judged questions in BEIR's form to documents and questions; what is wrong with it, by file and line.
+
+    corpus.jsonl         {"_id", "title"?, "text", "format"?}; or docs/: files as `ragway ingest` reads them
+    queries.jsonl        {"_id", "text", "history"?: [{"role", "content"}], "rewrite"?, "answer"?}
+    qrels.tsv            query-id, corpus-id, score between tabs, with or without a heading; or qrels/test.tsv
+    unanswerable.jsonl   questions in the form of queries.jsonl that nothing in the corpus answers (optional)
+
+docs/ is taken where the qrels name its files: by their paths in it, with or without the ending.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, get_args
+
+from retrieval.errors import RetrievalError, Unreadable
+from retrieval.ingest.load import Candidate, find, load
+from retrieval.records import Document, Format, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question in its conversation, and what should be found: corpus id -> grade."""
+
+    id: str
+    turns: tuple[Turn, ...]  # ends with the user's turn that asks
+    rewrite: str  # a person's version that stands alone; "" where there is none
+    gold: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        return self.turns[-1].text
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a folder holds, without its documents."""
+
+    name: str
+    folder: Path
+    questions: tuple[Question, ...]  # those with a judgement, in the file's order
+    unanswerable: tuple[Question, ...]
+    notes: tuple[str, ...]  # what was passed over
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every corpus id that is judged."""
+        return frozenset(id for question in self.questions for id in question.gold)
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether a person rewrote any question."""
+        return any(question.rewrite for question in self.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The documents of a folder; `source` of each is what `judged_id` turns into a corpus id."""
+
+    documents: tuple[Document, ...]
+    origin: Literal["corpus.jsonl", "docs/"]
+    notes: tuple[str, ...]
+
+
+def read(folder: Path) -> Judged:
+    """The questions of a folder. Raises RetrievalError naming the file and line, and what was expected."""
+    if not folder.is_dir():
+        raise RetrievalError(
+            f"{folder} is no folder: expected one with queries.jsonl, qrels.tsv and corpus.jsonl or docs/"
+        )
+    grades = _grades(folder)
+    asked = list(_questions(folder / "queries.jsonl", grades))
+    known = {question.id for question in asked}
+    notes = []
+    if unjudged := len(known - set(grades)):
+        notes.append(f"{unjudged} of {len(known)} questions have no judgement and are left out")
+    if unknown := sorted(set(grades) - known):
+        notes.append(f"the qrels judge {len(unknown)} questions that queries.jsonl does not have ({unknown[0]!r} …)")
+    questions = tuple(question for question in asked if question.gold)
+    if not questions:
+        raise RetrievalError(f"{folder}: no question of queries.jsonl is judged in the qrels: do their ids agree?")
+    without = folder / "unanswerable.jsonl"
+    unanswerable = tuple(_questions(without, {})) if without.exists() else ()
+    return Judged(folder.resolve().name, folder, questions, unanswerable, tuple(notes))
+
+
+def corpus(judged: Judged, *, max_bytes: int) -> Corpus:
+    """What to search: the files of docs/ where the qrels name them all, else corpus.jsonl. Raises RetrievalError."""
+    docs, lines = judged.folder / "docs", judged.folder / "corpus.jsonl"
+    if docs.is_dir():
+        found = find([docs], max_bytes=max_bytes)
+        named = {judged_id(candidate.source, judged.ids) for candidate in found.candidates}
+        if judged.ids <= named or not lines.exists():
+            notes = [f"{failure.path} was not read: {failure.reason}" for failure in found.failures]
+            documents = tuple(_read_files(found.candidates, notes, max_bytes=max_bytes))
+            return Corpus(documents, "docs/", _with_missing(judged, documents, notes))
+    if not lines.exists():
+        raise RetrievalError(f"{judged.folder} has neither corpus.jsonl nor docs/: expected the documents to search")
+    documents = tuple(_documents(lines))
+    return Corpus(documents, "corpus.jsonl", _with_missing(judged, documents, []))
+
+
+def judged_id(source: str, ids: frozenset[str]) -> str:
+    """The corpus id that a document's source stands for: itself, without its ending, or without its first folder."""
+    if source in ids:
+        return source
+    path = PurePosixPath(source)
+    inner = PurePosixPath(*path.parts[1:]) if len(path.parts) > 1 else path
+    return next((str(one) for one in (path.with_suffix(""), inner, inner.with_suffix("")) if str(one) in ids), source)
+
+
+def _with_missing(judged: Judged, documents: Sequence[Document], notes: list[str]) -> tuple[str, ...]:
+    if not documents:
+        raise RetrievalError(f"{judged.folder} has no document that can be searched")
+    relevant = {id for question in judged.questions for id, grade in question.gold.items() if grade > 0}
+    if missing := sorted(relevant - {judged_id(document.source, judged.ids) for document in documents}):
+        notes.append(f"{len(missing)} of {len(relevant)} relevant documents are not in the corpus ({missing[0]!r} …)")
+    return tuple(notes)
+
+
+def _read_files(candidates: Iterable[Candidate], notes: list[str], *, max_bytes: int) -> Iterator[Document]:
+    for candidate in candidates:
+        try:
+            yield load(candidate.path, candidate.source, max_bytes=max_bytes)
+        except Unreadable as error:
+            notes.append(f"{candidate.source} was not read: {error}")
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    seen: dict[str, int] = {}
+    for number, row in _rows(file):
+        id = _text(row, "_id", file, number)
+        if id in seen:
+            raise _wrong(file, number, f"the _id {id!r} stands in line {seen[id]} already; expected each once")
+        seen[id] = number
+        kind = row.get("format", "text")
+        if kind not in get_args(Format):
+            raise _wrong(file, number, f'"format" is {kind!r}; expected one of {", ".join(get_args(Format))}')
+        title = row.get("title") or ""
+        if not isinstance(title, str):
+            raise _wrong(file, number, f'"title" is {_shown(title)}; expected a text')
+        yield Document(id, title, _text(row, "text", file, number, empty=True), kind, 0.0)
+
+
+def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Question]:
+    seen: dict[str, int] = {}
+    for number, row in _rows(file):
+        id = _text(row, "_id", file, number)
+        if id in seen:
+            raise _wrong(file, number, f"the _id {id!r} stands in line {seen[id]} already; expected each once")
+        seen[id] = number
+        turns = [*_history(row, file, number), Turn("user", _text(row, "text", file, number))]
+        rewrite = row.get("rewrite") or ""
+        if not isinstance(rewrite, str):
+            raise _wrong(file, number, f'"rewrite" is {_shown(rewrite)}; expected a text')
+        yield Question(id, tuple(turns), rewrite, grades.get(id, {}))
+
+
+def _history(row: Mapping[str, Any], file: Path, number: int) -> Iterator[Turn]:
+    """The messages before the question that retrieval looks at; others (system, tool) are passed over."""
+    messages = row.get("history") or []
+    if not isinstance(messages, list):
+        raise _wrong(file, number, f'"history" is {_shown(messages)}; expected a list of messages')
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise _wrong(file, number, f'"history" holds {_shown(message)}; expected {{"role": …, "content": …}}')
+        content = message.get("content")
+        if isinstance(content, list):  # the parts of a message, of which retrieval reads those of text
+            content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+        if not isinstance(content, str | None):
+            raise _wrong(file, number, f'"content" of "history" is {_shown(content)}; expected a text')
+        role = message["role"]
+        if content and content.strip() and role in ("user", "assistant"):
+            yield Turn(role, content)
+
+
+def _grades(folder: Path) -> dict[str, dict[str, int]]:
+    """Query id -> corpus id -> grade."""
+    file = next(
+        (one for one in (folder / "qrels.tsv", folder / "qrels" / "test.tsv") if one.exists()), folder / "qrels.tsv"
+    )
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in _lines(file):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 3:
+            raise _wrong(file, number, f"{len(cells)} columns between tabs; expected query-id, corpus-id, score")
+        query, document, score = cells
+        try:
+            grade = int(score)
+        except ValueError:
+            if number == 1:  # the heading
+                continue
+            raise _wrong(file, number, f"the score is {score!r}; expected a whole number, 0 for not relevant") from None
+        if grades.setdefault(query, {}).setdefault(document, grade) != grade:
+            raise _wrong(file, number, f"{document!r} has two scores for {query!r}; expected one")
+    return grades
+
+
+def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in _lines(file):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise _wrong(file, number, f"is not JSON ({error}); expected one object a line") from error
+        if not isinstance(row, dict):
+            raise _wrong(file, number, f"holds {_shown(row)}; expected an object")
+        yield number, row
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Number from 1 and text of each line that is not blank."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
+    except FileNotFoundError as error:
+        raise RetrievalError(f"{file} is missing: `ragway eval --help` says what a folder holds") from error
+    except OSError as error:
+        raise RetrievalError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RetrievalError(f"{file} is not UTF-8 (byte {error.start} of what was being read)") from error
+
+
+def _text(row: Mapping[str, Any], key: str, file: Path, number: int, *, empty: bool = False) -> str:
+    value = row.get(key)
+    if key == "_id" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not (empty or value.strip()):
+        raise _wrong(
+            file, number, f'"{key}" is {_shown(value)}; expected a text{"" if empty else " that is not empty"}'
+        )
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value of a wrong kind, short."""
+    if value is None:
+        return "missing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def _wrong(file: Path, number: int, what: str) -> RetrievalError:
+    return RetrievalError(f"{file}, line {number}: {what}")

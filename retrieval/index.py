@@ -1,0 +1,177 @@
+"""Index: everything that holds the data folder, in one object, with the interface `Knowledge`.
+
+The index process serves one (`service`); a command that finds no index process opens its own.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from retrieval.builds import Builds
+from retrieval.catalog import Catalog
+from retrieval.embed import label
+from retrieval.errors import RetrievalError
+from retrieval.knowledge import EmbedderChoice, Plan, Progress, SearchOptions
+from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
+from retrieval.records import Changed, CollectionInfo, Document, Outline, Report, Retrieved, Turn
+from retrieval.search.pipeline import Retriever
+from retrieval.search.rerank import open_reranker
+from retrieval.shards import hold, remove_unused_shards, shard_name, with_okapi
+
+log = logging.getLogger("ragway")
+_CHECKED = "check"  # a text to embed, and a tenant that no collection has (theirs have an @)
+
+
+class Index:
+    """The index in this process."""
+
+    def __init__(self, lock: IO[str], plan: Plan, catalog: Catalog, opener: Opener, configured: Lane) -> None:
+        self._lock = lock
+        self._plan = plan
+        self._catalog = catalog
+        self._opener = opener
+        self._configured = configured
+        self._lanes = {as_text(configured.choice): configured}
+        self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
+
+    @staticmethod
+    async def open(plan: Plan, *, serving: bool, scratch: Path | None = None) -> "Index":
+        """Take the data folder and load everything. serving: files are read and embedded in a child process.
+
+        scratch: what is made need not outlive this process, and vectors are kept in that folder for the next one.
+        Raises DataInUse if another process holds the folder, RetrievalError if something in it cannot be used.
+        """
+        data = Path(plan.data)
+        lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
+        try:
+            catalog = Catalog.open(data / "catalog.sqlite", lasting=scratch is None)
+            reranker = await open_reranker(plan.search.rerank_model)
+            opener = Opener(plan, catalog, reranker, serving=serving, scratch=scratch)
+            configured = await opener.open(choice_of(plan))
+            index = Index(lock, plan, catalog, opener, configured)
+            await index._open_pinned()
+            index._remove_unused(data / "index")
+        except BaseException:
+            lock.close()
+            raise
+        await configured.ingester.recover()
+        return index
+
+    async def _open_pinned(self) -> None:
+        for collection, choice in Builds(self._catalog).embedders().items():
+            try:
+                self._pinned[collection] = await self._lane(from_text(choice))
+            except RetrievalError as error:  # the others can be searched all the same
+                log.error("collection %r cannot be searched: %s", collection, error)
+
+    async def _lane(self, choice: EmbedderChoice) -> Lane:
+        key = as_text(choice)
+        if key not in self._lanes:
+            self._lanes[key] = await self._opener.open(choice)
+        return self._lanes[key]
+
+    def _remove_unused(self, folder: Path) -> None:
+        """Delete the stores that no collection needs; an unfinished build may need any."""
+        if Builds(self._catalog).unfinished():
+            return
+        used = {shard_name(row.embedder, row.probes.shape[1]) for row in self._catalog.collections()}
+        embedder = self._configured.embedder
+        remove_unused_shards(folder, {shard_name(label(embedder), embedder.dimension), *used})
+
+    def _lane_of(self, collection: str) -> Lane:
+        return self._pinned.get(collection, self._configured)
+
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
+    ) -> Retrieved:
+        while True:
+            generations = self._generations(collections)
+            try:
+                found = await self._retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+            except RetrievalError:
+                if self._generations(collections) == generations:
+                    raise
+            else:  # a generation that was replaced meanwhile may have been emptied under the search: once more, then
+                if self._generations(collections) == generations:
+                    return found
+
+    def _generations(self, collections: Sequence[str]) -> list[int]:
+        return [self._catalog.collection(name).generation for name in collections]
+
+    async def _retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None
+    ) -> Retrieved:
+        lanes: dict[str, tuple[Lane, list[str]]] = {}
+        for name in collections:
+            lane = self._lane_of(name)
+            lanes.setdefault(as_text(lane.choice), (lane, []))[1].append(name)
+        if len(lanes) <= 1:
+            lane = self._lane_of(collections[0]) if collections else self._configured
+            return await lane.retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+        parts = await asyncio.gather(
+            *(lane.retriever.retrieve(turns, names, k=k, budget_tokens=budget_tokens) for lane, names in lanes.values())
+        )
+        search = self._plan.search
+        budget = search.budget_tokens if budget_tokens is None else budget_tokens
+        return merged(parts, k=k or search.k, budget_tokens=budget)
+
+    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+        try:
+            return await self._lane_of(collection).ingester.ingest(paths, collection, progress)
+        finally:
+            self._collections_changed()
+
+    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
+        return await self._lane_of(collection).ingester.changes(paths, collection)
+
+    async def outline(self, changed: Changed, collection: str) -> Outline:
+        return await self._lane_of(collection).ingester.outline(changed, collection)
+
+    async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> Report:
+        """Make a collection of documents that are no files. Raises RetrievalError if there is one of that name."""
+        return await self._lane_of(collection).ingester.learn(documents, collection, progress)
+
+    def searching(self, options: SearchOptions, *, okapi: bool = False, questions: Path | None = None) -> Retriever:
+        """Another retriever over the same collections that has nothing in memory; okapi: with rank-bm25's scores."""
+        lane = self._configured
+        return lane.retriever.searching(options, with_okapi(lane.store) if okapi else None, questions)
+
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        before = self._lane_of(collection)
+        self._catalog.collection(collection)  # or a model would be loaded for a name that is none
+        lane = self._configured if embedder is None else await self._lane(embedder)
+        pinned = "" if lane is self._configured else as_text(lane.choice)
+        try:
+            return await lane.ingester.rebuild(
+                collection, progress, pinned=pinned, replaced=before.store, switched=lambda: self._pin(collection, lane)
+            )
+        finally:
+            self._collections_changed()
+
+    def _pin(self, collection: str, lane: Lane) -> None:
+        self._pinned.pop(collection, None)
+        if lane is not self._configured:
+            self._pinned[collection] = lane
+
+    def _collections_changed(self) -> None:
+        for lane in self._lanes.values():
+            lane.retriever.collections_changed()
+
+    async def collections(self) -> list[CollectionInfo]:
+        return self._catalog.describe()
+
+    async def check(self) -> None:
+        for lane in {id(lane): lane for lane in (self._configured, *self._pinned.values())}.values():
+            vector = (await asyncio.to_thread(lane.embedder.embed_query, [_CHECKED]))[0]
+            await lane.store.search([_CHECKED], vector, [], k=1)
+
+    async def close(self) -> None:
+        """Close the stores and give the data folder back."""
+        await self._configured.retriever.close()
+        for lane in self._lanes.values():
+            await lane.close()
+        self._catalog.close()
+        self._lock.close()

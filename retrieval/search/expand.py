@@ -1,0 +1,159 @@
+"""A packed context to the one that is shown: whole documents for their pieces, neighbours added, those joined.
+
+And a whole collection where it fits the budget. What is added never takes the context over its budget. Texts come
+from the catalog, read in a thread; neighbours from the store, by ids that follow from document and ordinal.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from retrieval.catalog import Catalog, point_id
+from retrieval.knowledge import SearchOptions
+from retrieval.records import Context, Hit, Passage, shown_text
+from retrieval.search.neighbours import around, follows, joined, place_of, runs, saving, stitched, tokens_of
+from retrieval.search.texts import Texts
+from retrieval.stores.base import Store
+
+_LEAST_CHUNK_TOKENS = 8  # a chunk's label alone takes as many: a collection of more chunks is not looked at
+_MOST_CHARS_A_TOKEN = 8  # a document of more characters is not read to see whether it is small
+_MOST_CHARS = 1_000_000  # a document is read up to here to join two of its chunks: some 5 ms
+_REMEMBERED = 100  # collections that were found to fit whole
+
+
+class Expander:
+    """What becomes of the chosen passages."""
+
+    def __init__(self, catalog: Catalog, store: Store, options: SearchOptions) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._options = options
+        self._texts = Texts(catalog)
+        self._whole: dict[tuple[str, ...], Context] = {}  # the longest unasked first
+
+    async def expanded(
+        self, context: Context, hits: Sequence[Hit], tenants: Sequence[str], *, budget_tokens: int
+    ) -> Context:
+        """The context with what the settings add to it, at most `budget_tokens` in all; hits: those it was made of."""
+        options = self._options
+        if options.whole_document_tokens and context.passages:
+            context = await self._with_whole_documents(context, budget_tokens)
+        if options.neighbours and context.passages:
+            ids = {place_of(hit.passage): hit.id for hit in hits}
+            context = await self._with_neighbours(context, ids, tenants, budget_tokens)
+        return await self._merged(context, budget_tokens) if options.merge_neighbours else context
+
+    async def whole(self, sizes: Mapping[str, int], *, budget_tokens: int) -> Context | None:
+        """All text of these tenants (tenant -> chunks), the same each time; None where it does not fit the budget."""
+        if not 0 < sum(sizes.values()) * _LEAST_CHUNK_TOKENS <= budget_tokens:
+            return None
+        tenants = tuple(sizes)
+        context = self._whole.pop(tenants, None)
+        if context is None or not self._is_current(context.passages):
+            context = await self._read_whole(tenants)
+        self._whole[tenants] = context  # asked again: to the end
+        while len(self._whole) > _REMEMBERED:
+            del self._whole[next(iter(self._whole))]
+        return context if context.passages and context.tokens <= budget_tokens else None
+
+    def collections_changed(self) -> None:
+        self._whole.clear()
+
+    async def _read_whole(self, tenants: Sequence[str]) -> Context:
+        passages = [passage for tenant in tenants for _, passage in await self._store.passages(tenant)]
+        current = self._catalog.current([one.document for one in passages])
+        passages = [one for one in passages if current.get(one.document) == one.revision]
+        passages.sort(key=lambda one: (one.source, place_of(one)))
+        return await self._merged(Context(tuple(passages), sum(one.tokens for one in passages), 0), None)
+
+    def _is_current(self, passages: Sequence[Passage]) -> bool:
+        current = self._catalog.current([one.document for one in passages])
+        return all(current.get(one.document) == one.revision for one in passages)
+
+    async def _merged(self, context: Context, budget_tokens: int | None) -> Context:
+        """The same text with passages that follow one another as one, each in the place of its best."""
+        groups = runs(context.passages)
+        if len(groups) == len(context.passages):
+            return context
+        texts = [stitched(group) for group in groups]
+        unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MOST_CHARS]
+        spans = [(groups[i][0].document, groups[i][0].revision, groups[i][0].start, groups[i][-1].end) for i in unread]
+        if spans:
+            for i, read in zip(unread, await self._texts.spans(spans), strict=True):
+                texts[i] = read
+        passages: list[Passage] = []
+        for group, text in zip(groups, texts, strict=True):
+            passages += joined(group, text) if len(group) > 1 and text is not None else group
+        tokens = sum(one.tokens for one in passages)
+        while budget_tokens is not None and tokens > budget_tokens:  # made texts, which were counted on to be joined
+            tokens -= passages.pop().tokens
+        return replace(context, passages=tuple(passages), tokens=tokens)
+
+    async def _with_whole_documents(self, context: Context, budget_tokens: int) -> Context:
+        """Small documents in place of their pieces, the best first."""
+        most = self._options.whole_document_tokens
+        documents = list(dict.fromkeys(one.document for one in context.passages))
+        texts = await asyncio.to_thread(self._catalog.short, documents, most_chars=most * _MOST_CHARS_A_TOKEN)
+        for document in documents:
+            pieces = [one for one in context.passages if one.document == document]
+            text = texts.get(document)
+            if text is None or any(text[one.start : one.end] != one.text for one in pieces):
+                continue
+            whole = _whole_document(pieces, text)
+            at = context.passages.index(pieces[0])
+            left = [one for one in context.passages if one.document != document]
+            before = sum(one.document != document for one in context.passages[:at])
+            changed = (*left[:before], whole, *left[before:])
+            tokens = self._tokens_of(changed)
+            if whole.tokens <= most and tokens <= budget_tokens:
+                context = replace(context, passages=changed, tokens=tokens)
+        return context
+
+    async def _with_neighbours(
+        self, context: Context, ids: Mapping[tuple[str, int, int], str], tenants: Sequence[str], budget_tokens: int
+    ) -> Context:
+        """The chunks around those found, as far as they hang together with these and the budget has room."""
+        found_ones = [one for one in context.passages if place_of(one) in ids]  # a whole document has no neighbours
+        tenant_of = {
+            place_of(one): next(t for t in tenants if point_id(t, *place_of(one)) == ids[place_of(one)])
+            for one in found_ones
+        }
+        wanted = [
+            (near, point_id(tenant_of[place_of(near)], near.document, near.revision, ordinal))
+            for near, ordinal in around(found_ones, self._options.neighbours)
+        ]
+        read = await self._store.read([id for _, id in wanted])
+        chosen = {place_of(one): one for one in context.passages}
+        beside: dict[tuple[str, int, int], list[Passage]] = {place_of(one): [one] for one in context.passages}
+        used = context.tokens
+        for near, id in wanted:
+            new = read.get(id)
+            if new is None:
+                continue
+            group = beside[place_of(near)]
+            tokens = new.tokens - (saving(new, chosen) if self._options.merge_neighbours else 0)
+            if used + tokens > budget_tokens or not (follows(new, group[0]) or follows(group[-1], new)):
+                continue
+            group.insert(0 if new.ordinal < group[0].ordinal else len(group), new)
+            chosen[place_of(new)] = new
+            used += tokens
+        return replace(context, passages=tuple(one for group in beside.values() for one in group), tokens=used)
+
+    def _tokens_of(self, passages: Sequence[Passage]) -> int:
+        """As they will be shown."""
+        if not self._options.merge_neighbours:
+            return sum(one.tokens for one in passages)
+        return tokens_of(sorted(passages, key=place_of))
+
+
+def _whole_document(pieces: Sequence[Passage], text: str) -> Passage:
+    """The document as one passage; its tokens by those of its densest piece."""
+    first = min(pieces, key=lambda one: one.ordinal)
+    density = max(one.tokens / max(1, len(_shown(one))) for one in pieces)
+    whole = replace(first, ordinal=0, headings=(), start=0, end=len(text), text=text)
+    return replace(whole, tokens=math.ceil(density * len(_shown(whole))))
+
+
+def _shown(passage: Passage) -> str:
+    return shown_text(passage.source, passage.title, passage.headings, passage.text)

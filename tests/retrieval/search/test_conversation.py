@@ -1,0 +1,54 @@
+"""Conversations as the index understands them: what leans, what changes the subject, what is two questions."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from retrieval.index import Index
+from retrieval.records import Retrieved, Turn
+from tests.plans import plan_for, silent
+
+pytestmark = pytest.mark.models
+
+KOTLIN = "How do I use Zephyr from a Kotlin application?"
+ANSWER = "Add the Zephyr coroutine driver to your build and open a connection."
+
+
+@pytest.fixture
+async def index(data: Path, corpus: Path) -> AsyncIterator[Index]:
+    opened = await Index.open(plan_for(data), serving=False)
+    await opened.ingest([corpus], "docs", silent)
+    yield opened
+    await opened.close()
+
+
+async def asked(index: Index, question: str) -> Retrieved:
+    turns = [Turn("user", KOTLIN), Turn("assistant", ANSWER), Turn("user", question)]
+    return await index.retrieve(turns, ["docs"], k=None)
+
+
+async def test_a_conversation_decides_what_its_questions_lean_on(index: Index) -> None:
+    for question in ("And in Java?", "Can I do the same in Java?", "Und mit Java?", "Java は？"):
+        found = await asked(index, question)
+        assert found.query.reason == "leans on the conversation"
+        assert found.query.text == f"{question} (after: {KOTLIN})"
+    for question in (
+        "What should I plant in a small garden in spring so that it attracts bees and butterflies?",
+        "Wie lange muss ein weiches Ei kochen, wenn es direkt aus dem Kühlschrank kommt?",
+    ):
+        found = await asked(index, question)
+        assert (found.query.text, found.query.reason) == (question, "stands alone")
+    close = "Which version of the Zephyr coroutine driver does a Kotlin application need in its build?"
+    assert (await asked(index, close)).query.reason == "leans on the conversation"
+
+
+async def test_two_questions_in_one_message_are_both_searched_for(index: Index) -> None:
+    kotlin, java = "How do I use Zephyr from Kotlin?", "Which driver does Zephyr have for Java?"
+    both = await index.retrieve([Turn("user", f"{kotlin} {java}")], ["docs"], k=None)
+    assert both.query.parts == (kotlin, java)
+    found = {hit.passage.document for hit in both.hits[:4]}
+    for question in (kotlin, java):
+        one = await index.retrieve([Turn("user", question)], ["docs"], k=None)
+        assert one.query.parts == ()
+        assert one.hits[0].passage.document in found
