@@ -33,7 +33,7 @@ PAGES = {
     "lee.md": "# People\n\nWrite to lee.ann@example.com about orders.",
     "food.md": "# Canteen\n\nOn Fridays there is a hot dog with mustard for everybody.",
     "weather.md": "# Canteen\n\nOn hot days the terrace is open, and a dog may come along.",
-    "pets.md": "# Office\n\nA dog in the office needs water when it is hot.",
+    "pets.md": "# Office\n\nA dog in the office needs a bowl of fresh water at noon when it is hot.",
 }
 
 
