@@ -23,14 +23,12 @@ _TOGETHER = 8
 class Questions:
     """The questions put to one embedder (whose prompts and precision are fixed: a text is its own key)."""
 
-    def __init__(self, embedder: Embedder, *, at_once: int = 1) -> None:
-        """at_once: calls under way; one is right for a model that computes here, more for one that is waited for."""
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._at_once = at_once
         self._lately: dict[str, Vector] = {}  # the longest unasked first
         self._asked: dict[str, asyncio.Future[Vector]] = {}  # not answered yet
         self._waiting: list[str] = []  # of these, those in no call yet
-        self._calls: set[asyncio.Task[None]] = set()
+        self._answering: asyncio.Task[None] | None = None  # there while the model is called
 
     async def vectors(self, texts: Sequence[str]) -> Matrix:
         """(n, d), a row for each text. Raises what the embedder raises."""
@@ -51,8 +49,8 @@ class Questions:
         asked = self._asked[text] = asyncio.get_running_loop().create_future()
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # all who waited may have left
         self._waiting.append(text)
-        if len(self._calls) < self._at_once:
-            self._calls.add(asyncio.create_task(self._answer()))
+        if self._answering is None:
+            self._answering = asyncio.create_task(self._answer())
         return asked
 
     async def _answer(self) -> None:
@@ -65,10 +63,8 @@ class Questions:
                     self._settle([text], await self._embed([text]))
             else:
                 self._settle(texts, fault)
-        # Here and in no callback: a question asked between this call's end and the callback would wait for ever.
-        call = asyncio.current_task()
-        assert call is not None  # we are in a coroutine
-        self._calls.discard(call)
+        # Here and in no callback: a question asked between the task's end and the callback would wait for ever.
+        self._answering = None
 
     async def _embed(self, texts: Sequence[str]) -> BaseException | None:
         """Answer these questions; returns the fault where there was one."""

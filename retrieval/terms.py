@@ -21,6 +21,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from zlib import crc32
 
@@ -60,7 +61,7 @@ def query_vector(pieces: Sequence[tuple[str, float]], language: str = DEFAULT) -
     for text, weight in pieces:
         if not weight > 0:
             continue
-        said = _said(text, language)
+        said = _asked(text, language)
         for index in said.words:
             weights[index] = max(weight, weights.get(index, 0.0))
         for index in said.beside:
@@ -110,6 +111,10 @@ def _said(text: str, language: str) -> _Said:
         spoken.update(_id(gram) for gram in whole)
         beside.update(_id(gram) for gram in single)
     return _Said(spoken, beside)
+
+
+# Of questions: each is read for the search and again for what its scores mean, and a conversation says its turns again.
+_asked = lru_cache(maxsize=256)(_said)
 
 
 def _id(*parts: str) -> int:

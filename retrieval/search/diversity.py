@@ -7,7 +7,7 @@ that is not at hand, and what is to be avoided here is the same text again, not 
 from collections.abc import Sequence
 
 from retrieval.records import Hit
-from retrieval.search.pack import bag_of
+from retrieval.search.pack import bag_of, jaccard
 
 
 def diverse(hits: Sequence[Hit], *, k: int, diversity: float) -> list[Hit]:
@@ -28,10 +28,3 @@ def diverse(hits: Sequence[Hit], *, k: int, diversity: float) -> list[Hit]:
         for i in left:
             nearest[i] = max(nearest[i], jaccard(bags[i], bags[at]))
     return [hits[i] for i in (*order, *left)]
-
-
-def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of both sets' words that both have; two empty sets are alike."""
-    either = len(a) + len(b)
-    common = len(a & b)
-    return common / (either - common) if either else 1.0

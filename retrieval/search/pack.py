@@ -52,5 +52,11 @@ def _alike(a: frozenset[str], b: frozenset[str]) -> bool:
     """Whether the Jaccard similarity of two sets of words is that of near-duplicates."""
     if min(len(a), len(b)) < _NEAR_DUPLICATE * max(len(a), len(b)):
         return False  # what they have in common is no more than the smaller one has; most pairs end here
+    return jaccard(a, b) >= _NEAR_DUPLICATE
+
+
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    """The share of both sets' words that both have; two empty sets are alike."""
+    either = len(a) + len(b)
     common = len(a & b)
-    return common >= _NEAR_DUPLICATE * (len(a) + len(b) - common)
+    return common / (either - common) if either else 1.0

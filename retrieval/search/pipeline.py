@@ -106,7 +106,7 @@ class Retriever:
         clock.lap("rewrite")
         near = 0.0
         if said.earlier:  # the vectors that the query will be mixed from
-            vectors = await self._embed([said.question, *(text for text, _ in said.earlier)])
+            vectors = await self._questions.vectors([said.question, *(text for text, _ in said.earlier)])
             clock.lap("embed")
             near = closeness(vectors, self._probes)
         query = rewrite(said, near)
@@ -218,7 +218,7 @@ class Retriever:
         if self._options.arms == "bm25":
             return [None] * len(asking)
         texts = list(dict.fromkeys(text for query in asking for text, _ in query.vectors))
-        of = dict(zip(texts, await self._embed(texts), strict=True))
+        of = dict(zip(texts, await self._questions.vectors(texts), strict=True))
         return [
             mix(np.stack([of[text] for text, _ in query.vectors]), [weight for _, weight in query.vectors])
             for query in asking
@@ -235,10 +235,6 @@ class Retriever:
                 return Background(0.0, 1.0)
             self._unrelated = await asyncio.to_thread(background, self._embedder)
         return self._unrelated
-
-    async def _embed(self, texts: Sequence[str]) -> Matrix:
-        """The texts' vectors, (n, d): those embedded lately (the turns of a running conversation) from memory."""
-        return await self._questions.vectors(texts)
 
     async def _tenants(self, collections: Sequence[str]) -> dict[str, int]:
         """Tenant -> number of chunks of each collection. Raises what makes one unsearchable."""

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunk import chunk
-from retrieval.records import Chunk, Document, Format, indexed_text
+from retrieval.records import Chunk, Document, Format
+from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget
 from tests.minilm import minilm
 
 words = st.sampled_from(
@@ -92,17 +93,7 @@ def test_chunks_are_exact_complete_in_order_and_within_budget(
     size, overlap = budget
     document = Document("source", title, text, format, 0.0)
     chunks = chunks_of(document, size, overlap)
-
-    covered = bytearray(len(text))
-    for ordinal, piece in enumerate(chunks):
-        assert piece.ordinal == ordinal
-        assert piece.text == text[piece.start : piece.end]
-        assert piece.text.strip()
-        covered[piece.start : piece.end] = b"\1" * (piece.end - piece.start)
-    assert [letter for at, letter in enumerate(text) if not covered[at] and not letter.isspace()] == []
-    assert all(before.start < after.start for before, after in itertools.pairwise(chunks))
-    counts = minilm().counts([indexed_text(title, piece.headings, piece.text) for piece in chunks])
-    assert all(count <= size for count in counts)
+    assert_exact_complete_in_order_and_within_budget(chunks, document, size_tokens=size)
     assert chunks_of(document, size, overlap) == chunks
 
 

@@ -1,14 +1,13 @@
 """Code, tables and pairs, however odd: chunks are exact, complete, in order and within their budget."""
 
-import itertools
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunk import chunk
 from retrieval.ingest.definitions import GRAMMARS
 from retrieval.knowledge import Chunking
-from retrieval.records import Document, Format, indexed_text
+from retrieval.records import Document, Format
+from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget
 from tests.minilm import minilm
 
 fragments = st.sampled_from(
@@ -44,14 +43,4 @@ def test_chunks_of_any_kind_are_exact_complete_in_order_and_within_budget(
     size, overlap = budget
     document = Document(source, title, text, format, 0.0)
     chunks = chunk(document, tokens=minilm(), chunk_tokens=size, overlap_tokens=overlap, chunking=chunking)
-
-    covered = bytearray(len(text))
-    for ordinal, piece in enumerate(chunks):
-        assert piece.ordinal == ordinal
-        assert piece.text == text[piece.start : piece.end]
-        assert piece.text.strip()
-        covered[piece.start : piece.end] = b"\1" * (piece.end - piece.start)
-    assert [letter for at, letter in enumerate(text) if not covered[at] and not letter.isspace()] == []
-    assert all(before.start < after.start for before, after in itertools.pairwise(chunks))
-    counts = minilm().counts([indexed_text(title, piece.headings, piece.text) for piece in chunks])
-    assert all(count <= size for count in counts)
+    assert_exact_complete_in_order_and_within_budget(chunks, document, size_tokens=size)

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records import Hit, Passage
-from retrieval.search.diversity import diverse, jaccard
+from retrieval.search.diversity import diverse
+from retrieval.search.pack import jaccard
 
 WORDS = "tls session driver kotlin java record page wire".split()
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
