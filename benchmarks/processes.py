@@ -23,6 +23,14 @@ class Unmeasurable(Exception):
     """The benchmark cannot run: something does not start."""
 
 
+def refusal(*, anyway: bool) -> str:
+    """Why figures taken now are not to be quoted, "" where they may be. Raises Unmeasurable unless wanted anyway."""
+    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
+    if busy and not anyway:
+        raise Unmeasurable(busy)
+    return busy
+
+
 @dataclass(slots=True)
 class Running:
     """A server that answers."""

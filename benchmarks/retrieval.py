@@ -11,7 +11,6 @@ know it. The table goes to standard output as Markdown; exit code 2 where it can
 import argparse
 import asyncio
 import dataclasses
-import os
 import subprocess
 import sys
 import time
@@ -30,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import corpus, machine
 from benchmarks.measure import say
-from benchmarks.processes import ROOT, Unmeasurable
+from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.workload import questions
 from config.settings import load
 from proxy.build import plan
@@ -212,9 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"index: {len(passages)} passages in {cache} (the first time, they are embedded: minutes)")
     data, chunks = corpus.index(cache, len(passages), arguments.models)
     naive = Naive(passages, cache / f"naive-{len(passages)}.npy")
-    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
-    if busy and not arguments.anyway:
-        raise Unmeasurable(busy)
+    busy = refusal(anyway=arguments.anyway)
     random = Random(2)
     asked = questions(random.sample(passages, len(passages)))
     process = start(replace(plan(load(environ={}, flags={"data": str(data)}), environ={}), data=str(data)))

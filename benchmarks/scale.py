@@ -12,7 +12,6 @@ Builds are kept in the cache. Exit code 2 where it cannot run or the machine is 
 
 import argparse
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import grown, machine, scale_systems
 from benchmarks.bootstrap import interval, ratio
 from benchmarks.measure import say
-from benchmarks.processes import ROOT, Unmeasurable
+from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.report import table
 from retrieval.records import Scored
 from retrieval.terms import words
@@ -285,9 +284,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [name for name in arguments.rows.split(",") if name]
     if unknown := set(rows) - set(ROWS):
         raise Unmeasurable(f"no such rows: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
-    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
-    if busy and not arguments.anyway:
-        raise Unmeasurable(busy)
+    busy = refusal(anyway=arguments.anyway)
     watch = machine.Watch()
     measured = asyncio.run(Bench(arguments).run(rows))
     conditions = machine.conditions()

@@ -10,7 +10,6 @@ for on few cores it waits for its turn like everybody. Markdown on standard outp
 
 import argparse
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import corpus, faults, grown, machine
 from benchmarks.load import Connection
 from benchmarks.measure import say
-from benchmarks.processes import ROOT, Running, Unmeasurable, environment, printed_port, start
+from benchmarks.processes import ROOT, Running, Unmeasurable, environment, printed_port, refusal, start
 from benchmarks.report import table
 from benchmarks.workload import chat, questions
 
@@ -147,9 +146,7 @@ def main() -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve, measure, tell."""
-    busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
-    if busy and not arguments.anyway:
-        raise Unmeasurable(busy)
+    busy = refusal(anyway=arguments.anyway)
     texts = corpus.paragraphs()
     base = grown.Bases(texts, np.empty((len(texts), 1), np.float32), [], np.empty((0, 1), np.float32))
     watch = machine.Watch()
