@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import errno
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,9 @@ _LONGEST_PAUSE_S = 10.0
 _STOP_S = 5.0  # to close the store before it is killed
 _PULSE_S = 2.0  # between two looks at a healthy index
 _TRIES = 5  # pings in a row without an answer: one alone may have been held up by this process
+# The embedder's weights in pages of 2 MB, where the system gives them on request (Linux with glibc): a question reads
+# all 42 MB of them, and with pages of 4 kB no entry of the TLB outlives that. 4-5 % off a whole question.
+_LARGE_PAGES = "glibc.malloc.hugetlb=1"
 _OUT_OF_RESOURCES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -109,6 +113,7 @@ class IndexProcess:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "retrieval.service",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+                env={"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ},
             )  # fmt: skip
         except OSError as error:
             kind = IndexDown if error.errno in _OUT_OF_RESOURCES else RetrievalError

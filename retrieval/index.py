@@ -34,7 +34,7 @@ class Index:
         self._catalog = catalog
         self._opener = opener
         self._configured = configured
-        self._lanes = {as_text(configured.choice): configured}
+        self._lanes = {configured.key: configured}
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
 
     @staticmethod
@@ -107,7 +107,7 @@ class Index:
         lanes: dict[str, tuple[Lane, list[str]]] = {}
         for name in collections:
             lane = self._lane_of(name)
-            lanes.setdefault(as_text(lane.choice), (lane, []))[1].append(name)
+            lanes.setdefault(lane.key, (lane, []))[1].append(name)
         if len(lanes) <= 1:
             lane = self._lane_of(collections[0]) if collections else self._configured
             return await lane.retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
@@ -143,7 +143,7 @@ class Index:
         before = self._lane_of(collection)
         self._catalog.collection(collection)  # or a model would be loaded for a name that is none
         lane = self._configured if embedder is None else await self._lane(embedder)
-        pinned = "" if lane is self._configured else as_text(lane.choice)
+        pinned = "" if lane is self._configured else lane.key
         try:
             return await lane.ingester.rebuild(
                 collection, progress, pinned=pinned, replaced=before.store, switched=lambda: self._pin(collection, lane)

@@ -30,7 +30,7 @@ from retrieval.stores.base import Store
 class Lane:
     """One embedder and what goes with it."""
 
-    choice: EmbedderChoice
+    key: str  # of the embedder: `as_text` of its choice
     embedder: Embedder
     store: Store
     preparation: InThread | InChild
@@ -54,7 +54,7 @@ class Opener:
 
     async def open(self, choice: EmbedderChoice) -> Lane:
         """The lane of that embedder, which is prepared where it was never used. Raises RetrievalError."""
-        plan, catalog = chosen(self._plan, choice), self._catalog
+        plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = recipe_of(plan, self._scratch)
         preparation = InChild(recipe) if self._serving else InThread(recipe)
         try:
@@ -69,12 +69,12 @@ class Opener:
             raise
         self._shared.stores.append(store)
         ingester = Ingester(
-            catalog, store, preparation, model=Model(label(embedder), probes, as_text(choice)), recipe=recipe,
+            catalog, store, preparation, model=Model(label(embedder), probes, key), recipe=recipe,
             max_bytes=plan.max_file_bytes, shared=self._shared,
         )  # fmt: skip
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
         await retriever.warm()
-        return Lane(choice, embedder, store, preparation, ingester, retriever)
+        return Lane(key, embedder, store, preparation, ingester, retriever)
 
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:

@@ -1,9 +1,6 @@
 """The client of the index process: `Knowledge` over a Unix socket in the data folder.
 
-Frames are four bytes of length (big endian) and JSON. One connection carries one call at a time: a call
-{"call", "args"} is answered by any number of {"progress"} and then one {"result"} or {"error"}. A caller that
-leaves closes its connection, which ends the call.
-The other end is `service`.
+`frames` says what travels; the other end is `service`.
 
 An index that hangs must not cost every question its deadline. So a search that was given up is followed by a check
 in the background, and while that check has no answer either, searches fail at once (`IndexSilent`). A caller that
@@ -17,19 +14,18 @@ import math
 import os
 import types
 import typing
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import orjson
+from typing import Any, cast
 
 from retrieval import errors, wire
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError
+from retrieval.frames import Frame, Frames, framed
 from retrieval.knowledge import EmbedderChoice, Progress
 from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieved, Turn
 
 SOCKET = "index.sock"
-_MAX_FRAME = 64 * 1024 * 1024
 _MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
 _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
 _CHECK_S = 1.0  # an index that works checks itself within milliseconds; one that needs longer would miss deadlines
@@ -40,7 +36,7 @@ class Client:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[_Line] = []
         self._checking: asyncio.Task[None] | None = None
         self._doubted = 0.0  # when the check began, by the loop's clock
 
@@ -97,8 +93,8 @@ class Client:
         if self._checking is not None:
             self._checking.cancel()
             await asyncio.wait({self._checking})
-        for _, writer in self._idle:
-            writer.close()
+        for line in self._idle:
+            line.close()
         self._idle.clear()
 
     def _doubt(self) -> None:
@@ -116,27 +112,23 @@ class Client:
             took_s = clock() - began
 
     async def _call(self, name: str, args: Mapping[str, Any], progress: Progress | None = None) -> Any:
-        reader, writer = await self._connection()
+        line = await self._line()
         finished = False
         try:
-            writer.write(framed({"call": name, "args": args}))
-            await writer.drain()
-            while True:
-                frame = await read_frame(reader)
-                if "progress" not in frame:
-                    break
+            line.send({"call": name, "args": args})
+            while "progress" in (frame := await line.next()):
                 if progress is not None:
                     progress(*frame["progress"])
             finished = True
-        except (OSError, asyncio.IncompleteReadError) as error:
+        except OSError as error:
             raise IndexDown(
                 "the index process went away during the call: try again (an ingest goes on from what was finished)"
             ) from error
         finally:  # cancelled or failed: the reply still to come must not meet the next call
             if finished and len(self._idle) < _MOST_IDLE:
-                self._idle.append((reader, writer))
+                self._idle.append(line)
             else:
-                writer.close()
+                line.close()
         match frame:
             case {"result": result}:
                 return result
@@ -144,17 +136,73 @@ class Client:
                 raise error_of(kind, text)
         raise _nonsense()
 
-    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _line(self) -> "_Line":
         while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof() and not writer.is_closing():
-                return reader, writer
-            writer.close()
+            line = self._idle.pop()
+            if line.clean:
+                return line
+            line.close()
         try:
             with reachable(self._data) as path:
-                return await asyncio.open_unix_connection(path)
+                _, line = await asyncio.get_running_loop().create_unix_connection(_Line, path)
         except OSError as error:
             raise IndexDown(f"the index process does not answer ({error.strerror or error})") from error
+        return line
+
+
+class _Line(asyncio.Protocol):
+    """One connection to the index process."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self._transport: asyncio.WriteTransport | None = None
+        self._frames = Frames()
+        self._said: deque[Frame] = deque()
+        self._more: asyncio.Future[None] | None = None  # there while somebody waits for it
+
+    @property
+    def clean(self) -> bool:
+        """Whether it can take a call: it is open, and nothing came that nobody asked for."""
+        return self.open and not self._said
+
+    def send(self, frame: Frame) -> None:
+        if self._transport is not None:
+            self._transport.write(framed(frame))
+
+    async def next(self) -> Frame:
+        """The next frame from the other end. Raises OSError where none comes any more."""
+        while not self._said:
+            if not self.open:
+                raise ConnectionResetError("the connection was closed")
+            self._more = asyncio.get_running_loop().create_future()
+            await self._more
+        return self._said.popleft()
+
+    def close(self) -> None:
+        """At once: what was not sent yet is not worth waiting for."""
+        self.open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport, self.open = cast(asyncio.WriteTransport, transport), True
+
+    def data_received(self, data: bytes) -> None:
+        self._frames.feed(data)
+        try:
+            while (frame := self._frames.next()) is not None:
+                self._said.append(frame)
+        except OSError:
+            self.close()
+        self._wake()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.open = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
 
 
 _ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
@@ -196,26 +244,6 @@ def reachable(data: Path) -> typing.Iterator[str]:
         yield f"/proc/self/fd/{folder}/{SOCKET}"
     finally:
         os.close(folder)
-
-
-def framed(frame: Mapping[str, Any]) -> bytes:
-    """A frame's bytes."""
-    payload = orjson.dumps(frame)
-    return len(payload).to_bytes(4, "big") + payload
-
-
-async def read_frame(reader: asyncio.StreamReader, begun: bytes = b"") -> dict[str, Any]:
-    """The next frame; begun: bytes of it that were read already."""
-    length = int.from_bytes(begun + await reader.readexactly(4 - len(begun)), "big")
-    if length > _MAX_FRAME:
-        raise OSError(f"a frame of {length} bytes")
-    try:
-        frame = orjson.loads(await reader.readexactly(length))
-    except orjson.JSONDecodeError as error:
-        raise OSError("a frame that is no JSON") from error
-    if not isinstance(frame, dict):
-        raise OSError("a frame that is no object")
-    return frame
 
 
 def decode(hint: Any, value: Any) -> Any:

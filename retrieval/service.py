@@ -14,21 +14,23 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import orjson
 import uvloop
 
-from retrieval import logs, wire
+from retrieval import garbage, logs, wire
 from retrieval.errors import RetrievalError
+from retrieval.frames import Frame, Frames, framed
 from retrieval.index import Index
 from retrieval.knowledge import EmbedderChoice, Knowledge, Outlines, Plan, Progress
 from retrieval.records import Changed, Turn
-from retrieval.remote import SOCKET, decode, framed, reachable, read_frame
+from retrieval.remote import SOCKET, decode, reachable
 from retrieval.shards import passing
 
+Write = Callable[[bytes], None]
 log = logging.getLogger("ragway")
 _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
 _STEP_S = 1.0  # between two signs of life while the index opens
@@ -39,7 +41,7 @@ class Server:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self._callers: set[asyncio.Task[None]] = set()
+        self._callers: set[_Caller] = set()
 
     @contextlib.asynccontextmanager
     async def listening(self, data: Path) -> AsyncIterator[None]:
@@ -48,7 +50,8 @@ class Server:
         umask = os.umask(0o177)
         try:
             with reachable(data) as path:
-                server = await asyncio.start_unix_server(self._serve, path, backlog=_BACKLOG)
+                loop = asyncio.get_running_loop()
+                server = await loop.create_unix_server(self._caller, path, backlog=_BACKLOG)
         finally:
             os.umask(umask)
         try:
@@ -56,63 +59,22 @@ class Server:
         finally:
             server.close()
             (data / SOCKET).unlink(missing_ok=True)
-            for caller in self._callers:
-                caller.cancel()
-            if self._callers:
-                await asyncio.wait(self._callers)
+            calls = [call for caller in list(self._callers) if (call := caller.leave()) is not None]
+            if calls:
+                await asyncio.wait(calls)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        caller = asyncio.current_task()
-        assert caller is not None  # we are in a coroutine
-        self._callers.add(caller)
-        caller.add_done_callback(self._callers.discard)
-        begun = b""
-        try:
-            while True:
-                frame = await read_frame(reader, begun)
-                begun = await self._call(frame, reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the caller left, or the index ends
-        finally:
-            writer.close()
+    def _caller(self) -> "_Caller":
+        return _Caller(self._answer, self._callers)
 
-    async def _call(
-        self, frame: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bytes:
-        """Answer one call; returns what the caller sent of the next. Raises OSError when the caller left."""
-        call = asyncio.ensure_future(self._answer(frame, writer))
-        # Nothing may come before the answer but the end of the connection: then the caller left.
-        ahead = asyncio.ensure_future(reader.read(1))
-        try:
-            await asyncio.wait({call, ahead}, return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                raise ConnectionAbortedError
-            fault = call.exception()
-            if isinstance(fault, ConnectionError):
-                raise fault
-            if fault is not None:  # without an answer the caller would take the index for dead
-                log.error("the call %r failed", frame.get("call"), exc_info=fault)
-                said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
-                writer.write(_failed(said))
-                await writer.drain()
-        finally:
-            call.cancel()
-            ahead.cancel()
-            await asyncio.wait({call, ahead})
-            _ = ahead.cancelled() or ahead.exception()  # looked at: a caller's broken connection is no news
-        return b"" if ahead.cancelled() else ahead.result()
-
-    async def _answer(self, frame: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, frame: Frame, write: Write) -> None:
         def progress(done: int, total: int, chunks: int) -> None:
-            writer.write(framed({"progress": [done, total, chunks]}))
+            write(framed({"progress": [done, total, chunks]}))
 
         try:
-            result = await self._run(frame["call"], frame["args"], progress)
+            said = framed({"result": await self._run(frame["call"], frame["args"], progress)})
         except RetrievalError as error:
-            writer.write(_failed(error))
-        else:
-            writer.write(framed({"result": result}))
-        await writer.drain()
+            said = _failed(error)
+        write(said)
 
     async def _run(self, call: str, args: Mapping[str, Any], progress: Progress) -> Any:
         match call:
@@ -135,6 +97,60 @@ class Server:
             case "ping":
                 return None
         raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+
+
+class _Caller(asyncio.Protocol):
+    """One connection: a call at a time is answered, and ends where its caller leaves."""
+
+    def __init__(self, answer: Callable[[Frame, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
+        self._answer = answer
+        self._callers = callers
+        self._frames = Frames()
+        self._transport: asyncio.WriteTransport | None = None
+        self._call: asyncio.Task[None] | None = None
+
+    def leave(self) -> asyncio.Task[None] | None:
+        """Close the connection; returns the call under way, which was told to end."""
+        if self._transport is not None:
+            self._transport.abort()
+        if self._call is not None:
+            self._call.cancel()
+        return self._call
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._callers.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._frames.feed(data)
+        self._next()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._callers.discard(self)
+        if self._call is not None:
+            self._call.cancel()
+
+    def _next(self) -> None:
+        """Begin the next call, if there is one and none is under way."""
+        if self._call is not None or self._transport is None or self._transport.is_closing():
+            return
+        try:
+            frame = self._frames.next()
+        except OSError:  # no caller of ours
+            self._transport.abort()
+            return
+        if frame is not None:
+            self._call = asyncio.create_task(self._answer(frame, self._transport.write), name=str(frame.get("call")))
+            self._call.add_done_callback(self._ended)
+
+    def _ended(self, call: asyncio.Task[None]) -> None:
+        self._call = None
+        fault = None if call.cancelled() else call.exception()
+        if fault is not None and self._transport is not None:  # without an answer the caller takes the index for dead
+            log.error("the call %r failed", call.get_name(), exc_info=fault)
+            said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
+            self._transport.write(_failed(said))
+        self._next()
 
 
 def _paths(names: Sequence[str]) -> list[Path]:
@@ -160,6 +176,7 @@ async def run(plan: Plan, parent: IO[str]) -> None:
         telling.cancel()
         await asyncio.wait({telling})
     try:
+        garbage.settle()
         async with Server(index).listening(Path(plan.data)):
             parent.write("ready\n")
             parent.flush()

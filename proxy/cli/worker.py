@@ -21,7 +21,7 @@ from proxy.build import gateway
 from proxy.drain import Connections
 from proxy.metrics import Metrics
 from proxy.server import Limits
-from retrieval import logs
+from retrieval import garbage, logs
 from retrieval.remote import Client
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -53,6 +53,7 @@ class Serving:
         """Load what takes long, where a model needs it."""
         if self._made.translated is not None:
             await self._made.translated.warm()
+        garbage.settle()
 
     def tell(self, missing: str) -> None:
         """What /readyz answers from now on; "" is ready."""

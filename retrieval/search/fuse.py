@@ -36,18 +36,24 @@ def fuse(arms: Mapping[str, Sequence[Scored]], *, rrf_k: int, scale: Scale) -> l
     """
     ranks: dict[str, dict[str, int]] = {}
     scores: dict[str, dict[str, float]] = {}
-    for arm, found in arms.items():
-        for rank, point in enumerate(found, 1):
-            ranks.setdefault(point.id, {})[arm] = rank
-            scores.setdefault(point.id, {})[arm] = point.score
-    floor = min((said["dense"] for said in scores.values() if "dense" in said), default=0.0)
-    unit = _SIMILARITY / scale.background.deviation
+    worth: dict[str, float] = {}
+    first = (rrf_k + 1) / 2
+    for arm in sorted(arms):  # in one order, so that a sum of several is the same to the last bit
+        for rank, point in enumerate(arms[arm], 1):
+            id, score = point.id, point.score
+            if id in worth:
+                ranks[id][arm], scores[id][arm] = rank, score
+                worth[id] += first / (rrf_k + rank)
+            else:
+                ranks[id], scores[id], worth[id] = {arm: rank}, {arm: score}, first / (rrf_k + rank)
+    floor = min([said["dense"] for said in scores.values() if "dense" in said], default=0.0)
+    unit, match = _SIMILARITY / scale.background.deviation, scale.match
     fused = []
-    for id, said in ranks.items():
-        by_rank = (rrf_k + 1) / 2 * sum(sorted([1 / (rrf_k + rank) for rank in said.values()]))
-        by_similarity = unit * (scores[id].get("dense", floor) - floor)
-        by_words = _WORDS * min(scale.words(scores[id].get("bm25", 0.0)), _MOST_WORDS)
-        fused.append(Candidate(id, by_rank + by_similarity + by_words, said, scores[id]))
+    for id, by_rank in worth.items():
+        said = scores[id]
+        by_similarity = unit * (said.get("dense", floor) - floor)
+        by_words = _WORDS * min(max(said.get("bm25", 0.0), 0.0) / match, _MOST_WORDS)
+        fused.append(Candidate(id, by_rank + by_similarity + by_words, ranks[id], said))
     return sorted(fused, key=lambda one: (-one.score, -one.scores.get("dense", -math.inf), one.id))
 
 

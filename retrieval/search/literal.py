@@ -44,7 +44,7 @@ def literal_first(
         holders = [id for id, text in texts.items() if pattern.search(text)]
         for id in holders:
             gains[id] += _WORTH * (1 - len(holders) / len(texts))
-    raised = [replace(one, score=one.score + gains.get(one.id, 0.0)) for one in fused]
+    raised = [replace(one, score=one.score + gain) if (gain := gains.get(one.id)) else one for one in fused]
     return sorted(raised, key=lambda one: -one.score)  # stable: equals keep the order they had
 
 

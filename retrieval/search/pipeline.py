@@ -17,7 +17,7 @@ from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import SearchOptions
 from retrieval.questions import Questions
-from retrieval.records import Candidate, Context, Hit, Query, Retrieved, Scored, Turn, Vector, lexical_text
+from retrieval.records import Candidate, Context, Hit, Passage, Query, Retrieved, Scored, Turn, Vector, lexical_text
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.fuse import chosen, fuse
@@ -32,6 +32,7 @@ from retrieval.stores.base import Store
 from retrieval.vector_cache import CachedQuestions
 
 _WHOLE = "whole collection"
+_LITERALLY = 3  # times k: so many candidates are read for what a question says literally
 
 
 class Retriever:
@@ -71,11 +72,12 @@ class Retriever:
             clock.lap("pack")
             return Retrieved(replace(query, reason=_WHOLE), (), context, clock.laps_ms)
         arms = await self._search(query, list(sizes), clock)
-        measured = scale(await self._background(), list(sizes.values()), query.terms)
+        measured = scale(await self._background(), sizes, query.terms)
         found = judged(fuse(arms, rrf_k=options.rrf_k, scale=measured), measured, min_relevance=options.min_relevance)
-        candidates = await self._in_order(await self._literally(query, found.candidates, k=k), k=k)
+        read = _Reader(self._store)
+        candidates = await self._in_order(await self._literally(query, found.candidates, read, k=k), read, k=k)
         clock.lap("fuse")
-        hits, context, notes = await self._packed(query, candidates, clock, k=k, budget_tokens=budget_tokens)
+        hits, context, notes = await self._packed(query, candidates, read, clock, k=k, budget_tokens=budget_tokens)
         whole = options.mode == "auto" and hits and await self._expander.whole(sizes, budget_tokens=budget_tokens)
         if whole:
             context, notes = whole, [*notes, _WHOLE]
@@ -138,46 +140,47 @@ class Retriever:
             arms = {**arms, "dense": sorted(scored, key=lambda point: (-point.score, point.id))}
         return arms
 
-    async def _literally(self, query: Query, fused: Sequence[Candidate], *, k: int) -> Sequence[Candidate]:
+    async def _literally(
+        self, query: Query, fused: Sequence[Candidate], read: "_Reader", *, k: int
+    ) -> Sequence[Candidate]:
         """The candidates, those first that hold what the question says literally; most questions read nothing here."""
         wanted = literals(query.text)
         if not wanted or self._options.arms == "dense":
             return fused
-        passages = await self._store.read([one.id for one in fused[: 3 * k]])
+        passages = await read.passages(fused[: _LITERALLY * k])
         texts = {id: lexical_text(one.title, one.headings, one.text) for id, one in passages.items()}
         return literal_first(fused, texts, wanted) if texts else fused
 
-    async def _in_order(self, fused: Sequence[Candidate], *, k: int) -> Sequence[Candidate]:
+    async def _in_order(self, fused: Sequence[Candidate], read: "_Reader", *, k: int) -> Sequence[Candidate]:
         """The candidates in the order in which they are read, with the `k` to be used in front."""
         options, sequential = self._options, self._options.mode == "sequential"
         if sequential:
             fused = [replace(one, score=max(0.0, one.scores.get("dense", 0.0))) for one in fused]
             fused = sorted(fused, key=lambda one: -one.score)
         if options.recency_half_life_days and fused:
-            passages = await self._store.read([one.id for one in fused])
+            passages = await read.passages(fused)
             times = {id: passage.modified_s for id, passage in passages.items()}
             fused = recent_first(fused, times, now_s=time.time(), half_life_days=options.recency_half_life_days)
         return fused if sequential else chosen(fused, k=k)
 
     async def _packed(
-        self, query: Query, candidates: Sequence[Candidate], clock: "_Clock", *, k: int, budget_tokens: int
-    ) -> tuple[list[Hit], Context, list[str]]:
-        """The first candidates read, put in order and packed; the others are read only where these do not suffice."""
+        self, query: Query, candidates: Sequence[Candidate], read: "_Reader", clock: "_Clock", *, k: int,
+        budget_tokens: int,
+    ) -> tuple[list[Hit], Context, list[str]]:  # fmt: skip
+        """The first candidates read, put in order and packed; the next are read only where these do not suffice."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0, 2 * k if options.diversity else 0)
-        first, rest = candidates[:lead], candidates[lead:]
-        hits = await self._read(first)
+        hits, rest = await self._current(candidates[:lead], read), candidates[lead:]
         clock.lap("search")
         hits, notes = await self._reordered(query, hits, clock, k=k)
-        context = pack(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
-        clock.lap("pack")
-        if rest and len(context.passages) < k and context.tokens < budget_tokens:
-            hits += await self._read(rest)
-            rest = ()
-            clock.lap("search")
+        while True:
             context = pack(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
             clock.lap("pack")
-        return hits, replace(context, dropped=context.dropped + len(rest)), notes
+            if not rest or len(context.passages) >= k or context.tokens >= budget_tokens:
+                return hits, replace(context, dropped=context.dropped + len(rest)), notes
+            hits += await self._current(rest[:k], read)  # there were duplicates, or passages too long for the budget
+            rest = rest[k:]
+            clock.lap("search")
 
     async def _reordered(
         self, query: Query, hits: list[Hit], clock: "_Clock", *, k: int
@@ -203,9 +206,9 @@ class Retriever:
             hits = await asyncio.to_thread(diverse, hits, k=k, diversity=options.diversity)
         return hits, notes
 
-    async def _read(self, candidates: Sequence[Candidate]) -> list[Hit]:
+    async def _current(self, candidates: Sequence[Candidate], read: "_Reader") -> list[Hit]:
         """The candidates with their passages, without those of revisions being written or already replaced."""
-        passages = await self._store.read([one.id for one in candidates]) if candidates else {}
+        passages = await read.passages(candidates)
         current = self._catalog.current([passage.document for passage in passages.values()])
         return [
             Hit(one.id, one.score, passage, one.ranks, one.scores)
@@ -267,6 +270,21 @@ class Retriever:
         """To be called after every ingest and rebuild: what was counted is counted again."""
         self._sizes.clear()
         self._expander.collections_changed()
+
+
+class _Reader:
+    """The passages of one question's candidates, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[str, Passage] = {}
+
+    async def passages(self, candidates: Sequence[Candidate]) -> Mapping[str, Passage]:
+        """Id -> passage, of these candidates at least."""
+        new = [one.id for one in candidates if one.id not in self._read]
+        if new:
+            self._read.update(await self._store.read(new))
+        return self._read
 
 
 class _Clock:

@@ -19,12 +19,12 @@ measured gets the same constants: they see no cosine, only how far one stands ab
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieval.embed import Embedder
 from retrieval.records import Candidate
-from retrieval.terms import query_vector
+from retrieval.terms import language_of, query_vector
 
 _WORDS = 3.0
 SLOPE, OFFSET = 0.96, -1.86
@@ -89,9 +89,10 @@ class Scale:
     rarest_idf: float  # of the collection with most chunks
     breadth: float  # root of the sum of the words' squared weights, 1 where there is no word
 
-    def words(self, bm25: float) -> float:
-        """A BM25 score in matches of a rarest word, over the question's breadth; 0 for a score below 0."""
-        return max(bm25, 0.0) / ((self.rarest_idf or 1.0) * self.breadth)
+    @property
+    def match(self) -> float:
+        """The BM25 score of one match of a rarest word, times the question's breadth: the unit of such scores."""
+        return (self.rarest_idf or 1.0) * self.breadth
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +118,25 @@ def rarest_idf(chunks: int) -> float:
     return math.log(1 + max(chunks - 0.5, 0) / 1.5)
 
 
-def scale(background: Background, sizes: Sequence[int], terms: Sequence[tuple[str, float]]) -> Scale:
-    """sizes: chunks of each collection searched. terms: the pieces searched, with their weights."""
-    breadth = math.sqrt(sum(weight * weight for weight in query_vector(terms).values))
-    return Scale(background, sum(sizes), rarest_idf(max(sizes, default=0)), breadth or 1.0)
+def scale(background: Background, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
+    """sizes: the tenants searched, and the chunks of each. terms: the pieces searched, with their weights.
+
+    A question's words are counted in the language of the tenant with most chunks.
+    """
+    largest = max(sizes, key=sizes.__getitem__, default="")
+    weights = query_vector(terms, language_of(largest)).values
+    breadth = math.sqrt(sum([weight * weight for weight in weights]))
+    return Scale(background, sum(sizes.values()), rarest_idf(sizes.get(largest, 0)), breadth or 1.0)
 
 
 def judged(found: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> Judged:
     """What of `found` is worth using: nothing where the best is below `min_relevance`, else what is not far below."""
-    chances = probabilities(found, scale)
-    best = max(chances, default=0.0)
+    evidence = _evidence(found, scale)
+    best = _logistic(max(evidence)) if evidence else 0.0
     if best < min_relevance:
         return Judged([], best)
-    least = min_relevance * _OF_ONE_PASSAGE
-    return Judged([one for one, chance in zip(found, chances, strict=True) if chance >= least], best)
+    least = _logit(min_relevance * _OF_ONE_PASSAGE)
+    return Judged([one for one, sum in zip(found, evidence, strict=True) if sum >= least], best)
 
 
 def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:
@@ -139,17 +145,26 @@ def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:
     One that the dense arm did not return is at most as similar as the last it returned; one that the lexical arm did
     not return matches no word.
     """
-    floor = min((one.scores["dense"] for one in found if "dense" in one.scores), default=None)
-    matched = [scale.words(one.scores.get("bm25", 0.0)) for one in found]
+    return [_logistic(sum) for sum in _evidence(found, scale)]
+
+
+def _evidence(found: Sequence[Candidate], scale: Scale) -> list[float]:
+    """What the logistic curve is asked for, of each candidate."""
+    said = [one.scores for one in found]
+    floor = min([scores["dense"] for scores in said if "dense" in scores], default=None)
+    match = scale.match
+    matched = [max(scores.get("bm25", 0.0), 0.0) / match for scores in said]
     if floor is None:
-        return [_logistic(_WORDS_SLOPE * words + _WORDS_OFFSET) for words in matched]
+        return [_WORDS_SLOPE * words + _WORDS_OFFSET for words in matched]
     nothing, luck = scale.background, math.sqrt(2 * math.log(max(scale.chunks, 1)))
-    return [
-        _logistic(SLOPE * ((one.scores.get("dense", floor) - nothing.mean) / nothing.deviation + _WORDS * words - luck)
-                  + OFFSET)
-        for one, words in zip(found, matched, strict=True)
-    ]  # fmt: skip
+    unit, offset = SLOPE / nothing.deviation, OFFSET - SLOPE * (nothing.mean / nothing.deviation + luck)
+    similar = [scores.get("dense", floor) for scores in said]
+    return [unit * cosine + SLOPE * _WORDS * words + offset for cosine, words in zip(similar, matched, strict=True)]
 
 
 def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-min(max(x, -500.0), 500.0)))
+
+
+def _logit(chance: float) -> float:
+    return math.log(chance / (1 - chance)) if chance > 0 else -math.inf

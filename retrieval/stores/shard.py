@@ -61,6 +61,9 @@ def config(dimension: int) -> "EdgeConfig":
         sparse_vectors={BM25: EdgeSparseVectorParams(modifier=Modifier.Idf)},
         hnsw_config=graph,
         optimizers=EdgeOptimizersConfig(indexing_threshold=1, default_segment_number=1),
+        # All points but the latest are in one segment, and to wake threads for two costs more than they save: a search
+        # at 10,000 chunks takes 2.15 ms instead of 2.45.
+        max_search_threads=1,
     )
 
 

@@ -106,7 +106,9 @@ def operators(folder: Path) -> set[str]:
 def test_the_graph_has_attention_fused_to_one_operator(tiny_model: Path, tmp_path: Path) -> None:
     open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path)
     (folder,) = tmp_path.iterdir()
-    assert {"Attention", "SkipLayerNormalization", "BiasGelu"} <= operators(folder)
+    made = operators(folder)
+    assert {"Attention", "LayerNormalization", "BiasGelu"} <= made
+    assert not {"SkipLayerNormalization", "GatherElements"} & made  # slow, and what stands for token types
     assert "Softmax" not in operators(folder)
 
 

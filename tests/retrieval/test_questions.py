@@ -11,7 +11,6 @@ import pytest
 from retrieval.embed import Matrix
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.questions import Questions
-from retrieval.records import Vector
 
 
 class Slow:
@@ -122,10 +121,8 @@ async def test_one_that_comes_in_the_moment_a_call_ends_is_answered() -> None:
     questions = Questions(slow)
     first = asyncio.create_task(questions.vectors(["one"]))
     await until_begun(slow)
-    late: list[asyncio.Future[Vector]] = []
-    questions._asked["one"].add_done_callback(
-        lambda _: late.append(questions._ask("late"))
-    )  # before the call's own end
+    late: list[asyncio.Task[Matrix]] = []
+    questions._asked["one"].add_done_callback(lambda _: late.append(asyncio.create_task(questions.vectors(["late"]))))
     slow.go.set()
     await first
-    assert (await asyncio.wait_for(late[0], 10)).tolist() == [4, 1]
+    assert (await asyncio.wait_for(late[0], 10)).tolist() == [[4, 1]]

@@ -13,46 +13,12 @@ from hypothesis import strategies as st
 
 from retrieval import wire
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.frames import framed
 from retrieval.knowledge import Plan
 from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
-from retrieval.remote import SOCKET, Client, decode, framed, reachable, read_frame
+from retrieval.remote import SOCKET, Client, decode, reachable
+from tests.frames import read_frame
 from tests.plans import plan_for, silent
-
-# Frames
-
-
-def reader_of(data: bytes) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader()
-    reader.feed_data(data)
-    reader.feed_eof()
-    return reader
-
-
-@pytest.mark.parametrize(
-    "frame", [{}, {"a": None}, {"text": "日本 🎈 \x00\n", "n": [1, 1.5, True]}, {"big": "x" * 3_000_000}]
-)
-async def test_a_frame_comes_out_as_it_went_in(frame: dict[str, Any]) -> None:
-    assert await read_frame(reader_of(framed(frame))) == frame
-
-
-async def test_frames_follow_each_other_and_may_have_begun() -> None:
-    first, second = framed({"n": 1}), framed({"n": 2})
-    reader = reader_of(first[3:] + second)
-    assert await read_frame(reader, first[:3]) == {"n": 1}
-    assert await read_frame(reader) == {"n": 2}
-
-
-@pytest.mark.parametrize("length", [64 * 2**20 + 1, 2**32 - 1])
-async def test_a_frame_too_large_is_refused_before_it_is_read(length: int) -> None:
-    with pytest.raises(OSError, match=f"a frame of {length} bytes"):
-        await read_frame(reader_of(length.to_bytes(4, "big") + b"{"))
-
-
-@pytest.mark.parametrize("cut", [0, 1, 3, 4, 8])
-async def test_a_frame_cut_short_is_no_frame(cut: int) -> None:
-    with pytest.raises(asyncio.IncompleteReadError):
-        await read_frame(reader_of(framed({"result": 1})[:cut]))
-
 
 # Records
 

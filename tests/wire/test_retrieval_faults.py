@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from retrieval.embed import PROBES, Embedder, Matrix
+from retrieval.frames import framed
 from retrieval.index import Index
-from retrieval.remote import SOCKET, framed, read_frame
+from retrieval.remote import SOCKET
 from retrieval.search.pipeline import Retriever
 from retrieval.service import Server
 from retrieval.stores.edge import EdgeStore
 from tests.faulty_gateway import Gates, gates
+from tests.frames import read_frame
 from tests.gateway import serving
 from tests.plans import plan_for, silent
 from tests.recording_upstream import Recorder

@@ -20,8 +20,9 @@ import pytest
 from config.settings import load
 from proxy.build import gateway as build_gateway
 from retrieval import logs
+from retrieval.frames import framed
 from retrieval.records import CollectionInfo, Report, Retrieved, Turn
-from retrieval.remote import SOCKET, Client, framed
+from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
 from tests import anthropic_server as anthropic
 from tests.asgi_calls import Call, scope_of

@@ -47,7 +47,7 @@ def test_a_rare_word_found_makes_up_for_a_low_similarity() -> None:
 
 def test_the_best_of_a_larger_collection_must_be_better() -> None:
     sizes = [10, 1000, 100_000]
-    chances = [probabilities(found(a=(0.35, None)), scale(SCALE.background, [size], []))[0] for size in sizes]
+    chances = [probabilities(found(a=(0.35, None)), scale(SCALE.background, {"a@1": size}, []))[0] for size in sizes]
     assert chances == sorted(chances, reverse=True)
     assert chances[0] - chances[-1] > 0.3
 
@@ -59,9 +59,9 @@ def test_the_same_number_of_matches_says_less_of_a_long_question() -> None:
 
 def test_breadth_is_that_of_the_words_searched() -> None:
     unrelated = Background(0.0, 0.1)
-    assert scale(unrelated, [5], [("kotlin driver sessions tokens", 1.0)]).breadth == pytest.approx(2.0)
-    assert scale(unrelated, [5], [("kotlin", 1.0), ("driver", 0.5)]).breadth == pytest.approx(math.sqrt(1.25))
-    assert scale(unrelated, [5], [("how are you?", 1.0)]).breadth == 1.0
+    assert scale(unrelated, {"a@1": 5}, [("kotlin driver sessions tokens", 1.0)]).breadth == pytest.approx(2.0)
+    assert scale(unrelated, {"a@1": 5}, [("kotlin", 1.0), ("driver", 0.5)]).breadth == pytest.approx(math.sqrt(1.25))
+    assert scale(unrelated, {"a@1": 5}, [("how are you?", 1.0)]).breadth == 1.0
 
 
 def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last() -> None:
@@ -70,7 +70,7 @@ def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last
 
 
 def test_several_collections_are_one_haystack() -> None:
-    together = scale(SCALE.background, [100, 300], [])
+    together = scale(SCALE.background, {"a@1": 100, "b@1": 300}, [])
     assert (together.chunks, together.rarest_idf) == (400, rarest_idf(300))
 
 
@@ -109,7 +109,7 @@ def test_nothing_found_is_not_relevant() -> None:
 
 
 def test_a_collection_of_one_chunk_can_be_judged() -> None:
-    one = scale(SCALE.background, [1], [("sessions", 1.0)])
+    one = scale(SCALE.background, {"a@1": 1}, [("sessions", 1.0)])
     near, far = probabilities(found(near=(0.6, 0.3), far=(0.0, None)), one)
     assert near > 0.9
     assert far < 0.5
@@ -151,7 +151,7 @@ def test_another_embedders_cosines_mean_the_same_once_it_was_asked_for_its_backg
         cosines = (embedder.embed_query(asked) @ embedder.embed_documents(told).T)[0]
         unrelated = background(embedder)
         candidates = found(a=(float(cosines[0]), None), b=(float(cosines[1]), None))
-        chances.append(probabilities(candidates, scale(unrelated, [2], [])))
+        chances.append(probabilities(candidates, scale(unrelated, {"a@1": 2}, [])))
     assert chances[0] == pytest.approx(chances[1], abs=1e-3)
 
 
