@@ -13,6 +13,7 @@ from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieve
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
 Chunking = Literal["auto", "structure", "recursive", "fixed"]
+DETECTED = "auto"  # as a collection's language: whatever its documents are in
 Arms = Literal["both", "dense", "bm25"]
 Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
 Progress = Callable[[int, int, int], None]  # documents done, documents in all, chunks written so far

@@ -8,6 +8,7 @@ import click
 from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
 from proxy.cli.contexts import write_contexts
+from retrieval.knowledge import DETECTED
 from retrieval.records import Report
 
 
@@ -39,7 +40,15 @@ async def _ingest(settings: Settings, paths: Sequence[Path], collection: str, *,
     async with knowledge(settings) as documents:
         await write_contexts(settings, documents, paths, collection, yes=yes)
         report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"))
+        spoken = {row.name: row.language for row in await documents.collections()}.get(collection)
     click.echo(_summary(report))
+    wanted = settings.ingest.languages.get(collection, settings.ingest.language)
+    if wanted not in (DETECTED, spoken) and spoken is not None:
+        click.echo(
+            f"{collection} was made in the language {spoken!r} and stays so, though {wanted!r} is set: "
+            f"`ragway rebuild {collection}` changes it",
+            err=True,
+        )
     for failure in report.failures:
         click.echo(f"not ingested: {failure.path}: {failure.reason}", err=True)
     return 1 if report.failures else 0

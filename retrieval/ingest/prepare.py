@@ -21,14 +21,13 @@ from retrieval.export import open_embedder
 from retrieval.ingest.chunk import chunk
 from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
-from retrieval.knowledge import Backend, Chunking, EmbedderOptions, Enrichment
+from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.language import DEFAULT
 from retrieval.records import Chunk, Document, Sparse, shown_text
 from retrieval.terms import VERSION, document_vector
 from retrieval.tokens import Tokens
 from retrieval.vector_cache import CachedEmbedder
 
-DETECTED = "auto"  # as a collection's language: whatever its documents are in
 _NICE = 10  # who asks comes first: the scheduler gives the child a tenth of a core's time where both want it
 _KILL_AGAIN_S = 0.05  # between two looks at a cancelled exchange, until it has ended
 

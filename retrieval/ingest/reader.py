@@ -7,7 +7,8 @@ from typing import TypeVar
 from retrieval.catalog import Known
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import Candidate, content_hash, read, shown
-from retrieval.ingest.prepare import DETECTED, File, Preparation, Recipe
+from retrieval.ingest.prepare import File, Preparation, Recipe
+from retrieval.knowledge import DETECTED
 from retrieval.language import detect
 from retrieval.records import Document
 

@@ -174,6 +174,19 @@ def test_a_file_without_permission_is_named(data: Path, tmp_path: Path) -> None:
     assert "no permission to read it" in done.stderr
 
 
+def test_a_language_that_a_collection_was_not_made_in_is_told(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "seite.md").write_text("# Rechnung\n\nDie Rechnungen sind noch nicht bezahlt.\n", "utf-8")
+    args = ("ingest", "seite.md", "--data", str(data), "--collection", "sprachen")
+    german = {"RAGWAY_INGEST__LANGUAGE": "de"}
+    made = ragway(*args, folder=tmp_path, environ={"RAGWAY_INGEST__LANGUAGE": "fr"})
+    assert (made.returncode, made.stderr) == (0, "")
+    again = ragway(*args, folder=tmp_path, environ=german)
+    assert again.returncode == 0
+    assert "made in the language 'fr' and stays so, though 'de' is set: `ragway rebuild sprachen`" in again.stderr
+    assert ragway("rebuild", "sprachen", "--data", str(data), folder=tmp_path, environ=german).returncode == 0
+    assert ragway(*args, folder=tmp_path, environ=german).stderr == ""
+
+
 def test_an_interrupted_ingest_says_so_and_the_next_one_goes_on(data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()
