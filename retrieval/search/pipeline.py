@@ -32,7 +32,7 @@ from retrieval.stores.base import Store
 from retrieval.vector_cache import CachedQuestions
 
 _WHOLE = "whole collection"
-_LITERALLY = 3  # times k: so many candidates are read for what a question says literally
+_LITERALLY = 2  # times k: so many candidates are read for what a question says literally
 
 
 class Retriever:
