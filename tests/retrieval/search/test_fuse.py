@@ -120,3 +120,30 @@ def test_the_order_does_not_depend_on_the_embedders_range_of_cosines() -> None:
     fused = fuse({"dense": hits(*narrow), "bm25": bm25}, rrf_k=10, scale=other)
     assert [hit.id for hit in fused] == [hit.id for hit in wide]
     assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in wide])
+
+
+def found(*ids: str, score: float) -> list[Scored]:
+    return [Scored(id, score - 0.01 * rank) for rank, id in enumerate(ids)]
+
+
+@pytest.mark.parametrize(
+    ("lexical", "weighs"),
+    [
+        (found("a", "b", "x", "y", score=1.0), 0.75),  # one and a half times the half that is confirmed
+        (found("a", "b", "c", "y", score=1.0), 1.0),
+        (found("v", "x", "y", "z", score=1.0), 0.4),  # none: still something
+        (found("v", "x", "y", "z", score=100.0), 1.0),  # none, but what matches is rare
+    ],
+)
+def test_lexical_ranks_weigh_what_the_vectors_confirm(lexical: list[Scored], weighs: float) -> None:
+    scale = Scale(Background(0.0, math.inf), 200, 10.0, 1.0)
+    fused = fuse({"dense": found("a", "b", "c", "d", score=0.9), "bm25": lexical}, rrf_k=10, scale=scale)
+    (last,) = [one for one in fused if one.id == lexical[-1].id]
+    by_words = 0.25 * min(lexical[-1].score / 10.0, 1.0)
+    dense = 11 / 2 / (10 + last.ranks["dense"]) if "dense" in last.ranks else 0.0
+    assert last.score - by_words - dense == pytest.approx(weighs * 11 / 2 / 14)
+
+
+def test_without_vectors_words_are_trusted() -> None:
+    (one,) = fuse({"bm25": found("a", score=1.0)}, rrf_k=10, scale=RANKS)
+    assert one.score == 1 / 2
