@@ -87,7 +87,11 @@ class Bench:
 
     async def run(self, rows: Sequence[str]) -> list[Row]:
         self._embedder = _open_embedder(self._models)
-        return [await getattr(self, f"_{name}")() for name in rows]
+        measured: list[Row] = []
+        for name in rows:
+            measured.append(await getattr(self, f"_{name}")())
+            say(" | ".join(measured[-1].cells()))  # a run of an hour may be interrupted
+        return measured
 
     async def _hybrid(self) -> Row:
         row = Row("hybrid", "qdrant-client local mode", self._chunks)
