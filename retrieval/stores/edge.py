@@ -86,6 +86,7 @@ class EdgeStore:
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
         self._scanned = shard.scanned(opened)  # points that no graph holds yet
+        self._points = shard.size(opened)  # as of the last start or switch: graphs grow by no more until the next
         self._unflushed = 0
         self._written_s = time.monotonic()
         self._alone: dict[str, bool] = {}  # tenant -> whether the shard's statistics are its own, ...
@@ -176,7 +177,8 @@ class EdgeStore:
         queries, arms = [], []
         for tenant in tenants:
             if numbers is not None:
-                queries.append(shard.vector_query(Query.Nearest(numbers, using=DENSE), tenant, limit))
+                query = Query.Nearest(numbers, using=DENSE)
+                queries.append(shard.vector_query(query, tenant, limit, points=self._points))
                 arms.append(DENSE)
             if sparse[tenant].indices:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
@@ -338,7 +340,7 @@ class EdgeStore:
             shutil.rmtree(target, ignore_errors=True)
 
     def _take(self, better: "EdgeShard", taken: "Future[EdgeShard]") -> None:
-        old, self._shard = self._shard, better
+        old, self._shard, self._points = self._shard, better, shard.size(better)
         taken.set_result(old)
 
 

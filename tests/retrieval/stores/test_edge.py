@@ -10,6 +10,7 @@ import pytest
 
 from retrieval.errors import DataInUse, RetrievalError
 from retrieval.records import Point
+from retrieval.stores import shard
 from retrieval.stores.edge import EdgeStore
 from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of
 
@@ -303,3 +304,12 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
     await store.delete("a@1", [id_of(1)])
     assert not await both_ways()
     await store.close()
+
+
+@pytest.mark.parametrize(("points", "kept_in_view"), [(0, 256), (249_999, 256), (250_000, 512)])
+def test_a_large_shard_is_searched_more_widely(points: int, kept_in_view: int) -> None:
+    from qdrant_edge import Query
+
+    params = shard.vector_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, points=points).params
+    assert params is not None
+    assert params.hnsw_ef == kept_in_view
