@@ -92,7 +92,7 @@ class Scale:
     @property
     def match(self) -> float:
         """The BM25 score of one match of a rarest word, times the question's breadth: the unit of such scores."""
-        return (self.rarest_idf or 1.0) * self.breadth
+        return (self.rarest_idf or 1.0) * self.breadth or 1.0
 
 
 @dataclass(frozen=True, slots=True)

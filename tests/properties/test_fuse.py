@@ -62,11 +62,21 @@ def test_best_first_then_by_similarity_then_by_id(lists: Mapping[str, list[Score
 
 
 @given(arms, constants)
-def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion(
+def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion_with_one_weight_for_the_words(
     lists: Mapping[str, list[Scored]], rrf_k: int
 ) -> None:
+    shares: dict[str, tuple[float, float]] = {}  # of the lexical ranks, and of the others
     for one in fuse(lists, rrf_k=rrf_k, scale=RANKS):
-        assert one.score == pytest.approx((rrf_k + 1) / 2 * sum(1 / (rrf_k + rank) for rank in one.ranks.values()))
+        by_rank = {arm: (rrf_k + 1) / 2 / (rrf_k + rank) for arm, rank in one.ranks.items()}
+        words = by_rank.pop("bm25", 0.0)
+        shares[one.id] = (words, one.score - sum(by_rank.values()))
+    for words, left in shares.values():
+        assert left == pytest.approx(0.0, abs=1e-12) if not words else True
+    weights = [left / words for words, left in shares.values() if words]
+    assert all(weight == pytest.approx(weights[0]) for weight in weights)
+    assert all(0.4 - 1e-9 <= weight <= 1 + 1e-9 for weight in weights)
+    if not lists.get("dense"):
+        assert all(weight == pytest.approx(1.0) for weight in weights)
 
 
 @given(arms, constants, scales)
