@@ -175,10 +175,10 @@ class TorchEmbedder:
 
     def _shaped(self, vectors: Any) -> Matrix:
         rows = np.asarray(vectors, np.float32).reshape(-1, self.dimension)  # in bf16 of length 1 +- .004
-        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _NO_LENGTH), np.float32)
+        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), NO_LENGTH), np.float32)
 
 
-_NO_LENGTH = 1e-12
+NO_LENGTH = 1e-12
 _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": False, "convert_to_numpy": True}
 
 

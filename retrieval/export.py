@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.embed import GRAPH, PROBES, Card, Embedder, OnnxEmbedder, Prompts, TorchEmbedder, cores
+from retrieval.embed import GRAPH, NO_LENGTH, PROBES, Card, Embedder, OnnxEmbedder, Prompts, TorchEmbedder, cores
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
 from retrieval.precision import alike, computes_in_bf16, pays
@@ -36,7 +36,6 @@ _FAITHFUL_COSINE = 0.9999
 FORMAT = 3  # of a prepared folder; folders of other formats are prepared anew
 INT8_GRAPH = "model.int8.onnx"
 _OF_FUSED = {"DefaultTensorType": 1}  # onnx.TensorProto.FLOAT: the type of what a fused operator gives is not known
-_NO_LENGTH = 1e-12
 _MOST_TOKENS = 8192  # of a text that a model without a bound of its own is given
 
 
@@ -294,7 +293,7 @@ def _write_graph(model: Any, file: Path) -> None:
             for module in self.model:
                 features = module(features)
             vectors = features["sentence_embedding"]
-            return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(_NO_LENGTH)
+            return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(NO_LENGTH)
 
     example = torch.ones((2, 8), dtype=torch.int64)
     axes = {0: "batch", 1: "tokens"}

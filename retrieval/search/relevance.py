@@ -131,12 +131,12 @@ def scale(background: Background, sizes: Mapping[str, int], terms: Sequence[tupl
 
 def judged(found: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> Judged:
     """What of `found` is worth using: nothing where the best is below `min_relevance`, else what is not far below."""
-    evidence = _evidence(found, scale)
-    best = _logistic(max(evidence)) if evidence else 0.0
+    chances = probabilities(found, scale)
+    best = max(chances, default=0.0)
     if best < min_relevance:
         return Judged([], best)
-    least = _logit(min_relevance * _OF_ONE_PASSAGE)
-    return Judged([one for one, sum in zip(found, evidence, strict=True) if sum >= least], best)
+    least = min_relevance * _OF_ONE_PASSAGE
+    return Judged([one for one, chance in zip(found, chances, strict=True) if chance >= least], best)
 
 
 def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:
@@ -145,7 +145,7 @@ def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:
     One that the dense arm did not return is at most as similar as the last it returned; one that the lexical arm did
     not return matches no word.
     """
-    return [_logistic(sum) for sum in _evidence(found, scale)]
+    return [_logistic(evidence) for evidence in _evidence(found, scale)]
 
 
 def _evidence(found: Sequence[Candidate], scale: Scale) -> list[float]:
@@ -164,7 +164,3 @@ def _evidence(found: Sequence[Candidate], scale: Scale) -> list[float]:
 
 def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-min(max(x, -500.0), 500.0)))
-
-
-def _logit(chance: float) -> float:
-    return math.log(chance / (1 - chance)) if chance > 0 else -math.inf

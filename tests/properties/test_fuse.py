@@ -70,8 +70,7 @@ def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion_with_one_
         by_rank = {arm: (rrf_k + 1) / 2 / (rrf_k + rank) for arm, rank in one.ranks.items()}
         words = by_rank.pop("bm25", 0.0)
         shares[one.id] = (words, one.score - sum(by_rank.values()))
-    for words, left in shares.values():
-        assert left == pytest.approx(0.0, abs=1e-12) if not words else True
+    assert all(left == pytest.approx(0.0, abs=1e-12) for words, left in shares.values() if not words)
     weights = [left / words for words, left in shares.values() if words]
     assert all(weight == pytest.approx(weights[0]) for weight in weights)
     assert all(0.4 - 1e-9 <= weight <= 1 + 1e-9 for weight in weights)

@@ -134,7 +134,7 @@ async def test_slow_and_silent_clients_are_closed_in_time_and_nobody_else_notice
                 top, _, body = client.got.partition(b"\r\n\r\n")
                 assert top.startswith(b"HTTP/1.1 408 ")
                 assert error_of(body)["code"] == "request_timeout"
-    assert len(took) >= 3  # one behind the other while the slow ones were waited for
+    assert len(took) >= 20
     assert len(upstream.requests) == len(took)
     assert max(took) < 2  # of their own process' 300 other clients, too
     until("descriptors are back", lambda: descriptors(gateway.process.pid) <= before)
