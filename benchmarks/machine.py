@@ -11,7 +11,7 @@ from pathlib import Path
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _MOST_LOAD = 0.5  # of the cores, at the start
-_MOST_FOREIGN = 0.05  # of the machine's CPU time, during the run
+_MOST_ELSEWHERE = 0.05  # of the machine's CPU time, during the run
 PACKAGES = ("ragway", "litellm", "uvicorn", "uvloop", "httpx", "httpx2", "aiohttp", "qdrant-edge-py", "onnxruntime")
 
 
@@ -77,25 +77,31 @@ def refusal(load: float, cores: int) -> str:
 
 
 class Watch:
-    """How much of the machine's CPU time went to others since it was made."""
+    """How much of the machine's CPU time went elsewhere since it was made."""
 
     def __init__(self) -> None:
-        self._begin, self._busy, self._own = time.monotonic(), _busy_s(), _own_s()
+        self._begin, self._spent, self._own = time.monotonic(), _spent_s(), _own_s()
 
-    def foreign(self) -> float:
-        """The share, 0 to 1. Call it when all servers have ended: a process' time is ours once it was waited for."""
-        took_s = time.monotonic() - self._begin
-        return foreign_share(_busy_s() - self._busy, _own_s() - self._own, took_s, os.cpu_count() or 1)
+    def elsewhere(self) -> "Elsewhere":
+        """Call it when all servers have ended: a process' time is ours once it was waited for."""
+        offered_s = (time.monotonic() - self._begin) * (os.cpu_count() or 1)
+        (busy, stolen), (busy_before, stolen_before) = _spent_s(), self._spent
+        # The kernel counts the busy seconds in ticks, ours exactly.
+        others_s = max(0.0, busy - busy_before - (_own_s() - self._own))
+        return Elsewhere(others_s / offered_s, (stolen - stolen_before) / offered_s)
 
-    @staticmethod
-    def disturbed(share: float) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The shares, 0 to 1, of the machine's CPU time that a measurement did not have."""
+
+    others: float  # other processes of this machine
+    stolen: float  # what a virtual machine's host gave to others
+
+    @property
+    def disturbing(self) -> bool:
         """Whether that is too much for figures to be quoted."""
-        return share > _MOST_FOREIGN
-
-
-def foreign_share(busy_s: float, own_s: float, took_s: float, cores: int) -> float:
-    """Of the CPU time a machine of so many cores had; the kernel counts the busy seconds in ticks, ours exactly."""
-    return max(0.0, busy_s - own_s) / (took_s * cores)
+        return self.others + self.stolen > _MOST_ELSEWHERE
 
 
 def conditions() -> dict[str, object]:
@@ -121,10 +127,10 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _busy_s() -> float:
-    """Seconds of CPU time of all processes, user, nice and system, since the machine's start."""
-    first = Path("/proc/stat").read_text("utf-8").splitlines()[0]
-    return sum(map(int, first.split()[1:4])) * _TICK_S
+def _spent_s() -> tuple[float, float]:
+    """Seconds of CPU time of all processes (user, nice and system), and seconds stolen, since the machine's start."""
+    ticks = [int(ticks) for ticks in Path("/proc/stat").read_text("utf-8").split("\n", 1)[0].split()[1:]]
+    return sum(ticks[:3]) * _TICK_S, ticks[7] * _TICK_S
 
 
 def _own_s() -> float:

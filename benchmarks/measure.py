@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +13,7 @@ from random import Random
 
 import numpy as np
 
+from benchmarks import machine
 from benchmarks.bootstrap import Floats
 from benchmarks.load import Check, Connection, Mismatch, Reply, closed_loop, get, one_by_one, staggered
 from benchmarks.mock_upstream import CHUNKS, PACE_S
@@ -24,6 +26,11 @@ _WARM_UP = 20  # requests nobody counts, before each measurement
 _MOST = 200_000  # replies in one turn of a throughput round
 _DIFFERENT = 5000  # questions in such a turn: more than a system that embeds them can answer
 _TURN_S = 300.0  # what does not end by then will not end
+# One chunk in a hundred decides the p99 of all gaps. Of 64 streams direct it is 21 ms where the host stole less than
+# this share of the machine's CPU time, 23 to 28 ms where it stole 3 to 9 %.
+_MOST_STOLEN = 0.01
+_TURNS_AT_MOST = 4  # of which the last counts
+_SHORT_TURN_S = 10.0  # what takes longer is not measured again
 _STAGE = re.compile(r"([a-z_]+);dur=([\d.]+)")
 _RAG_STATUS = {"off": b"off", "two": b"off", "on": b"augmented"}
 
@@ -144,9 +151,8 @@ class Bench:
         for number, system in enumerate(self._in_rounds(rounds)):
             if number >= len(self._systems) and system.key in once:
                 continue
-            turns, before = results[system.key], await self._counts(system)
-            replies = await self._paced(system, count)
-            _check_streams(system, checks[system.key], replies)
+            turns = results[system.key]
+            before, replies = await self._undisturbed(system, checks[system.key], count)
             lost = sum(words_lost(bytes(reply.body)) for reply in replies)
             whole = [max([reply.last_byte_s, *reply.reads_s[-1:]]) for reply in replies]
             await self._account(system, turns, before, whole, max(whole), broken=lost > 0)
@@ -156,6 +162,18 @@ class Bench:
             turns.frames_lost.append(lost)
             say(f"  {system.title}, {count} streams: {max(whole):.2f} s, {lost} frames lost")
         return results
+
+    async def _undisturbed(self, system: System, check: Check, count: int) -> tuple[_Before, list[Reply]]:
+        """A turn of paced streams, and what was counted before it; once more where the host took time from it."""
+        for left in reversed(range(_TURNS_AT_MOST)):
+            before, watch, began = await self._counts(system), machine.Watch(), time.monotonic()
+            replies = await self._paced(system, count)
+            _check_streams(system, check, replies)
+            stolen = watch.elsewhere().stolen
+            if stolen <= _MOST_STOLEN or not left or time.monotonic() - began > _SHORT_TURN_S:
+                break
+            say(f"  {system.title}, {count} streams: the host took {stolen:.1%} of the CPU time: once more")
+        return before, replies
 
     async def _paced(self, system: System, count: int) -> list[Reply]:
         sent = self._requests(system, count, model=PACED, stream=True)

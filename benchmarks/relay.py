@@ -88,10 +88,10 @@ def main() -> int:
     except KeyboardInterrupt:
         say("interrupted; all servers are stopped")
         return 130
-    foreign = watch.foreign()
+    elsewhere = watch.elsewhere()
     results.conditions.update({
-        "load before": before, "load after": machine.load(), "CPU time used by others": f"{foreign:.1%}",
-        "warnings": _warnings(arguments, busy, foreign),
+        "load before": before, "load after": machine.load(), "CPU time used by others": f"{elsewhere.others:.1%}",
+        "CPU time stolen by the host": f"{elsewhere.stolen:.1%}", "warnings": _warnings(arguments, busy, elsewhere),
     })  # fmt: skip
     print(markdown(results), end="")
     if arguments.json:
@@ -135,12 +135,15 @@ def _keys(arguments: argparse.Namespace) -> list[str]:
     return [key for key in keys if key not in missing]
 
 
-def _warnings(arguments: argparse.Namespace, busy: str, foreign: float) -> list[str]:
+def _warnings(arguments: argparse.Namespace, busy: str, elsewhere: machine.Elsewhere) -> list[str]:
     warnings = ["a quick run of few rounds."] if arguments.quick else []
     if busy:
         warnings.append("taken on a loaded machine.")
-    if machine.Watch.disturbed(foreign):
-        warnings.append(f"others used {foreign:.0%} of the machine's CPU time during the run.")
+    if elsewhere.disturbing:
+        warnings.append(
+            f"others used {elsewhere.others:.0%} of the machine's CPU time during the run, and its host "
+            f"{elsewhere.stolen:.0%}."
+        )
     return warnings
 
 

@@ -231,7 +231,7 @@ def run(arguments: argparse.Namespace) -> int:
         process.stdin.close()  # which ends it
         process.wait()
     print(table(ours.times, naive.times, chunks))
-    if busy or watch.disturbed(watch.foreign()):
+    if busy or watch.elsewhere().disturbing:
         print("\nThe machine was busy with something else: these figures are not to be quoted.")
     return 0
 

@@ -297,7 +297,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(table(_HEAD, [row.cells() for row in measured]))
     if arguments.json:
         arguments.json.write_bytes(orjson.dumps({"conditions": conditions, "rows": [asdict(row) for row in measured]}))
-    if busy or watch.disturbed(watch.foreign()):
+    if busy or watch.elsewhere().disturbing:
         print("\nThe machine was busy with something else: these figures are not to be quoted.")
     return 0
 

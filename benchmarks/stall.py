@@ -173,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
     times = float(np.percentile(during.chats_ms, 99) / np.percentile(without.chats_ms, 99))
     print(f"\n{arguments.chunks} chunks in {during.seconds:.0f} s. The longest the event loop kept the probe waiting: ")
     print(f"{stall:.1f} ms (at most {_MOST_STALL_MS:.0f}); chats' p99 {times:.2f} times that without (at most 2).")
-    if busy or watch.disturbed(watch.foreign()):
+    if busy or watch.elsewhere().disturbing:
         print("\nThe machine was busy with something else: these figures are not to be quoted.")
     return 0
 

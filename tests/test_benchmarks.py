@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from benchmarks import corpus, machine, servers
+from benchmarks import corpus, machine, measure, servers
 from benchmarks.bootstrap import Floats, interval, median, nested_interval, ratio
 from benchmarks.load import Connection, Mismatch, Reply, get
 from benchmarks.measure import Bench, Latencies, Streams, System, Turns
@@ -272,6 +272,20 @@ async def test_a_reply_without_the_promised_status_ends_the_measurement(tmp_path
             await bench.throughput(1, 0.1, connections=2)
 
 
+async def test_streams_that_the_host_disturbed_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stolen = iter([0.2, 0.02, 0.0])
+    monkeypatch.setattr(machine.Watch, "elsewhere", lambda self: machine.Elsewhere(0.0, next(stolen)))
+    monkeypatch.setattr(measure, "PACED", servers.MODEL)
+    with servers.mock_upstream(tmp_path) as mock:
+        bench = Bench(mock, [System("direct", "direct", None)], questions(["a b"]), Random(1))
+        measured = await bench.streams(1, 3)
+    assert next(stolen, None) is None
+    assert measured["direct"].replies == [3]
+    assert "the host took 20.0% of the CPU time: once more" in capsys.readouterr().err
+
+
 # The machine
 
 
@@ -307,11 +321,22 @@ def test_a_process_is_pinned_with_its_threads() -> None:
     assert {line.split()[1] for line in allowed if line.startswith("Cpus")} == {str(min(core))}
 
 
-def test_the_time_of_our_own_processes_is_not_foreign() -> None:
-    assert machine.foreign_share(3.0, 2.0, 10.0, 2) == 0.05
-    assert machine.foreign_share(1.99, 2.0, 10.0, 2) == 0.0
-    assert not machine.Watch.disturbed(0.05)
-    assert machine.Watch.disturbed(0.06)
+def test_neither_others_nor_the_host_have_our_own_processes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent, own, clock = iter([(10.0, 1.0), (13.0, 1.4)]), iter([0.0, 2.0]), iter([0.0, 10.0])
+    monkeypatch.setattr(machine, "_spent_s", lambda: next(spent))
+    monkeypatch.setattr(machine, "_own_s", lambda: next(own))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    elsewhere = machine.Watch().elsewhere()
+    assert [elsewhere.others, elsewhere.stolen] == pytest.approx([0.05, 0.02])
+    assert elsewhere.disturbing
+    assert not machine.Elsewhere(0.03, 0.01).disturbing
+
+
+def test_the_kernel_tells_what_was_spent_and_stolen() -> None:
+    busy, stolen = machine._spent_s()
+    assert busy > 0
+    assert stolen >= 0
 
 
 def _mean(values: Floats) -> Floats:
