@@ -24,9 +24,9 @@ from retrieval.search.fuse import chosen, fuse
 from retrieval.search.literal import literal_first, literals
 from retrieval.search.pack import pack
 from retrieval.search.recency import recent_first
-from retrieval.search.relevance import Background, background, judged, scale
+from retrieval.search.relevance import Background, Judged, background, judged, scale
 from retrieval.search.rerank import TOO_LATE, Reranker, reranked
-from retrieval.search.rewrite import asked, closeness, rewrite, verbatim
+from retrieval.search.rewrite import SURE_RELEVANCE, as_asked, asked, closeness, rewrite, verbatim
 from retrieval.search.split import interleaved, variants
 from retrieval.stores.base import Store
 from retrieval.vector_cache import CachedQuestions
@@ -66,14 +66,11 @@ class Retriever:
         """
         options, clock = self._options, _Clock()
         k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
-        query = await self._rewritten(turns, clock)
         sizes = await self._tenants(collections)
         if options.mode == "whole" and (context := await self._expander.whole(sizes, budget_tokens=budget_tokens)):
             clock.lap("pack")
-            return Retrieved(replace(query, reason=_WHOLE), (), context, clock.laps_ms)
-        arms = await self._search(query, list(sizes), clock)
-        measured = scale(await self._background(), sizes, query.terms)
-        found = judged(fuse(arms, rrf_k=options.rrf_k, scale=measured), measured, min_relevance=options.min_relevance)
+            return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms)
+        query, found = await self._asked(turns, sizes, clock)
         read = _Reader(self._store)
         candidates = await self._in_order(await self._literally(query, found.candidates, read, k=k), read, k=k)
         clock.lap("fuse")
@@ -100,20 +97,31 @@ class Retriever:
             reranker=self._loaded_reranker,
         )  # fmt: skip
 
-    async def _rewritten(self, turns: Sequence[Turn], clock: "_Clock") -> Query:
-        """The latest question, made to stand alone where that is wanted."""
+    async def _asked(self, turns: Sequence[Turn], sizes: Mapping[str, int], clock: "_Clock") -> tuple[Query, Judged]:
+        """The latest question, made to stand alone where that is wanted and needed, and what was found for it."""
         if not self._options.rewrite:
-            return verbatim(turns, reason="rewriting is off")
+            query = verbatim(turns, reason="rewriting is off")
+            return query, await self._candidates(query, sizes, clock)
         said = asked(turns)
+        query = as_asked(said)
         clock.lap("rewrite")
-        near = 0.0
-        if said.earlier:  # the vectors that the query will be mixed from
-            vectors = await self._questions.vectors([said.question, *(text for text, _ in said.earlier)])
-            clock.lap("embed")
-            near = closeness(vectors, self._probes)
-        query = rewrite(said, near)
+        found = await self._candidates(query, sizes, clock)
+        if not said.earlier or found.relevance > SURE_RELEVANCE:
+            return query, found
+        vectors = await self._questions.vectors([said.question, *(text for text, _ in said.earlier)])
+        clock.lap("embed")
+        query = rewrite(said, closeness(vectors, self._probes))
         clock.lap("rewrite")
-        return query
+        return query, await self._candidates(query, sizes, clock) if len(query.vectors) > 1 else found
+
+    async def _candidates(self, query: Query, sizes: Mapping[str, int], clock: "_Clock") -> Judged:
+        """What the arms found together, and whether it is about the question."""
+        options = self._options
+        arms = await self._search(query, list(sizes), clock)
+        measured = scale(await self._background(), sizes, query.terms)
+        found = judged(fuse(arms, rrf_k=options.rrf_k, scale=measured), measured, min_relevance=options.min_relevance)
+        clock.lap("fuse")
+        return found
 
     async def _search(self, query: Query, tenants: Sequence[str], clock: "_Clock") -> Mapping[str, Sequence[Scored]]:
         """What each arm found, for the query and for each question that it consists of."""

@@ -82,12 +82,21 @@ def test_a_streamed_request_is_augmented_alike(gateway: Served, recorder: Record
     assert DRIVER in injected(recorder.body, body)
 
 
-def test_a_follow_up_brings_the_page_it_asks_for(gateway: Served, recorder: Recorder) -> None:
+@pytest.mark.parametrize(
+    ("question", "reason", "driver"),
+    [
+        ("Can I do the same in Java?", "found as asked", "zephyr-driver-sync"),
+        ("Which version?", "leans on the conversation", DRIVER),
+    ],
+)
+def test_a_follow_up_brings_the_page_it_asks_for(
+    gateway: Served, recorder: Recorder, question: str, reason: str, driver: str
+) -> None:
     answer = {"role": "assistant", "content": "Add the coroutine driver."}
-    body = sent(user(KOTLIN), answer, user("Can I do the same in Java?"))
+    body = sent(user(KOTLIN), answer, user(question))
     reply = gateway.post(body)
-    assert reply.headers["x-rag-reason"] == "leans on the conversation"
-    assert "zephyr-driver-sync" in injected(recorder.body, body).partition("[end of 1]")[0]
+    assert reply.headers["x-rag-reason"] == reason
+    assert driver in injected(recorder.body, body).partition("[end of 1]")[0]
 
 
 def test_with_nothing_found_the_request_goes_out_byte_for_byte(gateway: Served, recorder: Recorder) -> None:

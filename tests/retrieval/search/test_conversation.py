@@ -1,6 +1,7 @@
 """Conversations as the index understands them: what leans, what changes the subject, what is two questions."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ async def asked(index: Index, question: str) -> Retrieved:
 
 
 async def test_a_conversation_decides_what_its_questions_lean_on(index: Index) -> None:
-    for question in ("And in Java?", "Can I do the same in Java?", "Und mit Java?", "Java は？"):
+    for question in ("And in Java?", "Which version?", "Und mit Java?", "Java は？"):
         found = await asked(index, question)
         assert found.query.reason == "leans on the conversation"
         assert found.query.text == f"{question} (after: {KOTLIN})"
@@ -39,8 +40,31 @@ async def test_a_conversation_decides_what_its_questions_lean_on(index: Index) -
     ):
         found = await asked(index, question)
         assert (found.query.text, found.query.reason) == (question, "stands alone")
-    close = "Which version of the Zephyr coroutine driver does a Kotlin application need in its build?"
+    close = "Is the driver that I add to my build the newest one there is, or must I look for it?"
     assert (await asked(index, close)).query.reason == "leans on the conversation"
+
+
+async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_was_asked(index: Index) -> None:
+    said = {
+        "Can I do the same in Java?": f"Can I do the same in Java? (after: {KOTLIN})",
+        "And what about the errors of Zephyr?": "And what about the errors of Zephyr?",
+    }
+    for question, text in said.items():
+        alone = await index.retrieve([Turn("user", question)], ["docs"], k=None)
+        found = await asked(index, question)
+        assert (found.query.text, found.query.reason) == (text, "found as asked")
+        assert found.query.vectors == found.query.terms == ((question, 1.0),)
+        assert [hit.id for hit in found.hits] == [hit.id for hit in alone.hits]
+
+
+async def test_a_whole_collection_needs_no_question(data: Path, corpus: Path) -> None:
+    plan = plan_for(data)
+    opened = await Index.open(replace(plan, search=replace(plan.search, mode="whole")), serving=False)
+    await opened.ingest([corpus], "docs", silent)
+    found = await asked(opened, "And in Java?")
+    await opened.close()
+    assert (found.query.text, found.query.reason) == ("And in Java?", "whole collection")
+    assert set(found.timings_ms) <= {"pack"}
 
 
 async def test_two_questions_in_one_message_are_both_searched_for(index: Index) -> None:
