@@ -159,8 +159,8 @@ def _streams(results: Results) -> list[str]:
         f"come in step. Stretch: duration from the request on over {IDEAL_S:.2f} s. Gap: between two reads of a "
         "stream. Reads per chunk: below 1, some chunks waited and came together, which costs less CPU: a system that "
         "cannot keep up looks cheap there. A turn in which a virtual machine's host took more than 1 % of the CPU time "
-        "is measured again, three times at most. With retrieval on, each first byte waits for the embeddings of the "
-        "questions before it.",
+        "is measured again, five times at most, and the least disturbed counts. With retrieval on, each first byte "
+        "waits for the embeddings of the questions before it.",
         table([*head, "reads per chunk", "frames lost", "rounds"], rows),
     ]
 
