@@ -311,7 +311,7 @@ class EdgeStore:
         shard.check_room(self._home, 2 * shard.size_mb(self._used))
         self._flush()
         target = shard.following(self._home, self._used)
-        self._child = optimise.start(self._used, target, self._dimension)
+        self._child = optimise.start(self._used, target, self._dimension, points=shard.size(self._shard))
         self._journal = _Journal()
         return target
 

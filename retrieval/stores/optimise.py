@@ -1,6 +1,6 @@
 """A copy of a shard, optimised by a process of its own: the engine would hold its own process' GIL for minutes.
 
-    python -m retrieval.stores.optimise SOURCE TARGET DIMENSION
+    python -m retrieval.stores.optimise SOURCE TARGET DIMENSION POINTS
 
 It copies the shard, prints "copied", optimises the copy and ends. Nobody may write to the source until "copied"; nobody
 has the target open meanwhile. It has the lowest priority, one thread, and ends when its standard input does.
@@ -22,10 +22,10 @@ _PIECE_BYTES = 2**24
 _MOST_TOLD = 300  # characters of what it says of a fault
 
 
-def start(source: Path, target: Path, dimension: int) -> "subprocess.Popen[bytes]":
-    """The process, once it has made its copy. Raises RetrievalError."""
+def start(source: Path, target: Path, dimension: int, *, points: int) -> "subprocess.Popen[bytes]":
+    """The process, once it has made its copy. points: how many the shard has. Raises RetrievalError."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "retrieval.stores.optimise", str(source), str(target), str(dimension)],
+        [sys.executable, "-m", "retrieval.stores.optimise", str(source), str(target), str(dimension), str(points)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
@@ -78,14 +78,14 @@ def _filled(file: int, size: int) -> Iterator[tuple[int, int]]:
 
 def main() -> int:
     os.nice(19)
-    source, target, dimension = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    source, target, dimension, points = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     shutil.rmtree(target, ignore_errors=True)
     copy(source, target)
     sys.stdout.write("copied\n")
     sys.stdout.flush()
     # The engine lets no thread of ours run while it works, so only the copy can be given up early.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    opened = shard.open_shard(target, dimension)
+    opened = shard.open_shard(target, dimension, points=points)
     with shard.engine("optimise the index"):
         shard.index_tenants_anew(opened)
         opened.optimize()

@@ -313,3 +313,9 @@ def test_a_large_shard_is_searched_more_widely(points: int, kept_in_view: int) -
     params = shard.vector_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, points=points).params
     assert params is not None
     assert params.hnsw_ef == kept_in_view
+
+
+def test_the_graph_of_many_points_has_more_links() -> None:
+    configs = [shard.config(8, points=points) for points in (0, shard.LARGE - 1, shard.LARGE)]
+    graphs = [config.vectors["dense"].hnsw_config for config in configs]
+    assert [graph and graph.payload_m for graph in graphs] == [16, 16, 32]
