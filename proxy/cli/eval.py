@@ -125,12 +125,19 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     run(_eval(wanted, how))
 
 
+def _interrupt(*_: object) -> None:
+    """Asked to end: as by Ctrl-C, which cleans up behind itself; also where a shell's background job ignores that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
+
+
 async def _eval(wanted: _Wanted, how: Sequence["Measuring"]) -> int:
     from retrieval.evaluate import compare, judged, tables
     from retrieval.evaluate.measure import measure
     from retrieval.evaluate.results import averages
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # it cleans up behind itself, too
+    signal.signal(signal.SIGTERM, _interrupt)
     before = compare.earlier(Path(wanted.against)) if wanted.against else None  # what is wrong is said before the work
     sets = [judged.read(folder) for folder in wanted.folders]
     _check_names(sets)

@@ -192,10 +192,12 @@ def test_an_interrupted_ingest_says_so_and_the_next_one_goes_on(data: Path, tmp_
     folder.mkdir()
     for number in range(12):
         (folder / f"{number}.txt").write_text(f"Page {number} is about w{number}. " * 60, "utf-8")
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a background job has not
     process = subprocess.Popen(
         [sys.executable, "-m", "proxy", "ingest", "pages", "--data", str(data)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment({}),
     )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     while not _held(data) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

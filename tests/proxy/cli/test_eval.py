@@ -75,15 +75,22 @@ def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_
     assert rows == [["zephyr", "dense", "ndcg@10"], ["zephyr", "dense", "recall@10"]]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "ctrl_c"),
+    [
+        (signal.SIGINT, signal.SIG_DFL), (signal.SIGTERM, signal.SIG_DFL),
+        (signal.SIGTERM, signal.SIG_IGN),  # as a script's background job has it
+    ],
+)  # fmt: skip
 def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
-    number: signal.Signals, data: Path, tmp_path: Path
+    number: signal.Signals, ctrl_c: signal.Handlers, data: Path, tmp_path: Path
 ) -> None:
     folder, scratch = judged_folder(tmp_path / "large"), tmp_path / "scratch"
     scratch.mkdir()
     pages = [{"_id": f"p{n}", "text": f"Page {n} is about w{n}. " * 60} for n in range(400)]
     write_lines(folder / "corpus.jsonl", pages)
     cache = tmp_path / "cache"
+    before = signal.signal(signal.SIGINT, ctrl_c)  # what it inherits
     process = subprocess.Popen(
         [
             sys.executable, "-m", "proxy", "eval", str(folder), "--data", str(data), "--cache", str(cache),
@@ -92,6 +99,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=environment({"TMPDIR": str(scratch)}),
     )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     try:
         while not any(cache.glob("*.sqlite")) and process.poll() is None:
             time.sleep(0.01)
