@@ -8,7 +8,6 @@ What differs comes from the embedded engine's graphs and 8-bit vectors, and from
 tens of thousands of chunks are the most.
 """
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -18,11 +17,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import parser_of
 from benchmarks.measure import say
 from benchmarks.report import table
 from config.settings import load
 from proxy.build import plan
-from retrieval.evaluate.judged import Judged, corpus, judged_id, read
+from retrieval.evaluate.judged import Judged, Question, corpus, judged_id, read
+from retrieval.evaluate.measure import scratch_plan
 from retrieval.evaluate.metrics import ndcg, recall
 from retrieval.evaluate.significance import difference
 from retrieval.index import Index
@@ -49,9 +50,7 @@ class Asked:
 async def compared(judged: Judged, base: Plan, cache: Path) -> tuple[int, list[Asked]]:
     """The number of chunks, and every question asked of both engines."""
     with tempfile.TemporaryDirectory(prefix="ragway-engines-") as folder:
-        models = Path(base.data) / "models"
-        (Path(folder) / "models").symlink_to(models.resolve())
-        index = await Index.open(replace(base, data=folder, qdrant_url=""), serving=False, scratch=cache)
+        index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
         try:
             found = corpus(judged, max_bytes=base.max_file_bytes)
             say(f"{judged.name}: {len(found.documents)} documents into the embedded engine")
@@ -62,7 +61,7 @@ async def compared(judged: Judged, base: Plan, cache: Path) -> tuple[int, list[A
             options = replace(base.search, min_relevance=0.0)
             edge = index.searching(options, questions=cache)
             both = (edge, edge.searching(options, local, questions=cache))
-            asked = [await _ask(both, judged, number) for number in range(len(judged.questions))]
+            asked = [await _ask(both, judged, question) for question in judged.questions]
             await local.close()
             return chunks, asked
         finally:
@@ -82,15 +81,15 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
             local = await QdrantStore.local(folder, collection="engines", dimension=dimension)
         points = []
         for id, one in batch:
-            words = document_vector(lexical_text(one.title, one.headings, one.text), language_of(tenant))
+            words = document_vector(lexical_text(one.title, one.headings, one.text, one.context), language_of(tenant))
             points.append(Point(id, one, vectors[id], words))
         await local.upsert(tenant, points)
     assert local is not None  # a judged set has documents
     return local, len(passages)
 
 
-async def _ask(both: Sequence[Retriever], judged: Judged, number: int) -> Asked:
-    question, rankings = judged.questions[number], []
+async def _ask(both: Sequence[Retriever], judged: Judged, question: Question) -> Asked:
+    rankings = []
     for retriever in both:
         found = await retriever.retrieve(question.turns, [judged.name], k=100)
         sources = dict.fromkeys(judged_id(hit.passage.source, judged.ids) for hit in found.hits)
@@ -115,12 +114,7 @@ def row(name: str, chunks: int, asked: Sequence[Asked]) -> list[str]:
 
 
 def main() -> int:
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a judged set in BEIR's form")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="data folder whose models are used")
-    parser.add_argument("--cache", type=Path, default=Path("data/cache"), help="folder of vectors kept between runs")
-    given = parser.parse_args()
+    given = parser_of(__doc__).parse_args()
     base = plan(load(flags={"data": str(given.data)}))
     rows = []
     for folder in given.folders:

@@ -11,7 +11,6 @@ The page goes to standard output as Markdown; its last lines are the constants o
 on all sets, and on all but one: how far they depend on a single set.
 """
 
-import argparse
 import asyncio
 import math
 import random
@@ -27,10 +26,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import parser_of
 from benchmarks.measure import say
 from config.settings import load
 from proxy.build import plan
 from retrieval.evaluate.judged import Judged, corpus, read
+from retrieval.evaluate.measure import scratch_plan
 from retrieval.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records import Turn
@@ -64,10 +65,7 @@ class Asking:
 async def ask_all(sets: Sequence[Judged], how: Asking, base: Plan, cache: Path) -> list[Asked]:
     """Every set as a collection, in an index of their own that goes afterwards, and all questions put to each."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
-        models = Path(base.data) / "models"
-        models.mkdir(parents=True, exist_ok=True)
-        (Path(folder) / "models").symlink_to(models)
-        index = await Index.open(replace(base, data=folder, qdrant_url=""), serving=False, scratch=cache)
+        index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
         try:
             for one in sets:
                 found = corpus(one, max_bytes=base.max_file_bytes)
@@ -194,11 +192,7 @@ def _area(own: Sequence[float], others: Sequence[float]) -> str:
 
 
 def main() -> int:
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a judged set in BEIR's form")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="data folder whose models are used")
-    parser.add_argument("--cache", type=Path, default=Path("data/cache"), help="folder of vectors kept between runs")
+    parser = parser_of(__doc__)
     parser.add_argument("--limit", type=int, default=100, help="own questions asked of each set")
     parser.add_argument("--foreign", type=int, default=15, help="questions of each other set")
     parser.add_argument("--alike", default="", help="sets about the same things, by name, between commas")

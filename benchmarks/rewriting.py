@@ -8,7 +8,6 @@ first are put behind the history of a conversation of another set: what is found
 tables go to standard output as Markdown; the intervals are paired bootstraps.
 """
 
-import argparse
 import asyncio
 import random
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import parser_of
 from benchmarks.measure import say
 from benchmarks.report import table
 from config.settings import load
@@ -121,11 +121,7 @@ async def measured(sets: Sequence[Judged], how: Measuring) -> list[SetResult]:
 
 
 def main() -> int:
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a judged set in BEIR's form")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="data folder whose models are used")
-    parser.add_argument("--cache", type=Path, default=Path("data/cache"), help="folder of vectors kept between runs")
+    parser = parser_of(__doc__)
     parser.add_argument("--limit", type=int, default=100, help="questions of a set that change the subject")
     given = parser.parse_args()
     sets = [read(folder) for folder in given.folders]

@@ -85,7 +85,7 @@ async def _subject(judged: Judged, how: Measuring, progress: Callable[[str, str]
         return
     documents = await asyncio.to_thread(corpus, judged, max_bytes=how.plan.max_file_bytes)
     with tempfile.TemporaryDirectory(prefix="ragway-eval-", ignore_cleanup_errors=True) as folder:
-        index = await Index.open(_scratch_plan(how.plan, Path(folder)), serving=False, scratch=how.cache)
+        index = await Index.open(scratch_plan(how.plan, Path(folder)), serving=False, scratch=how.cache)
         try:
             await index.learn(documents.documents, _COLLECTION, progress(f"{judged.name}: embed", "documents"))
             yield _Subject(index, _COLLECTION, documents)
@@ -93,7 +93,7 @@ async def _subject(judged: Judged, how: Measuring, progress: Callable[[str, str]
             await index.close()
 
 
-def _scratch_plan(plan: Plan, folder: Path) -> Plan:
+def scratch_plan(plan: Plan, folder: Path) -> Plan:
     """The plan on a folder of its own, in the embedded engine, with the models that are prepared already."""
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)

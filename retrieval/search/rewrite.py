@@ -22,8 +22,7 @@ from retrieval.embed import Matrix
 from retrieval.records import Query, Turn
 from retrieval.search.split import SHORT_CHARS, length_chars, parts_of
 
-# Of what a question leans on, the question being 1. nDCG@10 hardly moves with each of them between half and
-# one and a half times its value (docs/rewriting.md).
+# Of what a question leans on, the question being 1: as docs/rewriting.md has it.
 QUESTION_WEIGHT = 1.0
 EARLIER_QUESTION_WEIGHT = 0.3
 EARLIER_ANSWER_WEIGHT = 0.3
