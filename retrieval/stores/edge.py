@@ -36,11 +36,12 @@ from retrieval.stores.schema import (
     PAGE,
     TENANT,
     TIES,
-    best,
+    by_arm,
     checked,
     checked_k,
     checked_points,
-    cut_between_equals,
+    cut_lists,
+    lists_of,
     passage_of,
     payload_of,
     vector_of,
@@ -121,14 +122,14 @@ class EdgeStore:
     async def search(
         self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
-        numbers = None if vector is None else checked(vector, self._dimension)
-        asked = list(dict.fromkeys(tenants))
-        sparse = query_vectors(asked, terms)
+        numbers = [] if vector is None else checked(vector, self._dimension)
+        sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = self._ask(asked, numbers, sparse, limit=k + 1)
-        if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
-            found = self._ask(asked, numbers, sparse, limit=k + TIES)
-        return {arm: best(lists, k) for arm, lists in found.items()}
+        lists = lists_of(tenants, dense=vector is not None, sparse=sparse)
+        found = self._ask(lists, numbers, sparse, limit=k + 1)
+        if cut := cut_lists(found, k):
+            found |= self._ask(cut, numbers, sparse, limit=k + TIES)
+        return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         with engine("read"):
@@ -169,28 +170,24 @@ class EdgeStore:
         self._writer.shutdown()
 
     def _ask(
-        self, tenants: Sequence[str], numbers: list[float] | None, sparse: Mapping[str, Sparse], *, limit: int
-    ) -> dict[str, list[list[Scored]]]:
-        """Arm -> the points of each tenant, best first. Both arms of all tenants in one call."""
+        self, lists: Sequence[tuple[str, str]], numbers: list[float], sparse: Mapping[str, Sparse], *, limit: int
+    ) -> dict[tuple[str, str], list[Scored]]:
+        """(arm, tenant) -> its points, best first. All lists in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
-        queries, arms = [], []
-        for tenant in tenants:
-            if numbers is not None:
+        queries = []
+        for arm, tenant in lists:
+            if arm == DENSE:
                 query = Query.Nearest(numbers, using=DENSE)
                 queries.append(shard.vector_query(query, tenant, limit, points=self._points))
-                arms.append(DENSE)
-            if sparse[tenant].indices:
+            else:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
                 alone = self._is_alone(tenant, sparse[tenant])
                 queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, alone=alone))
-                arms.append(BM25)
-        found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        for arm, answer in zip(arms, answers, strict=True):
-            found[arm].append([Scored(str(point.id), point.score) for point in answer])
-        return found
+        found = [[Scored(str(point.id), point.score) for point in answer] for answer in answers]
+        return dict(zip(lists, found, strict=True))
 
     def _is_alone(self, tenant: str, sparse: Sparse) -> bool:
         """Whether the shard's statistics are the tenant's: no other has points here, and none deleted still counts.

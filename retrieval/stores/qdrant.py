@@ -29,11 +29,12 @@ from retrieval.stores.schema import (
     PAGE,
     TENANT,
     TIES,
-    best,
+    by_arm,
     checked,
     checked_k,
     checked_points,
-    cut_between_equals,
+    cut_lists,
+    lists_of,
     passage_of,
     payload_of,
     vector_of,
@@ -151,14 +152,14 @@ class QdrantStore:
     async def search(
         self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
     ) -> Mapping[str, list[Scored]]:
-        numbers = None if vector is None else checked(vector, self._dimension)
-        asked = list(dict.fromkeys(tenants))
-        sparse = query_vectors(asked, terms)
+        numbers = [] if vector is None else checked(vector, self._dimension)
+        sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = await self._ask(asked, numbers, sparse, limit=k + 1)
-        if any(cut_between_equals(points, k) for lists in found.values() for points in lists):
-            found = await self._ask(asked, numbers, sparse, limit=k + TIES)
-        return {arm: best(lists, k) for arm, lists in found.items()}
+        lists = lists_of(tenants, dense=vector is not None, sparse=sparse)
+        found = await self._ask(lists, numbers, sparse, limit=k + 1)
+        if cut := cut_lists(found, k):
+            found |= await self._ask(cut, numbers, sparse, limit=k + TIES)
+        return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         if not ids:
@@ -195,27 +196,24 @@ class QdrantStore:
         await self._client.close()
 
     async def _ask(
-        self, tenants: Sequence[str], numbers: list[float] | None, sparse: Mapping[str, Sparse], *, limit: int
-    ) -> dict[str, list[list[Scored]]]:
-        """Arm -> the points of each tenant, best first. Both arms of all tenants in one request."""
+        self, lists: Sequence[tuple[str, str]], numbers: list[float], sparse: Mapping[str, Sparse], *, limit: int
+    ) -> dict[tuple[str, str], list[Scored]]:
+        """(arm, tenant) -> its points, best first. All lists in one request."""
         from qdrant_client import models
 
-        requests, arms = [], []
-        for tenant in tenants:
-            if numbers is not None:
+        requests = []
+        for arm, tenant in lists:
+            if arm == DENSE:
                 requests.append(_nearest(numbers, tenant, limit, self._layout.quantisation))
-                arms.append(DENSE)
-            if (said := sparse[tenant]).indices:
+            else:
+                said = sparse[tenant]
                 words = models.SparseVector(indices=list(said.indices), values=list(said.values))
                 requests.append(_holding(words, tenant, limit))
-                arms.append(BM25)
-        found: dict[str, list[list[Scored]]] = {DENSE: [], BM25: []}
         if not requests:
-            return found
+            return {}
         answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
-        for arm, answer in zip(arms, answers, strict=True):
-            found[arm].append([Scored(str(point.id), point.score) for point in answer.points])
-        return found
+        found = [[Scored(str(point.id), point.score) for point in answer.points] for answer in answers]
+        return dict(zip(lists, found, strict=True))
 
     async def _delete(self, these: "Filter") -> None:
         from qdrant_client import models

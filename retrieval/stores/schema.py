@@ -2,7 +2,7 @@
 
 A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields and `tenant`.
 Both engines cut a list of equal scores where they like. To break ties by id the stores ask for one hit more than
-wanted; where the cut falls between two equal scores they ask again, for `TIES` more.
+wanted; a list whose cut falls between two equal scores is asked for again, with `TIES` more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.records import Passage, Point, Scored, Vector
+from retrieval.records import Passage, Point, Scored, Sparse, Vector
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -85,9 +85,23 @@ def checked_k(k: int) -> int:
     return k
 
 
-def cut_between_equals(found: Sequence[Scored], k: int) -> bool:
-    """Whether the k-th and the next point have one score. found: best first, k + 1 of them if there are so many."""
-    return len(found) > k and found[k - 1].score == found[k].score
+def lists_of(tenants: Sequence[str], *, dense: bool, sparse: Mapping[str, Sparse]) -> list[tuple[str, str]]:
+    """(arm, tenant) of each list that a search asks for, each tenant once; no word, no lexical list."""
+    asked = []
+    for tenant in dict.fromkeys(tenants):
+        asked += [(DENSE, tenant)] if dense else []
+        asked += [(BM25, tenant)] if sparse[tenant].indices else []
+    return asked
+
+
+def cut_lists(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> list[tuple[str, str]]:
+    """The lists whose k-th and next point have one score. found: best first, k + 1 points if there are so many."""
+    return [of for of, points in found.items() if len(points) > k and points[k - 1].score == points[k].score]
+
+
+def by_arm(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> dict[str, list[Scored]]:
+    """Of each arm the k best points of all tenants."""
+    return {arm: best((points for (of, _), points in found.items() if of == arm), k) for arm in (DENSE, BM25)}
 
 
 def best(lists: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
