@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks import corpus
 from benchmarks.measure import say
 from benchmarks.processes import Unmeasurable
-from retrieval.records import Passage, Point
+from retrieval.records import Passage, Point, Sparse
 from retrieval.terms import document_vector
 
 NOISE = 0.6  # length of what is added to a unit vector
@@ -92,6 +92,11 @@ def texts(base: Bases, count: int) -> Iterator[str]:
         own = sentences[i % len(sentences)]
         others = (random.choice(random.choice(sentences)) for _ in range(random.choice(_SENTENCES) - 1))
         yield " ".join([random.choice(own), *others])
+
+
+def words(base: Bases, count: int) -> Iterator[Sparse]:
+    """The chunks' BM25 vectors, in order."""
+    return map(document_vector, texts(base, count))
 
 
 def points(base: Bases, count: int, *, first: int = 0) -> Iterator[list[Point]]:

@@ -4,7 +4,7 @@
 
 The chunks are grown from 6,000 real texts (`grown`). Every system answers the same questions by turns, with an
 embedding of another text between any two, as in a gateway: caches are as cold as they are there. Rows: hybrid (the
-embedded store against qdrant-client's local mode), exact (against numpy's exact search, with recall), okapi (the
+embedded store against qdrant-client's local mode), exact (against both arms computed by numpy, with recall), okapi (the
 compiled index against `BM25Okapi.get_scores`), path (with the question's embedding, against
 SentenceTransformer.encode + rank-bm25 + local mode), restart, ingest (2,000 chunks of 256 tokens).
 Builds are kept in the cache. Exit code 2 where it cannot run or the machine is busy.
@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -30,16 +30,19 @@ from benchmarks.bootstrap import interval, ratio
 from benchmarks.measure import say
 from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.report import table
+from benchmarks.scale_exact import Exact
 from retrieval.records import Scored
-from retrieval.terms import words
+from retrieval.terms import query_vector, words
 
 ROWS = ("hybrid", "exact", "okapi", "path", "restart", "ingest")
 _TARGETS = {"hybrid": 500.0, "exact": 10.0, "okapi": 200.0, "path": 60.0, "restart": 10.0, "ingest": 2.5}
 _RECALLED = 10
+_ARMS = ("dense", "bm25")
 _RESTARTS = 3
 _INGESTED_TOKENS = 256
 
-Ask = Callable[[int], Awaitable[object]]
+Ask = Callable[[int], Awaitable[Any]]
+Arms = Mapping[str, Sequence[Scored]]
 
 
 @dataclass(slots=True)
@@ -103,30 +106,30 @@ class Bench:
         return row
 
     async def _exact(self) -> Row:
-        row = Row("exact", "numpy, all vectors", self._chunks)
-        rows = scale_systems.matrix(self._cache, self._base, self._chunks)
+        row = Row("exact", "numpy, all vectors and words", self._chunks)
+        exact = Exact.of(self._base, self._chunks, self._cache)
+        asked = [query_vector([(question, 1.0)]) for question in self._base.questions]
         before = scale_systems.rss_mb()
         ours = await self._store("edge", row)
-        search, recalls = self._search(ours), []
-        resident = np.asarray(rows)
+        search = self._search(ours)
+        vectors_ms: list[float] = []
 
-        async def peer(i: int) -> list[int]:
-            return scale_systems.exact(resident, self._base.asked[i], 50)
-
-        async def recalled(i: int) -> None:
-            found: Any = await search(i)
-            wanted = set(scale_systems.exact(resident, self._base.asked[i], _RECALLED))
-            recalls.append(len(wanted & {grown.row(hit.id) for hit in found["dense"][:_RECALLED]}) / _RECALLED)
+        async def peer(i: int) -> Arms:
+            began = time.perf_counter()
+            dense = exact.dense(self._base.asked[i], scale_systems.CANDIDATES)
+            vectors_ms.append((time.perf_counter() - began) * 1000)
+            return {"dense": dense, "bm25": exact.bm25(asked[i], scale_systems.CANDIDATES)}
 
         await self._by_turns(row, search, peer, slow=self._count)
-        for i in range(min(self._count, len(self._base.questions))):
-            await recalled(i)
+        row.notes["numpy's vectors alone p50 ms"] = float(np.median(vectors_ms))
+        recalls = [_recalls(await search(i), await peer(i)) for i in range(min(self._count, len(asked)))]
         after = scale_systems.rss_mb()
-        row.notes["recall@10"] = round(float(np.mean(recalls)), 4)
+        for arm, recalled in zip((*_ARMS, "fused"), np.mean(recalls, axis=0), strict=True):
+            row.notes[f"recall@{_RECALLED} {arm}"] = round(float(recalled), 4)
         row.notes["memory of the store MB (anonymous, mapped)"] = [
             round(b - a) for a, b in zip(before, after, strict=True)
         ]
-        row.notes["of the mapped, numpy's vectors MB"] = round(resident.nbytes / 2**20)
+        row.notes["of the mapped, numpy's vectors MB"] = round(exact.vectors_mb)
         await ours.close()
         return row
 
@@ -248,6 +251,14 @@ async def _took_ms(ask: Ask, i: int) -> float:
     began = time.perf_counter()
     await ask(i)
     return (time.perf_counter() - began) * 1000
+
+
+def _recalls(found: Arms, wanted: Arms) -> list[float]:
+    """Of the exact first ten the share that was found: of the dense arm, the lexical one, and both fused."""
+    lists = [([hit.id for hit in found[arm]], [hit.id for hit in wanted[arm]]) for arm in _ARMS]
+    lists.append((scale_systems.fused(*found.values()), scale_systems.fused(*wanted.values())))
+    firsts = [({*ours[:_RECALLED]}, {*exact[:_RECALLED]}) for ours, exact in lists]
+    return [len(ours & exact) / len(exact) if exact else 1.0 for ours, exact in firsts]
 
 
 def _open_embedder(models: Path) -> Any:

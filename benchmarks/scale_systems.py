@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from benchmarks import grown
-from benchmarks.grown import Bases, Matrix
+from benchmarks.grown import Bases
 from benchmarks.measure import say
 from benchmarks.processes import ROOT, environment
 from retrieval.records import Scored, Vector
@@ -85,31 +85,6 @@ def disk_mb(folder: Path) -> float:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 2**20
 
 
-def matrix(cache: Path, base: Bases, chunks: int) -> Matrix:
-    """All vectors, (chunks, d) float32, mapped from the cache."""
-    file = cache / f"vectors-{chunks}.npy"
-    if not file.exists():
-        partial = file.with_suffix(".part")
-        shape = (chunks, base.vectors.shape[1])
-        rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
-        at = 0
-        for block in grown.vectors(base, chunks):
-            rows[at : at + len(block)] = block
-            at += len(block)
-        rows.flush()
-        partial.rename(file)
-    found: Matrix = np.load(file, mmap_mode="r")
-    return found
-
-
-def exact(rows: Matrix, vector: Vector, k: int) -> list[int]:
-    """The k nearest chunks by the scalar product with all of them."""
-    scores = rows @ vector
-    best = np.argpartition(-scores, k)[:k] if k < len(scores) else np.arange(len(scores))
-    found: list[int] = best[np.argsort(-scores[best])].tolist()
-    return found
-
-
 def corpus_of_words(base: Bases, chunks: int) -> Iterator[tuple[str, list[str]]]:
     for number, text in enumerate(grown.texts(base, chunks)):
         yield grown.identifier(number), words(text)
@@ -129,7 +104,7 @@ def rank_bm25(corpus: list[tuple[str, list[str]]]) -> tuple[Any, float]:
     return BM25Okapi([said for _, said in corpus]), time.monotonic() - began
 
 
-def fused(*arms: list[Scored]) -> list[str]:
+def fused(*arms: Sequence[Scored]) -> list[str]:
     """Reciprocal rank fusion, by id."""
     scores: dict[str, float] = {}
     for arm in arms:

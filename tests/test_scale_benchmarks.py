@@ -1,12 +1,17 @@
 """The scale benchmark's pure parts: what is grown from a small corpus, exact search, fusion, and the table's rows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from benchmarks import grown, scale_systems
 from benchmarks.grown import Bases
 from benchmarks.scale import Row
-from retrieval.records import Scored
+from benchmarks.scale_exact import Exact
+from retrieval.records import Scored, Sparse
+from retrieval.stores.edge import EdgeStore
+from retrieval.terms import query_vector
 
 
 def base_of(n: int = 40, d: int = 64) -> Bases:
@@ -45,10 +50,30 @@ def test_a_grown_text_begins_with_a_sentence_of_its_base() -> None:
         assert any(text.startswith(part) for part in own.replace("; ", ";|").replace(". ", ".|").split("|"))
 
 
-def test_exact_search_is_best_first() -> None:
-    rows = np.asarray([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
-    assert scale_systems.exact(rows, np.asarray([0, 1], np.float32), 2) == [1, 2]
-    assert scale_systems.exact(rows, np.asarray([0, 1], np.float32), 9) == [1, 2, 0]
+def test_exact_search_is_best_first_and_ties_are_in_order() -> None:
+    rows = np.asarray([[1, 0], [0, 1], [0.6, 0.8], [0, 1]], np.float32)
+    exact = Exact(rows, {})
+    asked = np.asarray([0, 1], np.float32)
+    assert [grown.row(hit.id) for hit in exact.dense(asked, 3)] == [1, 3, 2]
+    assert [grown.row(hit.id) for hit in exact.dense(asked, 9)] == [1, 3, 2, 0]
+    assert exact.bm25(Sparse((1,), (1.0,)), 2) == []
+
+
+async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) -> None:
+    base = base_of()
+    base = Bases(base.texts, base.vectors, ["What does sentence 7 say of another?", "Why 39?"], base.vectors[[7, 39]])
+    store = EdgeStore.open(tmp_path / "store", dimension=64)
+    for points in grown.points(base, 300):
+        await store.upsert(scale_systems.TENANT, points)
+    for exact in (Exact.of(base, 300, tmp_path), Exact.of(base, 300, tmp_path)):  # made, then from the cache
+        for question, vector in zip(base.questions, base.asked, strict=True):
+            terms = [(question, 1.0)]
+            found = await store.search([scale_systems.TENANT], vector, terms, k=20)
+            wanted = {"dense": exact.dense(vector, 20), "bm25": exact.bm25(query_vector(terms), 20)}
+            for arm, hits in wanted.items():
+                assert [hit.id for hit in found[arm]] == [hit.id for hit in hits]
+                np.testing.assert_allclose([h.score for h in found[arm]], [h.score for h in hits], rtol=1e-5)
+    await store.close()
 
 
 def test_fusion_prefers_what_both_arms_found() -> None:

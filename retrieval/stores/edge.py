@@ -35,15 +35,15 @@ from retrieval.stores.schema import (
     DENSE,
     PAGE,
     TENANT,
-    TIES,
     by_arm,
     checked,
     checked_k,
     checked_points,
-    cut_lists,
-    lists_of,
+    limits,
+    longer,
     passage_of,
     payload_of,
+    tied,
     vector_of,
 )
 from retrieval.stores.shard import engine, only
@@ -125,10 +125,9 @@ class EdgeStore:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        lists = lists_of(tenants, dense=vector is not None, sparse=sparse)
-        found = self._ask(lists, numbers, sparse, limit=k + 1)
-        if cut := cut_lists(found, k):
-            found |= self._ask(cut, numbers, sparse, limit=k + TIES)
+        found = self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, k)
+        if again := longer(found, k):
+            found |= self._ask(again, numbers, sparse, k)
         return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -170,13 +169,13 @@ class EdgeStore:
         self._writer.shutdown()
 
     def _ask(
-        self, lists: Sequence[tuple[str, str]], numbers: list[float], sparse: Mapping[str, Sparse], *, limit: int
+        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse], k: int
     ) -> dict[tuple[str, str], list[Scored]]:
-        """(arm, tenant) -> its points, best first. All lists in one call."""
+        """(arm, tenant) -> its points, best first, as by `tied`. All lists in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
-        for arm, tenant in lists:
+        for (arm, tenant), limit in lists.items():
             if arm == DENSE:
                 query = Query.Nearest(numbers, using=DENSE)
                 queries.append(shard.vector_query(query, tenant, limit, points=self._points))
@@ -186,8 +185,7 @@ class EdgeStore:
                 queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, alone=alone))
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        found = [[Scored(str(point.id), point.score) for point in answer] for answer in answers]
-        return dict(zip(lists, found, strict=True))
+        return {of: tied(answer, k) for of, answer in zip(lists, answers, strict=True)}
 
     def _is_alone(self, tenant: str, sparse: Sparse) -> bool:
         """Whether the shard's statistics are the tenant's: no other has points here, and none deleted still counts.

@@ -28,15 +28,15 @@ from retrieval.stores.schema import (
     DENSE,
     PAGE,
     TENANT,
-    TIES,
     by_arm,
     checked,
     checked_k,
     checked_points,
-    cut_lists,
-    lists_of,
+    limits,
+    longer,
     passage_of,
     payload_of,
+    tied,
     vector_of,
 )
 from retrieval.terms import query_vectors
@@ -155,10 +155,9 @@ class QdrantStore:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        lists = lists_of(tenants, dense=vector is not None, sparse=sparse)
-        found = await self._ask(lists, numbers, sparse, limit=k + 1)
-        if cut := cut_lists(found, k):
-            found |= await self._ask(cut, numbers, sparse, limit=k + TIES)
+        found = await self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, k)
+        if again := longer(found, k):
+            found |= await self._ask(again, numbers, sparse, k)
         return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -196,13 +195,13 @@ class QdrantStore:
         await self._client.close()
 
     async def _ask(
-        self, lists: Sequence[tuple[str, str]], numbers: list[float], sparse: Mapping[str, Sparse], *, limit: int
+        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse], k: int
     ) -> dict[tuple[str, str], list[Scored]]:
-        """(arm, tenant) -> its points, best first. All lists in one request."""
+        """(arm, tenant) -> its points, best first, as by `tied`. All lists in one request."""
         from qdrant_client import models
 
         requests = []
-        for arm, tenant in lists:
+        for (arm, tenant), limit in lists.items():
             if arm == DENSE:
                 requests.append(_nearest(numbers, tenant, limit, self._layout.quantisation))
             else:
@@ -212,8 +211,7 @@ class QdrantStore:
         if not requests:
             return {}
         answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
-        found = [[Scored(str(point.id), point.score) for point in answer.points] for answer in answers]
-        return dict(zip(lists, found, strict=True))
+        return {of: tied(answer.points, k) for of, answer in zip(lists, answers, strict=True)}
 
     async def _delete(self, these: "Filter") -> None:
         from qdrant_client import models

@@ -1,12 +1,14 @@
 """One point schema for Qdrant Edge and the Qdrant server, and what both stores do alike around it.
 
 A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields and `tenant`.
-Both engines cut a list of equal scores where they like. To break ties by id the stores ask for one hit more than
-wanted; a list whose cut falls between two equal scores is asked for again, with `TIES` more.
+Both engines cut a list of equal scores where they like. To break ties by id the stores ask for more hits than wanted:
+of the lexical arm, where texts of the same words tie, for `TIES` more; of the dense one, where ties are rare, for one,
+and where the cut falls between two equal scores again for `TIES` more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -85,18 +87,21 @@ def checked_k(k: int) -> int:
     return k
 
 
-def lists_of(tenants: Sequence[str], *, dense: bool, sparse: Mapping[str, Sparse]) -> list[tuple[str, str]]:
-    """(arm, tenant) of each list that a search asks for, each tenant once; no word, no lexical list."""
-    asked = []
-    for tenant in dict.fromkeys(tenants):
-        asked += [(DENSE, tenant)] if dense else []
-        asked += [(BM25, tenant)] if sparse[tenant].indices else []
-    return asked
+def limits(tenants: Sequence[str], k: int, *, dense: bool, sparse: Mapping[str, Sparse]) -> dict[tuple[str, str], int]:
+    """(arm, tenant) of each list that a search asks for, with its length; no word, no lexical list."""
+    asked = {(DENSE, tenant): k + 1 for tenant in tenants if dense}
+    return asked | {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
 
 
-def cut_lists(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> list[tuple[str, str]]:
-    """The lists whose k-th and next point have one score. found: best first, k + 1 points if there are so many."""
-    return [of for of, points in found.items() if len(points) > k and points[k - 1].score == points[k].score]
+def tied(points: Sequence[Any], k: int) -> list[Scored]:
+    """An engine's points, best first: the first k, and behind them those of the k-th's score."""
+    least = points[k - 1].score if len(points) > k else -inf
+    return [Scored(str(point.id), point.score) for point in points if point.score >= least]  # a UUID takes 2 us
+
+
+def longer(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> dict[tuple[str, str], int]:
+    """The dense lists that were cut between equal scores, with the length to ask for again. found: as by `tied`."""
+    return {of: k + TIES for of, points in found.items() if of[0] == DENSE and len(points) > k}
 
 
 def by_arm(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> dict[str, list[Scored]]:

@@ -306,7 +306,7 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
     await store.close()
 
 
-@pytest.mark.parametrize(("points", "kept_in_view"), [(0, 256), (249_999, 256), (250_000, 768)])
+@pytest.mark.parametrize(("points", "kept_in_view"), [(0, 256), (249_999, 256), (250_000, 1024)])
 def test_a_large_shard_is_searched_more_widely(points: int, kept_in_view: int) -> None:
     from qdrant_edge import Query
 
