@@ -43,6 +43,7 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Auth:
     open: bool
+    required: bool
     pass_client_key: bool
 
 

@@ -3,7 +3,9 @@
 app          the route table and the middleware list         build      settings -> objects
 observe      opens the `exchange`, answers errors of ours, logs
 metrics      what is counted of every exchange, for Prometheus
-auth         no keys yet: programs on this machine, and no web page
+auth         a valid key; without keys, programs on this machine and no web page
+keys         all valid keys, in memory                 accounts  where they are kept, in SQL
+rights       what a caller may do                      accounts_tables  its tables
 augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising

@@ -2,7 +2,7 @@
 
 CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
 Observe   opens the exchange, answers our errors, logs
-Guard     no keys yet: programs on this machine, and no web page
+Guard     a valid key and its rights; without keys, programs on this machine and no web page
 _Chats    chat completions; all other paths by the router
 """
 
@@ -17,6 +17,7 @@ from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
+from proxy.keys import Keyring
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
@@ -34,6 +35,7 @@ class Parts:
     routes: Routes
     ready: Callable[[], str]  # "" when ready, else what is still missing
     metrics: Metrics
+    keyring: Keyring
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
@@ -55,7 +57,9 @@ def application(parts: Parts) -> App:
         default=_unknown_path,
     )
     app: App = _Chats(_Only(parts.chat, "POST"), routes)
-    app = Guard(app, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths)
+    app = Guard(
+        app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths
+    )
     app = Observe(app, parts.metrics)
     return _cors(app, parts.cors_origins) if parts.cors_origins else app
 
@@ -79,19 +83,22 @@ class _Chats:
 
 
 class _Models:
-    """GET /v1/models: the configured names, or the upstream's own list behind a lone pattern."""
+    """GET /v1/models: the configured names that may be called, or the upstream's own list behind a lone pattern."""
 
     def __init__(self, routes: Routes, upstream: App) -> None:
         self._routes = routes
         self._upstream = upstream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        may_call = exchange_of(scope).rights.models
         lister = self._routes.lister()
-        if lister is not None:
+        if lister is not None and may_call.all:
             exchange_of(scope).target = lister
             await self._upstream(scope, receive, send)
             return
-        data = [_described(name) for name in sorted(self._routes.names())]
+        # Behind a lone pattern the names that the caller was granted one by one are those that are known.
+        names = may_call.exact if lister is not None else {n for n in self._routes.names() if n in may_call}
+        data = [_described(name) for name in sorted(names)]
         await send_json(send, 200, orjson.dumps({"object": "list", "data": data}))
 
 
@@ -103,7 +110,7 @@ class _Model:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         name = scope["path_params"]["name"]
-        self._routes.resolve(name)
+        self._routes.resolve(name, exchange_of(scope).rights)
         await send_json(send, 200, orjson.dumps(_described(name)))
 
 
@@ -131,6 +138,9 @@ class _Metrics:
         self._missing = missing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not exchange_of(scope).rights.admin:
+            message = "This key may not read the gateway's metrics: that takes one made with --admin."
+            raise ApiError(403, message, code="forbidden", type="permission_error")
         body = self._metrics.text(ready=not self._missing())
         headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

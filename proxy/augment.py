@@ -5,6 +5,7 @@ marked `degraded`; or, where context is required, it is refused. The reply never
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,12 +20,13 @@ from proxy.exchange import Exchange, Target, exchange_of
 from proxy.gate import Decision, decide
 from proxy.inject import Order, Template, in_order
 from proxy.rewriting import Rewriter
+from proxy.rights import Rights
 from proxy.window import room_tokens
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records import Retrieved, Turn
 
-Resolve = Callable[[str], Target]
+Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
 # What a failure is called in x-rag-reason and in the metrics: the first kind that fits.
 DEGRADED: Sequence[tuple[type[Exception], str]] = (
@@ -84,7 +86,7 @@ class Augment:
             body, scope, enabled=options.enabled, collections=options.collections,
             skip_housekeeping=options.skip_housekeeping,
         )  # fmt: skip
-        exchange.target = target = self._resolve(decision.model)
+        exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
         budget_tokens = self._budget_tokens(body, target) if decision.turns else 0
@@ -130,26 +132,30 @@ class Augment:
         """What is found for the latest question, as the index or a model rewrites it. Raises as `_retrieve` does."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-            return self._retrieve(turns, decision, budget_tokens)
+            return self._retrieve(turns, decision, budget_tokens, exchange_of(scope).rights)
 
         if self._rewriter is None:
             return await search(decision.turns)
         return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
 
-    async def _retrieve(self, turns: Sequence[Turn], decision: Decision, budget_tokens: int) -> Retrieved:
+    async def _retrieve(
+        self, turns: Sequence[Turn], decision: Decision, budget_tokens: int, rights: Rights
+    ) -> Retrieved:
         """Search for the last turn; of the collections that are searched by default, those there are by now.
 
-        Raises UnknownCollection if one asked for by name, or none of the default ones, exists.
+        A collection that may not be read is one that does not exist. Raises UnknownCollection if one asked for by
+        name, or each of the default ones, does not.
         """
         ask, collections = self._knowledge.retrieve, decision.collections
-        try:
-            return await ask(turns, collections, k=decision.k, budget_tokens=budget_tokens)
-        except UnknownCollection:
-            known = {row.name for row in await self._knowledge.collections()}
-            there = [name for name in collections if name in known]
-            if decision.explicit or not there:
-                raise
-            return await ask(turns, there, k=decision.k, budget_tokens=budget_tokens)
+        if all(name in rights.read for name in collections):
+            with contextlib.suppress(UnknownCollection):
+                return await ask(turns, collections, k=decision.k, budget_tokens=budget_tokens)
+        known = [row.name for row in await self._knowledge.collections() if row.name in rights.read]
+        there = [name for name in collections if name in known]
+        if decision.explicit or not there:
+            missing = next((name for name in collections if name not in known), "")
+            raise UnknownCollection(f"there is no collection {missing!r}; there are: {', '.join(known) or 'none yet'}")
+        return await ask(turns, there, k=decision.k, budget_tokens=budget_tokens)
 
     def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
         exchange.timings_ms.update(found.timings_ms)

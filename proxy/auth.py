@@ -1,9 +1,12 @@
-"""Who may reach the gateway while it has no keys: programs on this machine, and no web page.
+"""Who may use the gateway, and what they may do: keys, or while there are none, programs on this machine.
 
-Without keys it listens on loopback only (`check_bind`). That alone does not keep a web page in a browser on the
-same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON (a form
-or an image tag cannot send that without asking first). With `auth.open` something else guards the address,
-and `Host` is not looked at.
+With keys the one credential is `Authorization: Bearer KEY`; every failure is the same 401. The header ends here: nobody
+behind this sees it, so that no key of ours can travel to an upstream.
+
+Without keys the gateway listens on loopback only (`ragway serve` refuses else). That alone does not keep a web page in
+a browser on the same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON
+(a form or an image tag cannot send that without asking first). With `auth.open` something else guards the address, and
+`Host` is not looked at.
 """
 
 import functools
@@ -12,23 +15,44 @@ from collections.abc import Awaitable, Collection
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+from proxy.keys import Keyring, bearer
+from proxy.rights import EVERYTHING
 
 _UNGUARDED = ("/healthz", "/readyz")
 
 
 class Guard:
-    """Refuses what could come from a web page."""
+    """Lets in whoever has a valid key; without keys, what cannot come from a web page."""
 
-    def __init__(self, app: App, *, open: bool, origins: Collection[str], any_type_paths: Collection[str]) -> None:
+    def __init__(
+        self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str], any_type_paths: Collection[str]
+    ) -> None:
         self._app = app
+        self._keyring = keyring
         self._open = open
         self._origins = frozenset(origins)
         self._any_type_paths = frozenset(any_type_paths)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
-            self._check(scope)
+            if self._keyring.closed:
+                self._admit(scope)
+            else:
+                self._check(scope)
+                exchange_of(scope).rights = EVERYTHING
         return self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        secret = bearer(scope["headers"])
+        key = self._keyring.key_of(secret) if secret else None
+        if key is None:
+            message = "No valid key: send one of this gateway's as the header Authorization: Bearer KEY."
+            again = [(b"www-authenticate", b"Bearer")]
+            raise ApiError(401, message, code="invalid_api_key", headers=again)
+        exchange = exchange_of(scope)
+        exchange.key, exchange.rights = key.id, key.rights
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
 
     def _check(self, scope: Scope) -> None:
         host = origin = content_type = ""

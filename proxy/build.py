@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
+from proxy.accounts import SqlAccounts
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment import Augment, AugmentOptions
 from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
+from proxy.keys import Keyring
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.rewriting import Prompt, PromptError, Rewriter
+from proxy.rights import EVERYTHING
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
@@ -48,6 +51,7 @@ class Gateway:
     client: Client
     translated: "Translated | None"  # None: no model needs litellm
     routes: Routes
+    keyring: Keyring
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,13 @@ def gateway(
     settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], metrics: Metrics | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Gateway:  # fmt: skip
-    """The gateway for these settings; metrics: those shared with other workers. Raises SettingsError."""
+    """The gateway for these settings; metrics: those shared with other workers.
+
+    Raises SettingsError; RetrievalError where the keys cannot be read.
+    """
     up = settings.upstream
     ways, routes = lanes(settings, environ)
+    keyring = Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required)
     upstream, client, translated = ways.app, ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     parts = Parts(
@@ -109,10 +117,10 @@ def gateway(
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),
-        upstream=upstream, routes=routes, ready=ready, metrics=metrics or Metrics(), open=settings.auth.open,
-        cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
+        upstream=upstream, routes=routes, ready=ready, metrics=metrics or Metrics(), keyring=keyring,
+        open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    return Gateway(application(parts), client, translated, routes)
+    return Gateway(application(parts), client, translated, routes, keyring)
 
 
 def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
@@ -164,7 +172,7 @@ def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | No
             f"got {retrieval.rewrite_deadline_s:g}"
         )
     try:
-        target = routes.resolve(retrieval.rewrite_model)
+        target = routes.resolve(retrieval.rewrite_model, EVERYTHING)
     except ApiError as error:
         raise SettingsError(f"retrieval.rewrite_model: {error}") from error
     if target.lane == "echo":

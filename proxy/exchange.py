@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from proxy.asgi import Scope
+from proxy.rights import NOTHING, Rights
 
 KEY = "ragway.exchange"
 
@@ -41,6 +42,8 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
+    key: str = ""  # id of the caller's; "" while there are none
+    rights: Rights = NOTHING  # the caller's; `auth` knows them
     model: str = ""  # as the client named it
     target: Target | None = None
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as it is received

@@ -27,12 +27,12 @@ class Passthrough:
         listed = self._listed(path)
         if listed is not None:
             exchange.model = listed
-            exchange.target = self._resolve(listed)
+            exchange.target = self._resolve(listed, exchange.rights)
             exchange.body = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         elif path in _WITH_MODEL and scope["method"] == "POST":
             body = parse(await whole_body(scope, receive, max_bytes=self._max_body_bytes))
             exchange.model = model_of(body)
-            exchange.target = self._resolve(exchange.model)
+            exchange.target = self._resolve(exchange.model, exchange.rights)
             exchange.body = body.edited(model=exchange.target.model, without_rag=True)
         elif path in _WITH_MODEL:
             raise method_not_allowed(scope["method"], path, ["POST"])

@@ -77,8 +77,9 @@ def options_of(name: str) -> set[str]:
     """--collection, -k …: without --help and what is shared."""
     command = ragway.get_command(click.Context(ragway), name)
     assert command is not None
-    every = {text for parameter in command.params if isinstance(parameter, click.Option) for text in parameter.opts}
-    return every - {"--config", "--data"}
+    parts = [command, *command.commands.values()] if isinstance(command, click.Group) else [command]
+    options = [one for part in parts for one in part.params if isinstance(one, click.Option)]
+    return {text for option in options for text in option.opts} - {"--config", "--data"}
 
 
 def shared_section() -> str:

@@ -9,6 +9,7 @@ what), 2 wrong usage.
     listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
     reindex   the same for several, with another embedder if wanted
     eval      judged questions -> how well each way to search answers them
+    keys      who may do what: made, listed, revoked, rotated
     config    the effective settings and their origins
     contexts  what a model is to write of each chunk, asked for before `ingest` and `rebuild`
 """
@@ -29,6 +30,7 @@ COMMANDS = {
     "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
+    "keys": ("keys", "Create, list, revoke and rotate the keys that clients use."),
     "config": ("config", "Print every setting, its value and its origin."),
 }
 

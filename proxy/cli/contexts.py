@@ -21,6 +21,7 @@ import click
 from config.settings import Settings, SettingsError
 from proxy.build import enrichments, lanes
 from proxy.errors import ApiError
+from proxy.rights import EVERYTHING
 from proxy.upstream.ask import NoAnswer
 from proxy.upstream.ask import ask as ask_lane
 from retrieval.errors import RetrievalError, Unreadable
@@ -72,7 +73,7 @@ async def write_contexts(
     upstream, routes = lanes(settings)
     try:
         try:
-            target = routes.resolve(model)
+            target = routes.resolve(model, EVERYTHING)
         except ApiError as error:
             raise SettingsError(f"ingest.context_model: {error}") from error
         survey = await look(documents, paths, collection, prompts)

@@ -16,10 +16,12 @@ import orjson
 import uvloop
 
 from config.settings import Settings, SettingsError
+from proxy.accounts import SqlAccounts
 from proxy.auth import is_loopback
 from proxy.build import plan, targets
 from proxy.cli.common import options, run, settings_of
 from proxy.cli.worker import LOG_FORMAT, Serving
+from proxy.keys import Keyring
 from proxy.supervise import IndexProcess
 from proxy.upstream.base import Routes
 from proxy.workers import WorkerFailed, Workers
@@ -172,10 +174,12 @@ def _allow_many_files() -> None:
 
 def _check_bind(settings: Settings) -> None:
     host = settings.server.host
-    if not settings.auth.open and not is_loopback(host):
+    if settings.auth.open or is_loopback(host):
+        return
+    if not Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required).closed:
         raise SettingsError(
-            f"server.host {host!r} can be reached by others, and the gateway has no keys: listen on 127.0.0.1, or set "
-            "auth.open: true if something else guards this address"
+            f"server.host {host!r} can be reached by others, and the gateway has no keys: make one (ragway keys "
+            "create), listen on 127.0.0.1, or set auth.open: true if something else guards this address"
         )
 
 

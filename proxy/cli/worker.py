@@ -22,6 +22,7 @@ from proxy.drain import Connections
 from proxy.metrics import Metrics
 from proxy.server import Limits
 from retrieval import garbage, logs
+from retrieval.errors import RetrievalError
 from retrieval.remote import Client
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -36,13 +37,17 @@ class Serving:
     def __init__(
         self, settings: Settings, gone: Callable[[], None] = lambda: None, metrics: Metrics | None = None
     ) -> None:
-        """gone: called for each connection that ended. metrics: shared with others. Raises SettingsError."""
+        """gone: called for each connection that ended. metrics: shared with others.
+
+        Raises SettingsError, RetrievalError.
+        """
         self._missing = "starting"
         self._knowledge = Client(Path(settings.data))
         self._made = gateway(settings, self._knowledge, ready=lambda: self._missing, metrics=metrics)
         server = settings.server
         limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
@@ -50,7 +55,8 @@ class Serving:
         await self.warm()
 
     async def warm(self) -> None:
-        """Load what takes long, where a model needs it."""
+        """Load what takes long, where a model needs it, and keep the keys up to date from now on."""
+        self._watching = asyncio.create_task(self._made.keyring.watch())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.settle()
@@ -65,6 +71,8 @@ class Serving:
         try:
             await self.connections.drain(patience_s)
         finally:
+            if self._watching is not None:
+                self._watching.cancel()
             await self._knowledge.close()
             self._made.client.close()
             if self._made.translated is not None:
@@ -93,7 +101,7 @@ class _Worker:
         loop.add_signal_handler(signal.SIGTERM, self.leave.set)
         try:
             self._serving = Serving(settings, self._count_gone, metrics)
-        except SettingsError as error:
+        except (SettingsError, RetrievalError) as error:
             self._tell("error " + " ".join(str(error).split()))
             return 1
         loop.add_reader(self._channel, self._receive)

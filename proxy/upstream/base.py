@@ -6,6 +6,7 @@ from dataclasses import replace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
+from proxy.rights import Rights
 
 
 class Routes:
@@ -18,17 +19,23 @@ class Routes:
         patterns = [(name[:-1], row) for name, row in rows.items() if name.endswith("*")]
         self._patterns = sorted(patterns, key=lambda pattern: len(pattern[0]), reverse=True)
 
-    def resolve(self, name: str) -> Target:
-        """The target for a model. An empty `Target.model` takes the name asked for. Raises ApiError 404."""
-        target = self._exact.get(name)
-        if target is not None:
-            return target
-        target = next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
+    def resolve(self, name: str, rights: Rights) -> Target:
+        """The target for a model. An empty `Target.model` takes the name asked for.
+
+        Raises ApiError 404, the same for a model that is not there and for one that may not be called.
+        """
+        target = self._find(name) if name in rights.models else None
         if target is None:
-            listed = ", ".join(self.names()) or "none by name"
+            listed = ", ".join(one for one in self.names() if one in rights.models) or "none by name"
             message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
             raise ApiError(404, message, code="model_not_found", param="model")
         return target if target.model else replace(target, model=name)
+
+    def _find(self, name: str) -> Target | None:
+        target = self._exact.get(name)
+        if target is not None:
+            return target
+        return next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
 
     def names(self) -> Sequence[str]:
         """What can be asked for by name; patterns are left out, an echo behind one is "echo"."""

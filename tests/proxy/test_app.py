@@ -6,6 +6,7 @@ from proxy.errors import ApiError
 from proxy.metrics import Metrics
 from proxy.upstream.base import Routes
 from tests.asgi_calls import Call, scope_of
+from tests.rings import ring
 
 PAGE = b"https://chat.example.com"
 
@@ -20,7 +21,7 @@ def _app() -> App:
     return application(
         Parts(
             chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
-            metrics=Metrics(), open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
+            metrics=Metrics(), keyring=ring(), open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
     )  # fmt: skip
 

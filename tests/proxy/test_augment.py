@@ -10,6 +10,7 @@ from proxy.asgi import Receive, Scope, Send
 from proxy.augment import Augment, AugmentOptions
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.inject import Order, Template
+from proxy.rights import EVERYTHING
 from retrieval.knowledge import Knowledge
 from retrieval.records import Context, Passage, Query, Retrieved, Turn
 from tests.asgi_calls import Call, scope_of
@@ -32,7 +33,7 @@ class Five:
 
 
 async def asked(body: dict[str, Any], *, window_tokens: int = 0, order: Order = "best_first") -> tuple[Exchange, Five]:
-    knowledge, exchange = Five(), Exchange()
+    knowledge, exchange = Five(), Exchange(rights=EVERYTHING)
     options = AugmentOptions(
         enabled=True, collections=("docs",), deadline_s=60.0, require_context=False, max_body_bytes=10**7,
         skip_housekeeping=True, budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order,
@@ -43,7 +44,7 @@ async def asked(body: dict[str, Any], *, window_tokens: int = 0, order: Order = 
 
     app = Augment(
         upstream, knowledge=cast(Knowledge, knowledge), template=Template("{passages}"), options=options,
-        resolve=lambda name: Target(name, "echo", "", "", window_tokens=window_tokens),
+        resolve=lambda name, rights: Target(name, "echo", "", "", window_tokens=window_tokens),
     )  # fmt: skip
     call = Call([orjson.dumps(body)])
     await app(scope_of(exchange=exchange), call.receive, call.send)

@@ -7,6 +7,9 @@ import pytest
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.auth import Guard, is_loopback
 from proxy.errors import ApiError
+from proxy.exchange import KEY, Exchange
+from proxy.rights import EVERYTHING, NOTHING
+from tests.rings import ring
 
 PATH = "/v1/chat/completions"
 JSON = "application/json"
@@ -44,7 +47,10 @@ async def passes(
         "type": "http", "method": method, "path": path,
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
     }  # fmt: skip
-    await Guard(inside, open=open, origins=origins, any_type_paths=any_type_paths)(scope, _receive, _send)
+    guard = Guard(inside, keyring=ring(), open=open, origins=origins, any_type_paths=any_type_paths)
+    scope[KEY] = exchange = Exchange()
+    await guard(scope, _receive, _send)
+    assert exchange.rights == (NOTHING if path in ("/healthz", "/readyz") else EVERYTHING)
     return inside.reached
 
 

@@ -1,0 +1,191 @@
+"""Keys in SQL: made, listed, revoked and rotated by `ragway keys`, read by every process that serves.
+
+They have a database of their own beside the catalog, so that neither waits for the other: `accounts.db` in the data
+folder, readable by its owner alone. Of a secret only its hash is kept.
+"""
+
+import os
+import stat
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from proxy.keys import Key, Lock, hash_of, new_secret
+from proxy.rights import Names, Rights
+from retrieval.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, Row
+
+_FILE = "accounts.db"
+
+
+class UnknownKey(RetrievalError):
+    """No key has this id."""
+
+
+class SqlAccounts:
+    """The accounts in a data folder; the file is made with the first key."""
+
+    def __init__(self, data: Path) -> None:
+        self._file = data / _FILE
+        self._engine: Engine | None = None
+        self._seen = False  # whether there has been a file
+
+    def version(self) -> int:
+        # Until there is a key, nobody pays for the database: importing it takes 200 ms.
+        if not self._seen and not self._file.exists():
+            return 0
+        self._seen = True
+        from sqlalchemy import func, inspect, select
+
+        from proxy.accounts_tables import keys
+
+        with self._reading() as sql:
+            if not inspect(sql).has_table(keys.name):  # the making of the first key was interrupted
+                return 0
+            last: int = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
+            return last
+
+    def locks(self) -> list[Lock]:
+        found = []
+        for row in self._rows():
+            key = _key(row)
+            if key.revoked_s is not None:
+                continue
+            until_s = inf if key.expires_s is None else key.expires_s
+            found.append(Lock(row.hash, key, until_s))
+            if row.previous_hash is not None:
+                found.append(Lock(row.previous_hash, key, min(until_s, row.previous_until_s)))
+        return found
+
+    def keys(self) -> list[Key]:
+        """All there have been, oldest first."""
+        return [_key(row) for row in self._rows()] if self.version() else []
+
+    def create(self, name: str, rights: Rights, *, team: str = "", expires_s: float | None = None) -> tuple[Key, str]:
+        """A new key, and its secret, which is nowhere else. expires_s: seconds since the epoch."""
+        key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s)
+        secret = new_secret()
+        from proxy.accounts_tables import keys
+
+        with self._writing() as (sql, change):
+            sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
+        return key, secret
+
+    def revoke(self, id: str) -> Key:
+        """From now on it opens nothing. Raises UnknownKey."""
+        return self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
+
+    def rotate(self, id: str, *, keep_s: float = 0.0) -> tuple[Key, str]:
+        """The same key with a new secret; the one before opens for `keep_s` more. Raises UnknownKey."""
+        secret = new_secret()
+
+        def changed(row: "Row[Any]") -> dict[str, object]:
+            if row.revoked_s is not None:
+                raise UnknownKey(f"{id} is revoked: create a new key")
+            before = {"previous_hash": row.hash, "previous_until_s": time() + keep_s} if keep_s > 0 else {}
+            return {"hash": hash_of(secret), "previous_hash": None, **before}
+
+        return self._change(id, changed), secret
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:
+        from sqlalchemy import select
+
+        from proxy.accounts_tables import keys
+
+        if not self._file.exists():
+            raise UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+        with self._writing() as (sql, change):
+            row = sql.execute(select(keys).where(keys.c.id == id)).one_or_none()
+            if row is None:
+                raise UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+            values = changed(row)
+            sql.execute(keys.update().where(keys.c.id == id).values(change=change, **values))
+            return replace(_key(row), revoked_s=values.get("revoked_s", row.revoked_s))  # type: ignore[arg-type]
+
+    def _rows(self) -> "Sequence[Row[Any]]":
+        from sqlalchemy import select
+
+        from proxy.accounts_tables import keys
+
+        with self._reading() as sql:
+            return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
+
+    @contextmanager
+    def _reading(self) -> "Iterator[Connection]":
+        from sqlalchemy.exc import DatabaseError
+
+        try:
+            with self._opened(make=False).connect() as sql:
+                yield sql
+        except DatabaseError as error:
+            raise RetrievalError(f"the keys in {self._file} cannot be read ({error.orig})") from error
+
+    @contextmanager
+    def _writing(self) -> "Iterator[tuple[Connection, int]]":
+        """A transaction, and the number of its change."""
+        from sqlalchemy import func, select
+        from sqlalchemy.exc import DatabaseError
+
+        from proxy.accounts_tables import keys, metadata
+
+        try:
+            with self._opened(make=True).begin() as sql:
+                sql.exec_driver_sql("BEGIN IMMEDIATE")
+                metadata.create_all(sql)
+                last = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
+                yield sql, last + 1
+        except DatabaseError as error:
+            raise RetrievalError(f"the keys in {self._file} cannot be written ({error.orig})") from error
+
+    def _opened(self, *, make: bool) -> "Engine":
+        if self._engine is None or not self._file.exists():
+            self.close()
+            from sqlalchemy import URL, create_engine, event
+            from sqlalchemy.pool import NullPool
+
+            from retrieval.sqlite import tune
+
+            if make:
+                _make(self._file)
+            elif not self._file.exists():
+                raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
+            self._engine = create_engine(URL.create("sqlite", database=str(self._file)), poolclass=NullPool)
+            event.listen(self._engine, "connect", tune)
+        return self._engine
+
+
+def _make(file: Path) -> None:
+    """An empty database that nobody else can read, not even while it is made."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+
+
+def _columns(key: Key) -> dict[str, object]:
+    rights = key.rights
+    granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
+    return {
+        "id": key.id, "name": key.name, "team": key.team, "created_s": key.created_s, "expires_s": key.expires_s,
+        "revoked_s": key.revoked_s, "rights": orjson.dumps({**granted, "admin": rights.admin}).decode(),
+    }  # fmt: skip
+
+
+def _key(row: "Row[Any]") -> Key:
+    granted = orjson.loads(row.rights)
+    read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
+    rights = Rights(read, write, models, admin=granted.get("admin") is True)
+    return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s)

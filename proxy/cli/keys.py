@@ -1,0 +1,164 @@
+"""ragway keys: who may use the gateway, and for what. A running gateway knows of a change within seconds."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from proxy.accounts import SqlAccounts
+from proxy.cli.common import options, settings_of
+from proxy.keys import Key
+from proxy.rights import Names, Rights
+from retrieval.errors import RetrievalError
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
+
+
+def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds, of text like 90d, 24h or 30m."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,6})([smhdw])", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r}: write a number with s, m, h, d or w behind it, e.g. 90d")
+    return float(int(match[1]) * _UNITS_S[match[2]])
+
+
+def _collections(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if _COLLECTION.fullmatch(value) is None:
+            raise click.BadParameter(f"{value!r}: letters, digits, '.', '_' and '-', and * at the end only")
+    return values
+
+
+def _models(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if not value or "*" in value[:-1] or not value.isprintable():
+            raise click.BadParameter(f"{value!r}: the name of a model, with * at the end only")
+    return values
+
+
+@click.group("keys")
+def command() -> None:
+    """Keys: the one thing a client shows, as `Authorization: Bearer KEY` (the openai SDK's api_key).
+
+    While there has never been a key, the gateway is open to programs on this machine and listens nowhere else. From
+    the first one on, nothing is answered without a valid key. What a key is not granted, it may not do.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option("--team", default="", help="Whose it is, for lists and accounts.")
+@click.option("--read", multiple=True, callback=_collections, help="Collection it may read; may be repeated.")
+@click.option("--write", multiple=True, callback=_collections, help="Collection it may write; may be repeated.")
+@click.option("--model", multiple=True, callback=_models, help="Model it may call; may be repeated.")
+@click.option("--admin", is_flag=True, help="It may read what concerns the whole gateway (/metrics).")
+@click.option("--expires", callback=_duration, help="It ends after this long, e.g. 90d (default: never).")
+@options
+def create(
+    name: str, team: str, expires: float | None, config_file: Path | None, data: str | None, **granted: Any
+) -> None:
+    """Create a key and print it. It is shown this once: only a hash of it is kept.
+
+    \b
+    ragway keys create search-app --read docs --model 'gpt-4o*'
+    ragway keys create everything --read '*' --write '*' --model '*' --admin
+
+    * at the end stands for all names that begin so.
+    """
+    if not any(granted.values()):
+        raise click.UsageError("such a key could do nothing: say what it may, by --read, --write, --model or --admin")
+    if not name.strip() or not name.isprintable():
+        raise click.UsageError("NAME must be text that can be printed")
+    read, write, models = (Names(granted[of]) for of in ("read", "write", "model"))
+    rights = Rights(read, write, models, admin=granted["admin"])
+    until_s = None if expires is None else time.time() + expires
+    with _accounts(config_file, data) as accounts:
+        first = not accounts.keys()
+        key, secret = accounts.create(name, rights, team=team, expires_s=until_s)
+    click.echo(secret)
+    click.echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
+    if first:
+        click.echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list.")
+@options
+def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the keys with their rights, never their secrets."""
+    with _accounts(config_file, data) as accounts:
+        keys = accounts.keys()
+    if as_json:
+        click.echo(orjson.dumps([_as_json(key) for key in keys], option=orjson.OPT_INDENT_2))
+        return
+    if not keys:
+        click.echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
+    for key in keys:
+        click.echo(f"{key.id}  {key.name}  {key.team or '-'}  {_told(key)}")
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@options
+def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
+    """Revoke a key, for good. Running gateways refuse it within five seconds."""
+    with _accounts(config_file, data) as accounts:
+        key = accounts.revoke(key_id)
+    click.echo(f"{key.id} {key.name} is revoked", err=True)
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@click.option("--keep", callback=_duration, help="How long the old one still works, e.g. 24h (default: not at all).")
+@options
+def rotate(key_id: str, keep: float | None, config_file: Path | None, data: str | None) -> None:
+    """Give a key a new secret and print it; its rights stay."""
+    with _accounts(config_file, data) as accounts:
+        key, secret = accounts.rotate(key_id, keep_s=keep or 0.0)
+    click.echo(secret)
+    click.echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
+
+
+@contextmanager
+def _accounts(config_file: Path | None, data: str | None) -> Iterator[SqlAccounts]:
+    accounts = SqlAccounts(Path(settings_of(config_file, data=data).data))
+    try:
+        yield accounts
+    except RetrievalError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        accounts.close()
+
+
+def _told(key: Key) -> str:
+    """What it may do, and until when."""
+    granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
+    parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
+    parts += ["admin"] if key.rights.admin else []
+    if key.revoked_s is not None:
+        parts.append(f"revoked {_date(key.revoked_s)}")
+    elif key.expires_s is not None:
+        parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {_date(key.expires_s)}")
+    return "  ".join(parts)
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _as_json(key: Key) -> dict[str, object]:
+    rights = key.rights
+    return {
+        "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
+        "models": rights.models.granted, "admin": rights.admin, "created_s": key.created_s,
+        "expires_s": key.expires_s, "revoked_s": key.revoked_s,
+    }  # fmt: skip

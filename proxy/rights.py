@@ -1,0 +1,50 @@
+"""What a caller may do: collections to read and to write, models to call. What is not granted is denied."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+class Names:
+    """Names that are granted: each as it is, or all that begin like a pattern that ends with * ("team-*", "*")."""
+
+    def __init__(self, granted: Sequence[str] = ()) -> None:
+        self.granted = tuple(granted)
+        self._exact = frozenset(name for name in granted if not name.endswith("*"))
+        self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact or name.startswith(self._prefixes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Names) and self.granted == other.granted
+
+    def __hash__(self) -> int:
+        return hash(self.granted)
+
+    def __repr__(self) -> str:
+        return f"Names({list(self.granted)!r})"
+
+    @property
+    def exact(self) -> frozenset[str]:
+        """The names granted one by one."""
+        return self._exact
+
+    @property
+    def all(self) -> bool:
+        """Whether every name is granted."""
+        return "" in self._prefixes
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Of a key, or of everybody while there are no keys."""
+
+    read: Names = field(default_factory=Names)  # collections
+    write: Names = field(default_factory=Names)  # collections
+    models: Names = field(default_factory=Names)
+    admin: bool = False  # what concerns the whole gateway: its metrics
+
+
+NOTHING = Rights()
+_ALL = Names(["*"])
+EVERYTHING = Rights(_ALL, _ALL, _ALL, admin=True)

@@ -1,0 +1,31 @@
+"""Keyrings for tests that need no accounts on a disk."""
+
+from collections.abc import Sequence
+from math import inf
+
+from proxy.keys import Key, Keyring, Lock, hash_of
+from proxy.rights import Rights
+
+
+class Held:
+    """Accounts in memory."""
+
+    def __init__(self, locks: Sequence[Lock]) -> None:
+        self.held = list(locks)
+        self.changes = len(self.held)
+
+    def version(self) -> int:
+        return self.changes
+
+    def locks(self) -> Sequence[Lock]:
+        return self.held
+
+
+def lock_of(secret: str, rights: Rights, until_s: float = inf) -> Lock:
+    """A key with this secret."""
+    return Lock(hash_of(secret), Key(f"key-{secret}", secret, "", rights, 0.0), until_s)
+
+
+def ring(*locks: Lock, required: bool = False) -> Keyring:
+    """The keyring of these keys; without any it is open."""
+    return Keyring(Held(locks), required=required)

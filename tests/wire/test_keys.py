@@ -1,0 +1,199 @@
+"""Keys over the wire: what each may read and call, that nothing else can be told apart, and that revoking counts."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from tests.gateway import Served, ragway, refused, serving
+from tests.recording_upstream import Recorder, recording
+
+SETTINGS = """
+auth: {{pass_client_key: true}}
+server: {{workers: 2}}
+retrieval: {{collections: [red, blue], min_relevance: 0.0}}
+models:
+  echo: {{lane: echo}}
+  costly: {{api_base: "{upstream}/v1"}}
+"""
+TEXTS = {"red": "The red pump is called Oskar and runs at 40 bar.", "blue": "The blue pump is called Wilma."}
+ASKED = "What is the pump called?"
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Recorder]:
+    with recording() as recorder:
+        yield recorder
+
+
+class Guarded:
+    """A gateway of two collections, and the keys to it."""
+
+    def __init__(self, served: Served, folder: Path) -> None:
+        self.served = served
+        self._folder = folder
+
+    def key(self, name: str, *rights: str) -> str:
+        """The secret of a new key."""
+        done = self._keys("create", name, *rights)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def revoke(self, name: str) -> None:
+        listed = httpx.Response(200, content=self._keys("list", "--json").stdout).json()
+        (id,) = [key["id"] for key in listed if key["name"] == name]
+        assert self._keys("revoke", id).returncode == 0
+
+    def ask(self, key: str, model: str = "echo", **headers: str) -> httpx.Response:
+        sent = {"authorization": f"Bearer {key}", **{name.replace("_", "-"): v for name, v in headers.items()}}
+        return self.served.chat({"role": "user", "content": ASKED}, headers=sent, model=model)
+
+    def get(self, path: str, key: str) -> httpx.Response:
+        return httpx.get(self.served.url + path, headers={"authorization": f"Bearer {key}"}, timeout=30)
+
+    def _keys(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return ragway("keys", *words, "--data", str(self.served.data), folder=self._folder)
+
+
+@pytest.fixture(scope="module")
+def guarded(upstream: Recorder, tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("keys")
+    data = folder / "data"
+    data.mkdir()
+    (data / "models").symlink_to(models)
+    for name, text in TEXTS.items():
+        (folder / f"{name}.md").write_text(text, "utf-8")
+        done = ragway("ingest", f"{name}.md", "--collection", name, "--data", str(data), folder=folder)
+        assert done.returncode == 0, done.stderr
+    first = ragway("keys", "create", "first", "--admin", "--data", str(data), folder=folder)
+    with serving(data, folder, SETTINGS.format(upstream=upstream.url)) as served:
+        made = Guarded(served, folder)
+        assert made.get("/metrics", first.stdout.strip()).status_code == 200
+        yield made
+
+
+@pytest.fixture(scope="module")
+def red(guarded: Guarded) -> str:
+    """A key that reads `red` and calls `echo`; known to both workers."""
+    secret = guarded.key("red", "--read", "red", "--model", "echo")
+    _until(lambda: all(guarded.ask(secret).status_code == 200 for _ in range(8)))
+    return secret
+
+
+def _until(holds: Callable[[], bool]) -> float:
+    """Seconds until it held; five at most are promised, and the machine may be slow."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() < began + 30, "it never held"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/v1/models/echo", "/v1/files", "/"])
+def test_nothing_is_told_without_a_key(guarded: Guarded, path: str) -> None:
+    for reply in (httpx.get(guarded.served.url + path), guarded.get(path, "sk-rag-guess")):
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert reply.json()["error"]["code"] == "invalid_api_key"
+    assert guarded.served.ask(ASKED).status_code == 401
+    assert httpx.get(guarded.served.url + "/readyz").status_code == 200
+
+
+def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, red: str) -> None:
+    for headers in ({}, {"x_rag_collection": "red"}):
+        reply = guarded.ask(red, **headers)
+        assert (reply.status_code, reply.headers["x-rag-status"]) == (200, "augmented")
+        assert "Oskar" in reply.text
+        assert "Wilma" not in reply.text
+
+
+def test_a_forbidden_collection_is_an_absent_one(guarded: Guarded, red: str) -> None:
+    told = []
+    for name in ("blue", "none"):
+        for wish in (
+            guarded.ask(red, x_rag_collection=name),
+            guarded.ask(red, x_rag_collection=f"red,{name}"),
+            guarded.ask(red, model=f"rag/{name}/echo"),
+        ):
+            error = wish.json()["error"]
+            told.append((wish.status_code, error["code"], error["message"].replace(name, "NAME")))
+    assert told[:3] == told[3:]
+    assert set(told) == {(404, "collection_not_found", "there is no collection 'NAME'; there are: red.")}
+
+
+def test_who_may_read_nothing_gets_an_answer_without_passages(guarded: Guarded) -> None:
+    secret = guarded.key("mute", "--model", "echo")
+    _until(lambda: guarded.ask(secret).status_code == 200)
+    reply = guarded.ask(secret)
+    assert (reply.headers["x-rag-status"], reply.headers["x-rag-reason"]) == ("empty", "no such collection yet")
+    assert not {"Oskar", "Wilma"} & set(reply.text.split())
+
+
+def test_a_model_that_may_not_be_called_is_not_there(guarded: Guarded, red: str, upstream: Recorder) -> None:
+    upstream.fresh()
+    told = []
+    for name in ("costly", "absent"):
+        for reply in (guarded.ask(red, model=name), guarded.get(f"/v1/models/{name}", red)):
+            error = reply.json()["error"]
+            told.append((reply.status_code, error["code"], error["message"].replace(name, "NAME")))
+    assert told[:2] == told[2:]
+    assert upstream.requests == []
+    assert [row["id"] for row in guarded.get("/v1/models", red).json()["data"]] == ["echo"]
+    assert guarded.get("/metrics", red).status_code == 403
+
+
+def test_no_key_of_ours_reaches_an_upstream(guarded: Guarded, upstream: Recorder) -> None:
+    secret = guarded.key("caller", "--read", "*", "--model", "*")
+    _until(lambda: guarded.get("/v1/models", secret).status_code == 200)
+    upstream.fresh()
+    _until(lambda: guarded.ask(secret, model="costly").status_code != 401)
+    seen = upstream.requests[-1]
+    assert "authorization" not in {name.decode().lower() for name, _ in seen.headers}
+    assert secret.encode() not in seen.body + b"".join(name + value for name, value in seen.headers)
+    assert secret not in guarded.served.log.read_text()
+
+
+def test_the_openai_sdk_shows_its_key_and_understands_the_refusal(guarded: Guarded, red: str) -> None:
+    client = openai.OpenAI(base_url=guarded.served.url + "/v1", api_key=red, max_retries=0)
+    reply = client.chat.completions.create(model="echo", messages=[{"role": "user", "content": ASKED}])
+    assert "Oskar" in str(reply.choices[0].message.content)
+    with pytest.raises(openai.AuthenticationError, match="No valid key"):
+        client.with_options(api_key="sk-wrong").models.list()
+
+
+def test_a_revoked_key_ends_within_five_seconds_at_every_worker(guarded: Guarded) -> None:
+    secret = guarded.key("short", "--model", "echo")
+    _until(lambda: all(guarded.get("/v1/models", secret).status_code == 200 for _ in range(8)))
+    guarded.revoke("short")
+    took_s = _until(lambda: all(guarded.get("/v1/models", secret).status_code == 401 for _ in range(8)))
+    assert took_s < 5
+
+
+def test_other_addresses_are_for_gateways_with_keys(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    done = ragway("serve", "--host", "0.0.0.0", "--port", "0", "--data", str(data), folder=tmp_path)
+    assert "ragway keys create" in refused(done)
+    assert ragway("keys", "create", "a", "--model", "*", "--data", str(data), folder=tmp_path).returncode == 0
+    with serving(data, tmp_path, "server: {host: 0.0.0.0}\nretrieval: {enabled: false}") as served:
+        port = served.url.rpartition(":")[2]
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 401
+
+
+def test_a_gateway_closes_when_its_first_key_is_made(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data, tmp_path, "retrieval: {enabled: false}\nmodels: {echo: {lane: echo}}") as served:
+        assert served.get("/v1/models").status_code == 200
+        done = ragway("keys", "create", "a", "--model", "*", "--data", str(data), folder=tmp_path)
+        assert "answers nobody without one" in done.stderr
+        assert _until(lambda: served.get("/v1/models").status_code == 401) < 5
+
+
+def test_damaged_keys_keep_the_gateway_from_starting(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "accounts.db").write_bytes(b"no database" * 1000)
+    done = ragway("serve", "--port", "0", "--data", str(data), folder=tmp_path)
+    assert "accounts.db cannot be read" in refused(done)
