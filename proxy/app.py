@@ -18,6 +18,7 @@ from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.keys import Keyring
+from proxy.knowledge import STORES, KnowledgeApi
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
@@ -30,6 +31,7 @@ class Parts:
     """What the application is made of; `build` makes them from settings."""
 
     chat: App
+    knowledge: KnowledgeApi
     passthrough: App
     upstream: App
     routes: Routes
@@ -48,6 +50,7 @@ def application(parts: Parts) -> App:
         [
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
+            *parts.knowledge.routes(stores=not _covered(STORES, parts.any_type_paths)),
             Route("/v1/{path:path}", parts.passthrough),
             Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
             Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
@@ -62,6 +65,11 @@ def application(parts: Parts) -> App:
     )
     app = Observe(app, parts.metrics)
     return _cors(app, parts.cors_origins) if parts.cors_origins else app
+
+
+def _covered(path: str, listed: tuple[str, ...]) -> bool:
+    """Whether a path is relayed by the configuration's wish."""
+    return any(path == one or path.startswith(one + "/") for one in listed)
 
 
 def _cors(app: App, origins: tuple[str, ...]) -> App:

@@ -5,13 +5,13 @@ marked `degraded`; or, where context is required, it is refused. The reply never
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from proxy import permitted
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import whole_body
 from proxy.chat import Body, parse
@@ -129,33 +129,17 @@ class Augment:
         return text
 
     async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
-        """What is found for the latest question, as the index or a model rewrites it. Raises as `_retrieve` does."""
+        """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-            return self._retrieve(turns, decision, budget_tokens, exchange_of(scope).rights)
+            return permitted.search(
+                self._knowledge, turns, decision.collections, exchange_of(scope).rights, explicit=decision.explicit,
+                k=decision.k, budget_tokens=budget_tokens,
+            )  # fmt: skip
 
         if self._rewriter is None:
             return await search(decision.turns)
         return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
-
-    async def _retrieve(
-        self, turns: Sequence[Turn], decision: Decision, budget_tokens: int, rights: Rights
-    ) -> Retrieved:
-        """Search for the last turn; of the collections that are searched by default, those there are by now.
-
-        A collection that may not be read is one that does not exist. Raises UnknownCollection if one asked for by
-        name, or each of the default ones, does not.
-        """
-        ask, collections = self._knowledge.retrieve, decision.collections
-        if all(name in rights.read for name in collections):
-            with contextlib.suppress(UnknownCollection):
-                return await ask(turns, collections, k=decision.k, budget_tokens=budget_tokens)
-        known = [row.name for row in await self._knowledge.collections() if row.name in rights.read]
-        there = [name for name in collections if name in known]
-        if decision.explicit or not there:
-            missing = next((name for name in collections if name not in known), "")
-            raise UnknownCollection(f"there is no collection {missing!r}; there are: {', '.join(known) or 'none yet'}")
-        return await ask(turns, there, k=decision.k, budget_tokens=budget_tokens)
 
     def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
         exchange.timings_ms.update(found.timings_ms)

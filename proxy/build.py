@@ -16,6 +16,7 @@ from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
+from proxy.knowledge import KnowledgeApi
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.rewriting import Prompt, PromptError, Rewriter
@@ -113,6 +114,10 @@ def gateway(
                 order=settings.inject.order,
             ),
             window_of=_window_of(translated), rewriter=rewriter(settings, upstream, routes),
+        ),
+        knowledge=KnowledgeApi(
+            knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
+            k=settings.retrieval.k, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
         ),
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes

@@ -23,6 +23,10 @@ class UnknownCollection(RetrievalError):
     """A collection that does not exist."""
 
 
+class UnknownDocument(RetrievalError):
+    """A document that does not exist."""
+
+
 class WrongEmbedder(RetrievalError):
     """The collection's vectors were made by another model: searching it would return nonsense."""
 

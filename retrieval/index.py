@@ -12,11 +12,22 @@ from typing import IO
 
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
+from retrieval.documents import Documents
 from retrieval.embed import label
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import EmbedderChoice, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
-from retrieval.records import Changed, CollectionInfo, Document, Outline, Report, Retrieved, Turn
+from retrieval.records import (
+    Changed,
+    CollectionInfo,
+    Document,
+    DocumentInfo,
+    FullDocument,
+    Outline,
+    Report,
+    Retrieved,
+    Turn,
+)  # fmt: skip
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 from retrieval.shards import hold, remove_unused_shards, shard_name, with_okapi
@@ -162,6 +173,12 @@ class Index:
 
     async def collections(self) -> list[CollectionInfo]:
         return self._catalog.describe()
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        return Documents(self._catalog).page(collection, after=after, limit=limit)
+
+    async def document(self, id: str) -> FullDocument:
+        return await asyncio.to_thread(Documents(self._catalog).read, id)
 
     async def check(self) -> None:
         for lane in {id(lane): lane for lane in (self._configured, *self._pinned.values())}.values():

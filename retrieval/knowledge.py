@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieved, Turn
+from retrieval.records import (
+    Changed,
+    CollectionInfo,
+    DocumentInfo,
+    FullDocument,
+    Outline,
+    Report,
+    Retrieved,
+    Turn,
+)  # fmt: skip
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
@@ -144,6 +153,14 @@ class Knowledge(Protocol):
 
     async def collections(self) -> list[CollectionInfo]:
         """All collections, by name."""
+        ...
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        """At most `limit` documents of a collection, by id, from behind the id `after` on. Raises RetrievalError."""
+        ...
+
+    async def document(self, id: str) -> FullDocument:
+        """A document, whole. Raises UnknownDocument, RetrievalError."""
         ...
 
     async def check(self) -> None:

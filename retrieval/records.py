@@ -213,6 +213,28 @@ class CollectionInfo:
     language: str = "en"
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A document as a list shows it."""
+
+    id: str
+    collection: str
+    source: str
+    title: str
+    format: Format
+    modified_s: float
+    chunks: int
+    chars: int  # of its text
+
+
+@dataclass(frozen=True, slots=True)
+class FullDocument:
+    """A document with its text, as it is indexed and shown; passages are spans of it."""
+
+    info: DocumentInfo
+    text: str
+
+
 def indexed_text(title: str, headings: Sequence[str], text: str, context: str = "") -> str:
     """The text that is embedded for a chunk: where it stands ("Connection > TLS"), then what it says.
 

@@ -23,7 +23,16 @@ from retrieval import errors, wire
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.frames import Frame, Frames, framed
 from retrieval.knowledge import EmbedderChoice, Progress
-from retrieval.records import Changed, CollectionInfo, Outline, Report, Retrieved, Turn
+from retrieval.records import (
+    Changed,
+    CollectionInfo,
+    DocumentInfo,
+    FullDocument,
+    Outline,
+    Report,
+    Retrieved,
+    Turn,
+)  # fmt: skip
 
 SOCKET = "index.sock"
 _MOST_IDLE = 64  # connections kept after a burst of calls; each is an open file at both ends
@@ -81,6 +90,14 @@ class Client:
 
     async def collections(self) -> list[CollectionInfo]:
         return [_record(CollectionInfo, row) for row in await self._call("collections", {})]
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        args = {"collection": collection, "after": after, "limit": limit}
+        return [_record(DocumentInfo, row) for row in await self._call("documents", args)]
+
+    async def document(self, id: str) -> FullDocument:
+        found: FullDocument = _record(FullDocument, await self._call("document", {"id": id}))
+        return found
 
     async def check(self) -> None:
         await self._call("check", {})

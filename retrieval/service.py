@@ -77,26 +77,34 @@ class Server:
         write(said)
 
     async def _run(self, call: str, args: Mapping[str, Any], progress: Progress) -> Any:
+        knowledge = self._knowledge
+        answer: Any = None
         match call:
             case "retrieve":
                 turns = [Turn(**turn) for turn in args["turns"]]
-                return wire.rows(await self._knowledge.retrieve(**{**args, "turns": turns}))
+                answer = wire.rows(await knowledge.retrieve(**{**args, "turns": turns}))
             case "ingest":
-                return await self._knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
-            case "changes" if isinstance(self._knowledge, Outlines):
-                return await self._knowledge.changes(_paths(args["paths"]), args["collection"])
-            case "outline" if isinstance(self._knowledge, Outlines):
-                return await self._knowledge.outline(Changed(**args["changed"]), args["collection"])
+                answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
+            case "changes" if isinstance(knowledge, Outlines):
+                answer = await knowledge.changes(_paths(args["paths"]), args["collection"])
+            case "outline" if isinstance(knowledge, Outlines):
+                answer = await knowledge.outline(Changed(**args["changed"]), args["collection"])
             case "rebuild":
                 embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
-                return await self._knowledge.rebuild(args["collection"], progress, embedder=embedder)
+                answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)
             case "collections":
-                return await self._knowledge.collections()
+                answer = await knowledge.collections()
+            case "documents":
+                answer = await knowledge.documents(**args)
+            case "document":
+                answer = await knowledge.document(**args)
             case "check":
-                return await self._knowledge.check()
+                await knowledge.check()
             case "ping":
-                return None
-        raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+                pass
+            case _:
+                raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+        return answer
 
 
 class _Caller(asyncio.Protocol):

@@ -1,14 +1,23 @@
 """The middleware's order: a web page that may call the gateway can read its errors, too."""
 
+from typing import cast
+
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
+from proxy.knowledge import KnowledgeApi
 from proxy.metrics import Metrics
 from proxy.upstream.base import Routes
+from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of
 from tests.rings import ring
 
 PAGE = b"https://chat.example.com"
+
+
+_NONE = KnowledgeApi(
+    cast(Knowledge, None), enabled=False, collections=(), k=1, deadline_s=1.0, max_body_bytes=1000
+)  # fmt: skip
 
 
 class _Refusing:
@@ -21,7 +30,8 @@ def _app() -> App:
     return application(
         Parts(
             chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
-            metrics=Metrics(), keyring=ring(), open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
+            knowledge=_NONE, metrics=Metrics(), keyring=ring(),
+            open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from config.settings import Settings, SettingsError, load
 from proxy.build import gateway, plan, targets, template
 from proxy.exchange import Target
-from retrieval.records import CollectionInfo, Report, Retrieved
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -211,6 +211,12 @@ class Nothing:
         raise AssertionError
 
     async def rebuild(self, *_: Any, **__: Any) -> int:
+        raise AssertionError
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        raise AssertionError
+
+    async def document(self, id: str) -> FullDocument:
         raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:

@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.knowledge import EmbedderChoice, Knowledge, Progress
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
 from retrieval.remote import Client
 from retrieval.service import Server
 from retrieval.shards import open_shard, passing
@@ -42,6 +42,12 @@ class Failing(Knowledge):
         finally:
             self.ended.set()
         return 0
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        raise AssertionError
+
+    async def document(self, id: str) -> FullDocument:
+        raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:
         return []

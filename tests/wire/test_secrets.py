@@ -21,7 +21,7 @@ from config.settings import load
 from proxy.build import gateway as build_gateway
 from retrieval import logs
 from retrieval.frames import framed
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
 from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
 from tests import anthropic_server as anthropic
@@ -294,6 +294,12 @@ class Quoting:
         raise AssertionError
 
     async def rebuild(self, *_: Any, **__: Any) -> int:
+        raise AssertionError
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        raise AssertionError
+
+    async def document(self, id: str) -> FullDocument:
         raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:

@@ -1,0 +1,223 @@
+"""The Knowledge API over the wire, in both its dialects, each key seeing only what it may read."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.gateway import Served, ragway, serving
+
+SETTINGS = "retrieval: {collections: [red, blue], min_relevance: 0.0}\nmodels: {echo: {lane: echo}}"
+RED = {
+    "pump.md": "# Pumps\n\nThe red pump is called Oskar and runs at 40 bar.\n\n## Care\n\nOil it every Monday.",
+    "valve.md": "# Valves\n\nThe red valve is of brass — größer als 40 mm.",
+    "hose.txt": "The red hose is nine metres long.",
+}
+BLUE = {"pump.md": "# Pumps\n\nThe blue pump is called Wilma."}
+
+
+class Guarded:
+    """A gateway of two collections; the reader's key reads `red` alone."""
+
+    def __init__(self, served: Served, reader: str, root: str) -> None:
+        self.url = served.url
+        self.reader = reader
+        self.root = root
+
+    def get(self, path: str, key: str | None = None, **query: str | int) -> httpx.Response:
+        return httpx.get(self.url + path, params=query or None, headers=self._shown(key), timeout=30)
+
+    def post(self, path: str, body: object, key: str | None = None) -> httpx.Response:
+        return httpx.post(self.url + path, json=body, headers=self._shown(key), timeout=30)
+
+    def sdk(self, key: str | None = None) -> openai.OpenAI:
+        return openai.OpenAI(base_url=self.url + "/v1", api_key=key or self.reader, max_retries=0)
+
+    def _shown(self, key: str | None) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {key or self.reader}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("knowledge")
+    data = folder / "data"
+    data.mkdir()
+    (data / "models").symlink_to(models)
+
+    def run(*words: str) -> str:
+        done = ragway(*words, "--data", str(data), folder=folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    for name, files in {"red": RED, "blue": BLUE}.items():
+        (folder / name).mkdir()
+        for file, text in files.items():
+            (folder / name / file).write_text(text, "utf-8")
+        run("ingest", name, "--collection", name)
+    reader = run("keys", "create", "reader", "--read", "red", "--model", "echo")
+    root = run("keys", "create", "root", "--read", "*", "--model", "*")
+    with serving(data, folder, SETTINGS) as served:
+        yield Guarded(served, reader, root)
+
+
+def listed(reply: httpx.Response) -> list[dict[str, Any]]:
+    assert reply.status_code == 200, reply.text
+    rows: list[dict[str, Any]] = reply.json()["data"]
+    return rows
+
+
+def test_collections_are_those_that_may_be_read(guarded: Guarded) -> None:
+    (red,) = listed(guarded.get("/v1/knowledge/collections"))
+    assert (red["id"], red["documents"], red["object"]) == ("red", 3, "knowledge.collection")
+    assert [row["id"] for row in listed(guarded.get("/v1/knowledge/collections", guarded.root))] == ["blue", "red"]
+    assert guarded.get("/v1/knowledge/collections/red").json() == red
+
+
+def test_documents_are_listed_page_by_page_and_read_whole(guarded: Guarded) -> None:
+    path = "/v1/knowledge/collections/red/documents"
+    seen: list[dict[str, Any]] = []
+    while True:
+        page = guarded.get(path, limit=2, **({"after": seen[-1]["id"]} if seen else {})).json()
+        seen += page["data"]
+        if not page["has_more"]:
+            break
+        assert (len(page["data"]), page["last_id"]) == (2, seen[-1]["id"])
+    assert seen == listed(guarded.get(path))
+    assert {row["source"] for row in seen} == {f"red/{name}" for name in RED}
+    texts = {row["source"]: guarded.get(f"/v1/knowledge/documents/{row['id']}").json() for row in seen}
+    for name, text in RED.items():
+        found = texts[f"red/{name}"]
+        assert (found["text"], found["chars"], found["collection"]) == (text, len(text), "red")
+
+
+def test_a_search_finds_spans_of_documents_that_can_be_read(guarded: Guarded) -> None:
+    reply = guarded.post("/v1/knowledge/search", {"query": "What is the pump called?", "k": 2})
+    hits = listed(reply)
+    assert "Oskar" in hits[0]["text"]
+    assert len(hits) <= 2
+    assert set(hits[0]["ranks"]) | set(hits[0]["scores"]) <= {"dense", "bm25"}
+    assert 0 <= reply.json()["relevance"] <= 1
+    for hit in hits:
+        text = guarded.get(f"/v1/knowledge/documents/{hit['document']}").json()["text"]
+        assert text[hit["start"] : hit["end"]] == hit["text"]
+    both = listed(guarded.post("/v1/knowledge/search", {"query": "pump called", "k": 9}, guarded.root))
+    assert {"Oskar", "Wilma"} <= {word.strip(".") for hit in both for word in hit["text"].split()}
+
+
+def test_a_search_finds_what_a_chat_gets(guarded: Guarded) -> None:
+    """What is injected for a key can be read with that key."""
+    question = "What is the pump called, and how long is the hose?"
+    hits = listed(guarded.post("/v1/knowledge/search", {"query": question}))
+    body = {"model": "echo", "messages": [{"role": "user", "content": question}]}
+    chat = guarded.post("/v1/chat/completions", body)
+    assert chat.headers["x-rag-status"] == "augmented"
+    assert set(chat.headers["x-rag-sources"].split(",")) <= {hit["source"] for hit in hits}
+    assert all(hit["text"] in chat.json()["choices"][0]["message"]["content"] for hit in hits if len(hit["text"]) < 60)
+
+
+def told(reply: httpx.Response, name: str) -> tuple[int, str, str]:
+    error = reply.json()["error"]
+    return reply.status_code, error["code"], error["message"].replace(name, "NAME")
+
+
+def test_what_may_not_be_read_is_not_there(guarded: Guarded) -> None:
+    (theirs,) = listed(guarded.get("/v1/knowledge/collections/blue/documents", guarded.root))
+    for path in ("/v1/knowledge/collections/{}", "/v1/knowledge/collections/{}/documents", "/v1/vector_stores/{}"):
+        assert told(guarded.get(path.format("blue")), "blue") == told(guarded.get(path.format("none")), "none")
+    for make in (
+        lambda name: ("/v1/knowledge/search", {"query": "pump", "collections": [name]}),
+        lambda name: ("/v1/knowledge/search", {"query": "pump", "collections": ["red", name]}),
+        lambda name: (f"/v1/vector_stores/{name}/search", {"query": "pump"}),
+    ):
+        here, away = (told(guarded.post(*make(name)), name) for name in ("blue", "none"))
+        assert here == away == (404, "collection_not_found", "there is no collection 'NAME'; there are: red.")
+    id, other = theirs["id"], "0" * len(theirs["id"])
+    forbidden = told(guarded.get(f"/v1/knowledge/documents/{id}"), id)
+    assert forbidden == told(guarded.get(f"/v1/knowledge/documents/{other}"), other)
+    assert forbidden[:2] == (404, "document_not_found")
+
+
+@pytest.mark.parametrize("name", ["red'", "red@1", "../red", "red%00", "Red", "*", "r*", "red/../blue", "ré", " red"])
+def test_no_spelling_of_a_name_reaches_another_collection(guarded: Guarded, name: str) -> None:
+    for reply in (
+        guarded.post("/v1/knowledge/search", {"query": "pump", "collections": [name]}),
+        guarded.get(f"/v1/knowledge/collections/{httpx.URL(path='/' + name).raw_path[1:].decode()}"),
+    ):
+        assert reply.status_code in (400, 404), reply.text
+        assert "Wilma" not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "'query' must be text"),
+        ({"query": " "}, "'query' must be text"),
+        ({"query": ["a"]}, "'query' must be text"),
+        ({"query": "a" * 20_001}, "'query' must be text"),
+        ({"query": "a", "k": 0}, "'k' must be a whole number"),
+        ({"query": "a", "k": True}, "'k' must be a whole number"),
+        ({"query": "a", "k": 101}, "'k' must be a whole number"),
+        ({"query": "a", "collections": []}, "'collections' must be a list of names"),
+        ({"query": "a", "collections": "red"}, "'collections' must be a list of names"),
+        ({"query": "a", "collections": [1]}, "'collections' must be a list of names"),
+        ({"query": "a", "filter": {}}, "there is no 'filter' here"),
+    ],
+)
+def test_a_search_that_cannot_be_read_says_what_is_wrong(guarded: Guarded, body: object, said: str) -> None:
+    reply = guarded.post("/v1/knowledge/search", body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_parameter")
+    assert said.lower() in reply.json()["error"]["message"].lower()
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=%C2%B2", "page=2"])
+def test_a_list_that_cannot_be_read_says_what_is_wrong(guarded: Guarded, query: str) -> None:
+    reply = guarded.get(f"/v1/knowledge/collections/red/documents?{query}")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_parameter")
+
+
+def test_half_a_character_in_a_query_is_no_fault_of_ours(guarded: Guarded) -> None:
+    content = rb'{"query": "pump \ud83d"}'
+    headers = {"authorization": f"Bearer {guarded.reader}", "content-type": "application/json"}
+    assert httpx.post(guarded.url + "/v1/knowledge/search", content=content, headers=headers).status_code == 200
+
+
+def test_methods_and_keys_are_checked(guarded: Guarded) -> None:
+    for path in ("/v1/knowledge/collections", "/v1/knowledge/search", "/v1/vector_stores"):
+        assert httpx.request("PUT", guarded.url + path, headers=guarded._shown(None)).status_code == 405
+        assert httpx.get(guarded.url + path).status_code == 401
+
+
+# The official openai SDK
+
+
+def test_the_sdk_lists_and_searches_collections_as_vector_stores(guarded: Guarded) -> None:
+    client = guarded.sdk(guarded.root)
+    assert [store.id for store in client.vector_stores.list(order="asc", limit=1)] == ["blue", "red"]
+    assert [store.id for store in client.vector_stores.list()] == ["red", "blue"]
+    store = guarded.sdk().vector_stores.retrieve("red")
+    assert (store.name, store.status, store.file_counts.completed) == ("red", "completed", 3)
+    results = guarded.sdk().vector_stores.search("red", query="What is the pump called?", max_num_results=2).data
+    assert 1 <= len(results) <= 2
+    assert (results[0].filename, results[0].score) == ("red/pump.md", 1.0)
+    assert "Oskar" in results[0].content[0].text
+    text = guarded.get(f"/v1/knowledge/documents/{results[0].file_id}").json()["text"]
+    assert results[0].content[0].text in text
+    best = guarded.sdk().vector_stores.search("red", query=["pump"], ranking_options={"score_threshold": 1.0}).data
+    assert len(best) == 1
+
+
+def test_the_sdk_understands_what_is_refused(guarded: Guarded) -> None:
+    client = guarded.sdk()
+    with pytest.raises(openai.NotFoundError, match="there is no collection 'blue'"):
+        client.vector_stores.search("blue", query="pump")
+    with pytest.raises(openai.BadRequestError, match="not supported: leave it out"):
+        client.vector_stores.search("red", query="pump", filters={"type": "eq", "key": "a", "value": "b"})
+    with pytest.raises(openai.BadRequestError, match="'query' must be text"):
+        client.vector_stores.search("red", query=["pump", "hose"])
+    with pytest.raises(openai.BadRequestError, match="'max_num_results'"):
+        client.vector_stores.search("red", query="pump", max_num_results=101)
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="sk-wrong").vector_stores.list()
