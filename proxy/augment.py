@@ -132,10 +132,11 @@ class Augment:
         """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-            return permitted.search(
-                self._knowledge, turns, decision.collections, exchange_of(scope).rights, explicit=decision.explicit,
-                k=decision.k, budget_tokens=budget_tokens,
-            )  # fmt: skip
+            def retrieve(names: Sequence[str]) -> Awaitable[Retrieved]:
+                return self._knowledge.retrieve(turns, names, k=decision.k, budget_tokens=budget_tokens)
+
+            rights = exchange_of(scope).rights
+            return permitted.search(retrieve, decision.collections, self._knowledge, rights, explicit=decision.explicit)
 
         if self._rewriter is None:
             return await search(decision.turns)

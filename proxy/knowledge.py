@@ -20,10 +20,11 @@ from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.rights import Rights
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownDocument
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import Knowledge, Mode
 from retrieval.records import CollectionInfo, DocumentInfo, Hit, Retrieved, Turn
 
 STORES = "/v1/vector_stores"  # OpenAI's; a configuration may relay it instead
+_MODES = ("hybrid", "dense", "bm25")
 _MOST_K = 100
 _MOST_LISTED = 1000
 _LISTED = 100
@@ -91,13 +92,15 @@ class KnowledgeApi:
         return {**_document(found.info), "text": found.text}
 
     async def _search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._fields(scope, receive, "query", "collections", "k")
+        fields = await self._fields(scope, receive, "query", "collections", "k", "mode")
         names = fields.get("collections")
         if names is not None and not (names and isinstance(names, list) and all(isinstance(n, str) for n in names)):
             raise _invalid("'collections' must be a list of names", "collections")
         k = _k_of(fields, "k", self._k)
-        query = _query_text(fields.get("query"))
-        found = await self._found(query, names or self._collections, scope, explicit=bool(names), k=k)
+        query, mode = _query_text(fields.get("query")), fields.get("mode")
+        if mode is not None and mode not in _MODES:
+            raise _invalid(f"'mode' must be one of {', '.join(_MODES)}", "mode")
+        found = await self._found(query, names or self._collections, scope, explicit=bool(names), k=k, mode=mode)
         return {
             "object": "knowledge.search", "query": query, "relevance": found.relevance,
             "data": [_hit(hit) for hit in found.hits], "timings_ms": found.timings_ms,
@@ -147,11 +150,12 @@ class KnowledgeApi:
         return row
 
     async def _found(
-        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int
+        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, mode: Mode | None = None
     ) -> Retrieved:
-        found = await permitted.search(
-            self._knowledge, [Turn("user", query)], collections, _rights(scope), explicit=explicit, k=k
-        )
+        def retrieve(names: Sequence[str]) -> Awaitable[Retrieved]:
+            return self._knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode)
+
+        found = await permitted.search(retrieve, collections, self._knowledge, _rights(scope), explicit=explicit)
         exchange_of(scope).timings_ms.update(found.timings_ms)
         return found
 

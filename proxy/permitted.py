@@ -1,12 +1,14 @@
 """Searches within what a caller may read: a collection that may not be read is one that does not exist."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.rights import Rights
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, Retrieved, Turn
+from retrieval.records import CollectionInfo, Retrieved
+
+Retrieve = Callable[[Sequence[str]], Awaitable[Retrieved]]  # from collections of these names
 
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
@@ -15,22 +17,21 @@ async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]
 
 
 async def search(
-    knowledge: Knowledge, turns: Sequence[Turn], collections: Sequence[str], rights: Rights, *, explicit: bool,
-    k: int | None, budget_tokens: int | None = None,
-) -> Retrieved:  # fmt: skip
-    """Search for the last turn; of collections that are not `explicit`, those there are by now.
+    retrieve: Retrieve, collections: Sequence[str], knowledge: Knowledge, rights: Rights, *, explicit: bool
+) -> Retrieved:
+    """What `retrieve` finds in the collections; of those that are not `explicit`, in those there are by now.
 
     explicit: whether the caller named the collections.
     Raises UnknownCollection if one asked for by name, or each of the others, does not exist.
     """
     if all(name in rights.read for name in collections):
         with contextlib.suppress(UnknownCollection):
-            return await knowledge.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+            return await retrieve(collections)
     known = [row.name for row in await readable(knowledge, rights)]
     there = [name for name in collections if name in known]
     if explicit or not there:
         raise unknown(next((name for name in collections if name not in known), ""), known)
-    return await knowledge.retrieve(turns, there, k=k, budget_tokens=budget_tokens)
+    return await retrieve(there)
 
 
 def unknown(name: str, known: Sequence[str]) -> UnknownCollection:

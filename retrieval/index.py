@@ -15,7 +15,7 @@ from retrieval.catalog import Catalog
 from retrieval.documents import Documents
 from retrieval.embed import label
 from retrieval.errors import RetrievalError
-from retrieval.knowledge import EmbedderChoice, Plan, Progress, SearchOptions
+from retrieval.knowledge import EmbedderChoice, Mode, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
 from retrieval.records import (
     Changed,
@@ -96,12 +96,13 @@ class Index:
         return self._pinned.get(collection, self._configured)
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
         while True:
             generations = self._generations(collections)
             try:
-                found = await self._retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+                found = await self._retrieve(turns, collections, mode, k=k, budget_tokens=budget_tokens)
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
@@ -113,17 +114,20 @@ class Index:
         return [self._catalog.collection(name).generation for name in collections]
 
     async def _retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], mode: Mode | None, *, k: int | None,
+        budget_tokens: int | None,
+    ) -> Retrieved:  # fmt: skip
         lanes: dict[str, tuple[Lane, list[str]]] = {}
         for name in collections:
             lane = self._lane_of(name)
             lanes.setdefault(lane.key, (lane, []))[1].append(name)
         if len(lanes) <= 1:
             lane = self._lane_of(collections[0]) if collections else self._configured
-            return await lane.retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+            retriever = lane.retriever.in_mode(mode)
+            return await retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+        asked = [(lane.retriever.in_mode(mode), names) for lane, names in lanes.values()]
         parts = await asyncio.gather(
-            *(lane.retriever.retrieve(turns, names, k=k, budget_tokens=budget_tokens) for lane, names in lanes.values())
+            *(one.retrieve(turns, names, k=k, budget_tokens=budget_tokens) for one, names in asked)
         )
         search = self._plan.search
         budget = search.budget_tokens if budget_tokens is None else budget_tokens

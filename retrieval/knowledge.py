@@ -132,9 +132,10 @@ class Knowledge(Protocol):
     """What can be asked of the documents, wherever the index runs."""
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
-        """Passages for the latest of `turns`; k, budget_tokens: None takes the setting.
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
+        """Passages for the latest of `turns`; k, budget_tokens, mode: None takes the setting.
 
         Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
         """

@@ -22,7 +22,7 @@ from typing import Any, cast
 from retrieval import errors, wire
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.frames import Frame, Frames, framed
-from retrieval.knowledge import EmbedderChoice, Progress
+from retrieval.knowledge import EmbedderChoice, Mode, Progress
 from retrieval.records import (
     Changed,
     CollectionInfo,
@@ -57,12 +57,19 @@ class Client:
         return asyncio.get_running_loop().time() - self._doubted > _CHECK_S
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
         try:
-            args = {"turns": list(turns), "collections": list(collections), "k": k, "budget_tokens": budget_tokens}
+            args = {
+                "turns": list(turns),
+                "collections": list(collections),
+                "k": k,
+                "budget_tokens": budget_tokens,
+                "mode": mode,
+            }
             answer = await self._call("retrieve", args)
         except asyncio.CancelledError:  # out of patience, or the caller left: the check tells
             self._doubt()

@@ -15,7 +15,7 @@ import numpy as np
 from retrieval.catalog import Catalog, Collection
 from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.errors import RetrievalError
-from retrieval.knowledge import SearchOptions
+from retrieval.knowledge import Mode, SearchOptions
 from retrieval.questions import Questions
 from retrieval.records import Candidate, Context, Hit, Passage, Query, Retrieved, Scored, Turn, Vector, lexical_text
 from retrieval.search.diversity import diverse
@@ -56,6 +56,7 @@ class Retriever:
         self._questions = Questions(embedder)
         self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
         self._unrelated: Background | None = None  # once a question needed it
+        self._in_modes: dict[Mode, Retriever] = {}  # as asked for
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
@@ -96,6 +97,16 @@ class Retriever:
             self._catalog, store or self._store, embedder, options, probes=self._probes,
             reranker=self._loaded_reranker,
         )  # fmt: skip
+
+    def in_mode(self, mode: Mode | None) -> "Retriever":
+        """This one, searching in another mode; None: its own. What is in memory of questions is shared."""
+        if mode is None or mode == self._options.mode:
+            return self
+        if mode not in self._in_modes:
+            other = self.searching(replace(self._options, mode=mode, arms="both"))
+            other._questions = self._questions
+            self._in_modes[mode] = other
+        return self._in_modes[mode]
 
     async def _asked(self, turns: Sequence[Turn], sizes: Mapping[str, int], clock: "_Clock") -> tuple[Query, Judged]:
         """The latest question, made to stand alone where that is wanted and needed, and what was found for it."""
@@ -278,6 +289,8 @@ class Retriever:
         """To be called after every ingest and rebuild: what was counted is counted again."""
         self._sizes.clear()
         self._expander.collections_changed()
+        for other in self._in_modes.values():
+            other.collections_changed()
 
 
 class _Reader:

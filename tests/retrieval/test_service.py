@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
-from retrieval.knowledge import EmbedderChoice, Knowledge, Progress
+from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
 from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
 from retrieval.remote import Client
 from retrieval.service import Server
@@ -27,8 +27,9 @@ class Failing(Knowledge):
         self.asked: Sequence[Path] = ()
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
         raise KeyError("text")
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:

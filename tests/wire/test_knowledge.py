@@ -107,6 +107,14 @@ def test_a_search_finds_spans_of_documents_that_can_be_read(guarded: Guarded) ->
     assert {"Oskar", "Wilma"} <= {word.strip(".") for hit in both for word in hit["text"].split()}
 
 
+@pytest.mark.parametrize(("mode", "arms"), [("hybrid", {"dense", "bm25"}), ("dense", {"dense"}), ("bm25", {"bm25"})])
+def test_a_search_takes_one_arm_or_both(guarded: Guarded, mode: str, arms: set[str]) -> None:
+    for _ in range(2):  # made, then kept
+        hits = listed(guarded.post("/v1/knowledge/search", {"query": "What is the pump called?", "mode": mode}))
+        assert {arm for hit in hits for arm in hit["ranks"]} == arms
+        assert "Oskar" in hits[0]["text"]
+
+
 def test_a_search_finds_what_a_chat_gets(guarded: Guarded) -> None:
     """What is injected for a key can be read with that key."""
     question = "What is the pump called, and how long is the hose?"
@@ -163,6 +171,8 @@ def test_no_spelling_of_a_name_reaches_another_collection(guarded: Guarded, name
         ({"query": "a", "collections": []}, "'collections' must be a list of names"),
         ({"query": "a", "collections": "red"}, "'collections' must be a list of names"),
         ({"query": "a", "collections": [1]}, "'collections' must be a list of names"),
+        ({"query": "a", "mode": "magic"}, "'mode' must be one of hybrid, dense, bm25"),
+        ({"query": "a", "mode": ["dense"]}, "'mode' must be one of"),
         ({"query": "a", "filter": {}}, "there is no 'filter' here"),
     ],
 )

@@ -21,6 +21,7 @@ from config.settings import load
 from proxy.build import gateway as build_gateway
 from retrieval import logs
 from retrieval.frames import framed
+from retrieval.knowledge import Mode
 from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
 from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
@@ -286,8 +287,9 @@ class Quoting:
     """A knowledge whose failures quote what it was asked."""
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 
     async def ingest(self, *_: Any) -> Report:
