@@ -108,6 +108,7 @@ def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, re
         assert (reply.status_code, reply.headers["x-rag-status"]) == (200, "augmented")
         assert "Oskar" in reply.text
         assert "Wilma" not in reply.text
+        assert "blue" not in reply.text, "not even its name"
 
 
 def test_a_forbidden_collection_is_an_absent_one(guarded: Guarded, red: str) -> None:
