@@ -177,8 +177,8 @@ class Asker:
 
     def _documents(self, caller: Caller) -> Call:
         (name, *_), _ = self._names(caller)
-        path = self._random.choice(["/v1/knowledge/collections/{}/documents", "/v1/knowledge/collections/{}",
-                                    "/v1/vector_stores/{}"])  # fmt: skip
+        below = ["/v1/knowledge/collections/{}", "/v1/knowledge/collections/{}/documents"]
+        path = self._random.choice([*below, "/v1/knowledge/collections/{}/export", "/v1/vector_stores/{}"])
         return self._made("collection", caller, path.format(name), None, name in caller.reads)
 
     def _document(self, caller: Caller) -> Call:

@@ -5,7 +5,8 @@ the client a team has will do. What may not be read is answered as what does not
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -33,6 +34,7 @@ _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 _NOT_YET = ("filters", "attribute_filter")
 
 Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any]]]
+Row = Callable[[Scope], Awaitable[CollectionInfo]]
 
 
 class KnowledgeApi:
@@ -52,11 +54,13 @@ class KnowledgeApi:
 
     def routes(self, *, stores: bool) -> list[Route]:
         """stores: OpenAI's dialect, too."""
+        export = _Export(self._knowledge, self._row, enabled=self._enabled, deadline_s=self._deadline_s)
         ours = [
             self._route("/v1/knowledge/search", "POST", self._search),
             self._route("/v1/knowledge/collections", "GET", self._list_collections),
             self._route("/v1/knowledge/collections/{name}", "GET", self._read_collection),
             self._route("/v1/knowledge/collections/{name}/documents", "GET", self._list_documents),
+            Route("/v1/knowledge/collections/{name}/export", export),
             self._route("/v1/knowledge/documents/{id}", "GET", self._read_document),
         ]
         theirs = [
@@ -176,24 +180,73 @@ class _Endpoint:
         self._deadline_s = deadline_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] not in self._methods:
-            raise method_not_allowed(scope["method"], scope["path"], self._methods)
-        if not self._enabled:
-            raise _unavailable("This gateway has no index (retrieval.enabled is false).")
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                found = await self._answer(scope, receive)
-        except UnknownCollection as error:
-            raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
-        except UnknownDocument as error:
-            raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
-        except TimeoutError as error:
-            raise _unavailable("The index took too long: try again later.") from error
-        except IndexDown as error:
-            raise _unavailable("The index is down, and is started again: try again later.") from error
-        except RetrievalError as error:
-            raise _unavailable(f"{error}.") from error
+        _check(scope, self._methods, enabled=self._enabled)
+        async with _asking(self._deadline_s):
+            found = await self._answer(scope, receive)
         await send_json(send, 200, orjson.dumps(found))
+
+
+class _Export:
+    """A whole collection as JSON Lines, a document each, by id. Cut off, it goes on behind the last whole line's id.
+
+    A document that is replaced meanwhile is the old one or the new one, whole. The deadline is that of each document.
+    """
+
+    def __init__(self, knowledge: Knowledge, row: Row, *, enabled: bool, deadline_s: float) -> None:
+        """row: the collection that a request names. Raises UnknownCollection."""
+        self._knowledge = knowledge
+        self._row = row
+        self._enabled = enabled
+        self._deadline_s = deadline_s
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        _check(scope, ["GET"], enabled=self._enabled)
+        after = _query_of(scope, "after").get("after", "")
+        async with _asking(self._deadline_s):
+            name = (await self._row(scope)).name
+            page = await self._knowledge.documents(name, after=after, limit=_LISTED)
+        headers = [(b"content-type", b"application/jsonl")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while page:
+            for info in page:
+                await self._send(info.id, send)
+            async with _asking(self._deadline_s):
+                page = await self._knowledge.documents(name, after=page[-1].id, limit=_LISTED)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, id: str, send: Send) -> None:
+        async with _asking(self._deadline_s):
+            try:
+                found = await self._knowledge.document(id)
+            except UnknownDocument:  # deleted since it was listed
+                return
+        line = orjson.dumps({**_document(found.info), "text": found.text}, option=orjson.OPT_APPEND_NEWLINE)
+        await send({"type": "http.response.body", "body": line, "more_body": True})
+
+
+def _check(scope: Scope, methods: Sequence[str], *, enabled: bool) -> None:
+    if scope["method"] not in methods:
+        raise method_not_allowed(scope["method"], scope["path"], methods)
+    if not enabled:
+        raise _unavailable("This gateway has no index (retrieval.enabled is false).")
+
+
+@contextlib.asynccontextmanager
+async def _asking(deadline_s: float) -> AsyncIterator[None]:
+    """What the index refuses, as an answer of ours."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            yield
+    except UnknownCollection as error:
+        raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+    except UnknownDocument as error:
+        raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
+    except TimeoutError as error:
+        raise _unavailable("The index took too long: try again later.") from error
+    except IndexDown as error:
+        raise _unavailable("The index is down, and is started again: try again later.") from error
+    except RetrievalError as error:
+        raise _unavailable(f"{error}.") from error
 
 
 def _rights(scope: Scope) -> Rights:

@@ -1,5 +1,6 @@
 """The Knowledge API over the wire, in both its dialects, each key seeing only what it may read."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,18 @@ def test_a_search_finds_spans_of_documents_that_can_be_read(guarded: Guarded) ->
     assert {"Oskar", "Wilma"} <= {word.strip(".") for hit in both for word in hit["text"].split()}
 
 
+def test_an_export_is_every_document_and_goes_on_where_it_was_cut(guarded: Guarded) -> None:
+    path = "/v1/knowledge/collections/red/export"
+    reply = guarded.get(path)
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/jsonl")
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert {line["source"]: line["text"] for line in lines} == {f"red/{name}": text for name, text in RED.items()}
+    assert lines == [guarded.get(f"/v1/knowledge/documents/{line['id']}").json() for line in lines]
+    rest = guarded.get(path, after=lines[0]["id"]).text.splitlines()
+    assert [json.loads(line) for line in rest] == lines[1:]
+    assert guarded.get(path, after=lines[-1]["id"]).content == b""
+
+
 @pytest.mark.parametrize(("mode", "arms"), [("hybrid", {"dense", "bm25"}), ("dense", {"dense"}), ("bm25", {"bm25"})])
 def test_a_search_takes_one_arm_or_both(guarded: Guarded, mode: str, arms: set[str]) -> None:
     for _ in range(2):  # made, then kept
@@ -133,7 +146,8 @@ def told(reply: httpx.Response, name: str) -> tuple[int, str, str]:
 
 def test_what_may_not_be_read_is_not_there(guarded: Guarded) -> None:
     (theirs,) = listed(guarded.get("/v1/knowledge/collections/blue/documents", guarded.root))
-    for path in ("/v1/knowledge/collections/{}", "/v1/knowledge/collections/{}/documents", "/v1/vector_stores/{}"):
+    below = ("", "/documents", "/export")
+    for path in (*(f"/v1/knowledge/collections/{{}}{part}" for part in below), "/v1/vector_stores/{}"):
         assert told(guarded.get(path.format("blue")), "blue") == told(guarded.get(path.format("none")), "none")
     for make in (
         lambda name: ("/v1/knowledge/search", {"query": "pump", "collections": [name]}),
