@@ -113,7 +113,9 @@ class KnowledgeApi:
     # OpenAI's vector stores
 
     async def _list_stores(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = _query_of(scope, "limit", "after", "before", "order")
+        asked = _query_of(scope, "limit", "after", "order")
+        if asked.get("order", "desc") not in ("asc", "desc"):
+            raise _invalid("'order' must be asc or desc", "order")
         limit = _whole_number(asked.get("limit", "20"), "limit", 100)
         rows = await permitted.readable(self._knowledge, _rights(scope))
         if asked.get("order", "desc") == "desc":

@@ -90,6 +90,8 @@ def _line(exchange: Exchange) -> str:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":
             parts.append(f"({exchange.rag_reason})")
+    if exchange.key:
+        parts.append(f"key={exchange.key}")
     if exchange.error:
         parts.append(f"error={exchange.error!r}")
     return " ".join([*parts, exchange.id])

@@ -154,7 +154,9 @@ def test_no_key_of_ours_reaches_an_upstream(guarded: Guarded, upstream: Recorder
     seen = upstream.requests[-1]
     assert "authorization" not in {name.decode().lower() for name, _ in seen.headers}
     assert secret.encode() not in seen.body + b"".join(name + value for name, value in seen.headers)
-    assert secret not in guarded.served.log.read_text()
+    told = guarded.served.log.read_text()
+    assert secret not in told
+    assert " key=key-" in told, "whose request it was is"
 
 
 def test_the_openai_sdk_shows_its_key_and_understands_the_refusal(guarded: Guarded, red: str) -> None:

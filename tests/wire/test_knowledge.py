@@ -241,6 +241,8 @@ def test_the_sdk_understands_what_is_refused(guarded: Guarded) -> None:
         client.vector_stores.search("red", query="pump", filters={"type": "eq", "key": "a", "value": "b"})
     with pytest.raises(openai.BadRequestError, match="'query' must be text"):
         client.vector_stores.search("red", query=["pump", "hose"])
+    with pytest.raises(openai.BadRequestError, match="no parameter 'before' here"):
+        client.vector_stores.list(before="red")
     with pytest.raises(openai.BadRequestError, match="'max_num_results'"):
         client.vector_stores.search("red", query="pump", max_num_results=101)
     with pytest.raises(openai.AuthenticationError):
