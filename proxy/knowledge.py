@@ -56,22 +56,22 @@ class KnowledgeApi:
         """stores: OpenAI's dialect, too."""
         export = _Export(self._knowledge, self._row, enabled=self._enabled, deadline_s=self._deadline_s)
         ours = [
-            self._route("/v1/knowledge/search", "POST", self._search),
-            self._route("/v1/knowledge/collections", "GET", self._list_collections),
-            self._route("/v1/knowledge/collections/{name}", "GET", self._read_collection),
-            self._route("/v1/knowledge/collections/{name}/documents", "GET", self._list_documents),
+            self._route("/v1/knowledge/search", POST=self._search),
+            self._route("/v1/knowledge/collections", GET=self._list_collections),
+            self._route("/v1/knowledge/collections/{name}", GET=self._read_collection, DELETE=self._delete_collection),
+            self._route("/v1/knowledge/collections/{name}/documents", GET=self._list_documents),
             Route("/v1/knowledge/collections/{name}/export", export),
-            self._route("/v1/knowledge/documents/{id}", "GET", self._read_document),
+            self._route("/v1/knowledge/documents/{id}", GET=self._read_document, DELETE=self._delete_document),
         ]
         theirs = [
-            self._route(STORES, "GET", self._list_stores),
-            self._route(STORES + "/{name}", "GET", self._read_store),
-            self._route(STORES + "/{name}/search", "POST", self._search_store),
+            self._route(STORES, GET=self._list_stores),
+            self._route(STORES + "/{name}", GET=self._read_store),
+            self._route(STORES + "/{name}/search", POST=self._search_store),
         ]
         return [*ours, *theirs] if stores else ours
 
-    def _route(self, path: str, method: str, answer: Answer) -> Route:
-        return Route(path, _Endpoint(method, answer, enabled=self._enabled, deadline_s=self._deadline_s))
+    def _route(self, path: str, **answers: Answer) -> Route:
+        return Route(path, _Endpoint(answers, enabled=self._enabled, deadline_s=self._deadline_s))
 
     # Ours
 
@@ -94,6 +94,18 @@ class KnowledgeApi:
         if found.info.collection not in _rights(scope).read:
             raise UnknownDocument(f"there is no document {id!r}")
         return {**_document(found.info), "text": found.text}
+
+    async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        document = await self._read_document(scope, receive)
+        _must_write(document["collection"], _rights(scope))
+        await self._knowledge.delete_document(document["id"])
+        return {"id": document["id"], "object": "knowledge.document.deleted", "deleted": True}
+
+    async def _delete_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        name = (await self._row(scope)).name
+        _must_write(name, _rights(scope))
+        await self._knowledge.delete_collection(name)
+        return {"id": name, "object": "knowledge.collection.deleted", "deleted": True}
 
     async def _search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         fields = await self._fields(scope, receive, "query", "collections", "k", "mode")
@@ -173,18 +185,17 @@ class KnowledgeApi:
 
 
 class _Endpoint:
-    """One of the routes: its method, its answer, and what is said where there is none."""
+    """One of the routes: its answer to each method, and what is said where there is none."""
 
-    def __init__(self, method: str, answer: Answer, *, enabled: bool, deadline_s: float) -> None:
-        self._methods = ["GET", "HEAD"] if method == "GET" else [method]
-        self._answer = answer
+    def __init__(self, answers: Mapping[str, Answer], *, enabled: bool, deadline_s: float) -> None:
+        self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
         self._enabled = enabled
         self._deadline_s = deadline_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _check(scope, self._methods, enabled=self._enabled)
+        _check(scope, list(self._answers), enabled=self._enabled)
         async with _asking(self._deadline_s):
-            found = await self._answer(scope, receive)
+            found = await self._answers[scope["method"]](scope, receive)
         await send_json(send, 200, orjson.dumps(found))
 
 
@@ -253,6 +264,13 @@ async def _asking(deadline_s: float) -> AsyncIterator[None]:
 
 def _rights(scope: Scope) -> Rights:
     return exchange_of(scope).rights
+
+
+def _must_write(name: str, rights: Rights) -> None:
+    """To be called for what may be read: of anything else it would tell that it is there."""
+    if name not in rights.write:
+        message = f"This key may read the collection {name!r}, and not write it."
+        raise ApiError(403, message, code="forbidden", type="permission_error", param="collection")
 
 
 def _collection(row: CollectionInfo) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Builds:
 
         embedder: the one that is needed to search it, as JSON; "" for the configured one. made_with: all that must be
         the same for a build to go on.
-        What an earlier build with other things left becomes a leftover, for `Ingester.recover` to clear.
+        What an earlier build with other things left becomes a leftover, for `Removal.recover` to clear.
         """
         name, generation = collection.name, collection.generation + 1
         with self._engine.begin() as sql:

@@ -29,6 +29,7 @@ from sqlalchemy import (
 # isort: on
 from sqlalchemy.exc import DatabaseError
 
+from retrieval.catalog_tables import builds as _builds
 from retrieval.catalog_tables import collections as _collections
 from retrieval.catalog_tables import documents as _documents
 from retrieval.catalog_tables import languages as _languages
@@ -37,7 +38,7 @@ from retrieval.catalog_tables import revisions as _revisions
 from retrieval.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
 from retrieval.language import DEFAULT
-from retrieval.records import CollectionInfo, Document, Format
+from retrieval.records import Document, Format
 from retrieval.sqlite import name_refusals, tune
 
 State = Literal["staged", "ready", "current", "retired"]  # ready: of a generation not yet in use, see `builds`
@@ -195,29 +196,22 @@ class Catalog:
         sql.execute(insert(_languages).values(collection=collection, generation=generation, language=language))
         self._languages = None
 
-    def describe(self) -> list[CollectionInfo]:
-        """What `ragway collections` shows."""
-        counts = (
-            select(
-                _documents.c.collection,
-                func.count().label("documents"),
-                func.coalesce(func.sum(_revisions.c.chunks), 0).label("chunks"),
-            )
-            .join(_revisions, (_revisions.c.document == _documents.c.id) & (_revisions.c.state == "current"))
-            .group_by(_documents.c.collection)
-            .subquery()
-        )
-        query = (
-            select(_collections, counts.c.documents, counts.c.chunks)
-            .join(counts, counts.c.collection == _collections.c.name, isouter=True)
-            .order_by(_collections.c.name)
-        )
-        with self._engine.connect() as sql:
-            rows, of = list(sql.execute(query)), self.language  # a row begins with name and generation
-        return [
-            CollectionInfo(row.name, row.documents or 0, row.chunks or 0, row.embedder, row.updated_s, of(*row[:2]))
-            for row in rows
-        ]
+    def empty(self, name: str) -> None:
+        """Take all of a collection's documents away at once; their revisions are leftovers then."""
+        ours = select(_documents.c.id).where(_documents.c.collection == name)
+        with self._engine.begin() as sql:
+            sql.execute(update(_revisions).where(_revisions.c.document.in_(ours)).values(state="retired"))
+            sql.execute(update(_collections).where(_collections.c.name == name).values(updated_s=time()))
+        self._current = None
+
+    def remove(self, name: str) -> None:
+        """Drop the rows of a collection without documents. A later one of its name is a new one."""
+        with self._engine.begin() as sql:
+            for table in (_languages, _builds):
+                sql.execute(delete(table).where(table.c.collection == name))
+            sql.execute(delete(_collections).where(_collections.c.name == name))
+        self._collections.pop(name, None)
+        self._languages = None
 
     # Documents and their revisions
 

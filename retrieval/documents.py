@@ -1,20 +1,44 @@
-"""Documents as they are read: lists of a collection, and whole texts, from the catalog's current revisions."""
+"""Collections and documents as they are shown: lists, and whole texts, from the catalog's current revisions."""
 
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select
 
 from retrieval.catalog import Catalog
-from retrieval.catalog_tables import documents, revisions
+from retrieval.catalog_tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
-from retrieval.records import DocumentInfo, FullDocument
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument
 
 
 class Documents:
-    """The documents of one catalog."""
+    """What one catalog has to show."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+
+    def collections(self) -> list[CollectionInfo]:
+        """All collections, by name."""
+        counts = (
+            select(
+                documents.c.collection,
+                func.count().label("documents"),
+                func.coalesce(func.sum(revisions.c.chunks), 0).label("chunks"),
+            )
+            .join(revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current"))
+            .group_by(documents.c.collection)
+            .subquery()
+        )
+        query = (
+            select(collections, counts.c.documents, counts.c.chunks)
+            .join(counts, counts.c.collection == collections.c.name, isouter=True)
+            .order_by(collections.c.name)
+        )
+        with self._catalog.engine.connect() as sql:
+            rows, of = list(sql.execute(query)), self._catalog.language  # a row begins with name and generation
+        return [
+            CollectionInfo(row.name, row.documents or 0, row.chunks or 0, row.embedder, row.updated_s, of(*row[:2]))
+            for row in rows
+        ]
 
     def page(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
         """At most `limit` documents of the collection, by id, from behind the id `after` on.

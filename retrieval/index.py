@@ -68,7 +68,7 @@ class Index:
         except BaseException:
             lock.close()
             raise
-        await configured.ingester.recover()
+        await opener.removal.recover()
         return index
 
     async def _open_pinned(self) -> None:
@@ -176,13 +176,26 @@ class Index:
             lane.retriever.collections_changed()
 
     async def collections(self) -> list[CollectionInfo]:
-        return self._catalog.describe()
+        return Documents(self._catalog).collections()
 
     async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
         return Documents(self._catalog).page(collection, after=after, limit=limit)
 
     async def document(self, id: str) -> FullDocument:
         return await asyncio.to_thread(Documents(self._catalog).read, id)
+
+    async def delete_document(self, id: str) -> None:
+        try:
+            await self._opener.removal.document(id)
+        finally:
+            self._collections_changed()
+
+    async def delete_collection(self, name: str) -> None:
+        try:
+            await self._opener.removal.collection(name)
+            self._pinned.pop(name, None)
+        finally:
+            self._collections_changed()
 
     async def check(self) -> None:
         for lane in {id(lane): lane for lane in (self._configured, *self._pinned.values())}.values():

@@ -164,6 +164,14 @@ class Knowledge(Protocol):
         """A document, whole. Raises UnknownDocument, RetrievalError."""
         ...
 
+    async def delete_document(self, id: str) -> None:
+        """Take a document away, wholly or, interrupted, not at all; waits for the writer. Raises UnknownDocument."""
+        ...
+
+    async def delete_collection(self, name: str) -> None:
+        """Take a collection and its documents away; waits for the writer. Raises UnknownCollection."""
+        ...
+
     async def check(self) -> None:
         """Return once what a search needs was seen to work. Cheap. Raises RetrievalError."""
         ...

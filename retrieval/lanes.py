@@ -15,8 +15,9 @@ from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, label, probe
 from retrieval.export import open_embedder
 from retrieval.ingest.context import FILE as CONTEXTS
-from retrieval.ingest.pipeline import Ingester, Model, Shared
+from retrieval.ingest.pipeline import Ingester, Model
 from retrieval.ingest.prepare import InChild, InThread, Recipe
+from retrieval.ingest.removal import Removal, Shared
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records import Context, Passage, Retrieved
 from retrieval.remote import decode
@@ -51,6 +52,7 @@ class Opener:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
         self._shared = Shared()
+        self.removal = Removal(catalog, self._shared)  # from all stores that are opened
 
     async def open(self, choice: EmbedderChoice) -> Lane:
         """The lane of that embedder, which is prepared where it was never used. Raises RetrievalError."""

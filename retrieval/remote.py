@@ -106,6 +106,12 @@ class Client:
         found: FullDocument = _record(FullDocument, await self._call("document", {"id": id}))
         return found
 
+    async def delete_document(self, id: str) -> None:
+        await self._call("delete_document", {"id": id})
+
+    async def delete_collection(self, name: str) -> None:
+        await self._call("delete_collection", {"name": name})
+
     async def check(self) -> None:
         await self._call("check", {})
 

@@ -33,6 +33,8 @@ from retrieval.shards import passing
 Write = Callable[[bytes], None]
 log = logging.getLogger("ragway")
 _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
+# Calls whose arguments and answers are what JSON holds.
+_AS_THEY_ARE = {"collections", "documents", "document", "delete_document", "delete_collection", "check"}
 _STEP_S = 1.0  # between two signs of life while the index opens
 
 
@@ -92,14 +94,8 @@ class Server:
             case "rebuild":
                 embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
                 answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)
-            case "collections":
-                answer = await knowledge.collections()
-            case "documents":
-                answer = await knowledge.documents(**args)
-            case "document":
-                answer = await knowledge.document(**args)
-            case "check":
-                await knowledge.check()
+            case _ if call in _AS_THEY_ARE:
+                answer = await getattr(knowledge, call)(**args)
             case "ping":
                 pass
             case _:

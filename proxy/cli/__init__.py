@@ -6,6 +6,7 @@ what), 2 wrong usage.
     common    options, settings, the way to the documents, progress bars
     serve     the gateway and its index process         worker    what one process of it serves
     ingest    files and folders -> a collection       search    a question -> the passages a chat would get
+    delete    a collection, or documents of it
     listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
     reindex   the same for several, with another embedder if wanted
     eval      judged questions -> how well each way to search answers them
@@ -27,6 +28,7 @@ COMMANDS = {
     "ingest": ("ingest", "Read files and folders into a collection."),
     "search": ("search", "Search as a chat would, and print what is found."),
     "collections": ("listing", "List the collections."),
+    "delete": ("delete", "Delete a collection, or documents of it."),
     "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),

@@ -1,6 +1,7 @@
 """A document's path, in order.
 
 pipeline   the orchestrator: what changed, what goes, each document committed by itself
+removal    documents and collections taken away
 load       files and folders -> candidates -> Document (decode: bytes -> text; webpage, tagsoup: HTML -> Markdown)
 chunk      Document -> Chunks with exact spans (sections, blocks, markdown, rst: its structure; definitions: of code;
            tables: by rows; questions: with their answers; fill: blocks -> chunks within the budget; seams: where

@@ -19,6 +19,7 @@ from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.load import Candidate, content_hash, find, shown
 from retrieval.ingest.prepare import File, Indexed, Preparation, Recipe, Split
 from retrieval.ingest.reader import Reader, spread
+from retrieval.ingest.removal import Removal, Shared
 from retrieval.knowledge import Progress
 
 # isort: off
@@ -76,14 +77,6 @@ class Model:
     made_with: str  # its settings, as text
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all ingesters of a catalog share."""
-
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)  # one writes at a time; others wait
-    stores: list[Store] = field(default_factory=list)  # all that may hold what an interruption left
-
-
 class Ingester:
     """Writes collections: the only thing that does."""
 
@@ -94,7 +87,7 @@ class Ingester:
         self._catalog = catalog
         self._builds = Builds(catalog)
         self._store = store
-        self._stores = shared.stores
+        self._removal = Removal(catalog, shared)
         self._preparation = preparation
         self._model = model
         self._embedder, self._probes = model.name, model.probes
@@ -110,7 +103,7 @@ class Ingester:
         Raises WrongEmbedder if the collection was built with another embedder.
         """
         async with self._writing:
-            await self.recover()
+            await self._removal.recover()
             found = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes)
             known = self._catalog.known(name)
             gone = _gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
@@ -127,7 +120,7 @@ class Ingester:
             async for batch in self._changed(found.candidates, known, tally):
                 await self._write(collection, batch, tally)
             for key in sorted(gone):
-                await self._clear(self._catalog.retire(gone[key].document))
+                await self._removal.clear(self._catalog.retire(gone[key].document))
                 tally.removed += 1
             return _report(name, tally, found.skipped)
 
@@ -197,12 +190,8 @@ class Ingester:
         Raises UnknownCollection.
         """
         async with self._writing:
-            await self.recover()
+            await self._removal.recover()
             return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
-
-    async def recover(self) -> None:
-        """Clear what an interrupted write left behind."""
-        await self._clear(self._catalog.leftovers())
 
     async def _rebuild(
         self, collection: Collection, progress: Progress, pinned: str = "", replaced: Store | None = None,
@@ -215,7 +204,7 @@ class Ingester:
         ready = self._builds.begin(collection, embedder=pinned, made_with="\n".join(made_with))
         stale = {key: one for key, one in ready.items() if not _same(one, known.get(key))}
         self._builds.retire(list(stale.values()))
-        await self.recover()
+        await self._removal.recover()
         if not ready:
             some = [self._catalog.document(one.document, one.revision) for one in spread(list(known.values()))]
             self._catalog.speak(collection.name, generation, await self._reader.language(collection.name, some))
@@ -232,7 +221,7 @@ class Ingester:
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
         await (replaced or self._store).drop(collection.tenant)
-        await self.recover()
+        await self._removal.recover()
         return self._catalog.chunks(collection.name)
 
     async def _build(self, collection: Collection, generation: int, batch: Sequence[_Pending], tally: _Tally) -> None:
@@ -283,7 +272,7 @@ class Ingester:
             n = len(pending.split.chunks)
             staged = self._stage(collection, pending, collection.generation)
             await self._upsert(staged, pending.split, vectors[at : at + n])
-            await self._clear(self._catalog.publish(staged))
+            await self._removal.clear(self._catalog.publish(staged))
             at += n
             tally.changed += pending.known
             tally.added += not pending.known
@@ -325,12 +314,6 @@ class Ingester:
 
     async def _upsert(self, staged: Revision, split: Split, vectors: Sequence[Row]) -> None:
         await self._store.upsert(staged.tenant, _points(staged, split, vectors))
-
-    async def _clear(self, revisions: Sequence[Revision]) -> None:
-        for revision in revisions:
-            for store in self._stores:
-                await store.delete(revision.tenant, revision.point_ids())
-            self._catalog.forget(revision)
 
 
 def _same(ready: Known, current: Known | None) -> bool:

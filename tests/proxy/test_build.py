@@ -219,6 +219,12 @@ class Nothing:
     async def document(self, id: str) -> FullDocument:
         raise AssertionError
 
+    async def delete_document(self, id: str) -> None:
+        raise AssertionError
+
+    async def delete_collection(self, name: str) -> None:
+        raise AssertionError
+
     async def collections(self) -> list[CollectionInfo]:
         raise AssertionError
 

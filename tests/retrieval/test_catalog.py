@@ -10,6 +10,7 @@ import pytest
 
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id, tenant_of
+from retrieval.documents import Documents
 from retrieval.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
 from retrieval.records import Document
@@ -234,17 +235,17 @@ def test_describes_collections_by_name_with_their_counts(catalog: Catalog) -> No
     for name in ("wiki", "docs", "empty"):
         catalog.create(name, embedder="tiny", probes=probes())
     docs = catalog.collection("docs")
-    before = {info.name: info.updated_s for info in catalog.describe()}
+    before = {info.name: info.updated_s for info in Documents(catalog).collections()}
     for key in ("a", "b"):
         catalog.publish(stage(catalog, docs, key, chunks=3))
     stage(catalog, docs, "c", chunks=100)
     catalog.publish(stage(catalog, docs, "a", text="New.", chunks=4))
-    assert [(i.name, i.documents, i.chunks, i.embedder) for i in catalog.describe()] == [
+    assert [(i.name, i.documents, i.chunks, i.embedder) for i in Documents(catalog).collections()] == [
         ("docs", 2, 7, "tiny"),
         ("empty", 0, 0, "tiny"),
         ("wiki", 0, 0, "tiny"),
     ]
-    after = {info.name: info.updated_s for info in catalog.describe()}
+    after = {info.name: info.updated_s for info in Documents(catalog).collections()}
     assert after["docs"] > before["docs"]
     assert after["wiki"] == before["wiki"]
     assert [c.name for c in catalog.collections()] == ["docs", "empty", "wiki"]
@@ -410,7 +411,7 @@ def test_a_generation_has_the_language_last_set_for_it_or_before_it(catalog: Cat
     assert [catalog.language("buch", generation) for generation in (1, 2, 3, 9)] == ["de", "de", "fr", "fr"]
     catalog.speak("buch", 3, "en")
     assert catalog.language("buch", 3) == "en"
-    assert {row.name: row.language for row in catalog.describe()} == {"buch": "de", "docs": "en"}
+    assert {row.name: row.language for row in Documents(catalog).collections()} == {"buch": "de", "docs": "en"}
 
 
 def test_points_of_a_generation_stand_under_its_language(catalog: Catalog) -> None:

@@ -247,3 +247,70 @@ def test_the_sdk_understands_what_is_refused(guarded: Guarded) -> None:
         client.vector_stores.search("red", query="pump", max_num_results=101)
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="sk-wrong").vector_stores.list()
+
+
+# Deleting
+
+
+@pytest.fixture
+def writable(tmp_path: Path, data: Path) -> Iterator[tuple[Served, str, str]]:
+    """A gateway of `red`, a key that may write it, and one that may read it only."""
+
+    def run(*words: str) -> str:
+        done = ragway(*words, "--data", str(data), folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    (tmp_path / "red").mkdir()
+    for file, text in RED.items():
+        (tmp_path / "red" / file).write_text(text, "utf-8")
+    run("ingest", "red", "--collection", "red")
+    writer = run("keys", "create", "writer", "--read", "red", "--write", "*")
+    reader = run("keys", "create", "reader", "--read", "red")
+    with serving(data, tmp_path, SETTINGS) as served:
+        yield served, writer, reader
+
+
+def test_documents_and_collections_are_deleted_by_who_may_write_them(
+    writable: tuple[Served, str, str], tmp_path: Path
+) -> None:
+    served, writer, reader = writable
+
+    def call(method: str, path: str, key: str) -> httpx.Response:
+        shown = {"authorization": f"Bearer {key}"}
+        return httpx.request(method, f"{served.url}/v1/knowledge/{path}", headers=shown, timeout=30)
+
+    def sources() -> list[str]:
+        return sorted(row["source"] for row in listed(call("GET", "collections/red/documents", reader)))
+
+    rows = {row["source"]: row["id"] for row in listed(call("GET", "collections/red/documents", reader))}
+    pump = f"documents/{rows['red/pump.md']}"
+    for path in (pump, "collections/red"):
+        refusal = call("DELETE", path, reader)
+        assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "forbidden")
+    assert len(sources()) == 3
+    assert call("DELETE", pump, writer).json()["deleted"] is True
+    assert sources() == ["red/hose.txt", "red/valve.md"]
+    for method in ("GET", "DELETE"):
+        assert call(method, pump, writer).status_code == 404
+        assert call(method, "collections/none", writer).status_code == 404
+    done = ragway("delete", "red", "--source", "red/hose.txt", "--data", str(served.data), folder=tmp_path)
+    assert (done.returncode, sources()) == (0, ["red/valve.md"]), done.stderr
+    assert call("DELETE", "collections/red", writer).json() == {
+        "id": "red", "object": "knowledge.collection.deleted", "deleted": True,
+    }  # fmt: skip
+    assert listed(call("GET", "collections", reader)) == []
+    assert call("GET", "collections/red", reader).status_code == 404
+
+
+def test_the_command_line_asks_before_it_deletes_all(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("The pump is called Oskar.", "utf-8")
+    assert ragway("ingest", "a.md", "--data", str(data), folder=tmp_path).returncode == 0
+    done = ragway("delete", "docs", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, "say so with --yes" in done.stderr) == (2, True)
+    done = ragway("delete", "docs", "--source", "b.md", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, "b.md is not in docs" in done.stderr) == (1, True)
+    assert ragway("delete", "none", "--yes", "--data", str(data), folder=tmp_path).returncode == 1
+    done = ragway("delete", "docs", "--yes", "--data", str(data), folder=tmp_path)
+    assert (done.returncode, "docs is deleted" in done.stderr) == (0, True)
+    assert ragway("collections", "--json", "--data", str(data), folder=tmp_path).stdout.strip() == "[]"
