@@ -47,7 +47,7 @@ def _models(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 @click.group("keys")
 def command() -> None:
-    """Keys: the one thing a client shows, as `Authorization: Bearer KEY` (the openai SDK's api_key).
+    """Create, list, revoke and rotate the keys that clients use, as `Authorization: Bearer KEY` or the SDK's api_key.
 
     While there has never been a key, the gateway is open to programs on this machine and listens nowhere else. From
     the first one on, nothing is answered without a valid key. What a key is not granted, it may not do.
