@@ -45,9 +45,11 @@ def test_help_goes_to_stdout_and_says_what_each_option_does(name: str, tmp_path:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: ragway {name}".rstrip())
     if name:
-        options = [param for param in command(name).params if isinstance(param, click.Option)]
-        assert all(param.help for param in options)
-        assert {"--config", "--data"} <= {flag for param in options for flag in param.opts}
+        made = command(name)
+        for part in made.commands.values() if isinstance(made, click.Group) else [made]:
+            options = [param for param in part.params if isinstance(param, click.Option)]
+            assert all(param.help for param in options)
+            assert {"--config", "--data"} <= {flag for param in options for flag in param.opts}
     else:
         assert all(re.search(rf"^  {known} ", done.stdout, re.MULTILINE) for known in COMMANDS)
 
