@@ -140,7 +140,13 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
 
     async with answering(tmp_path, answer) as (client, _):
         assert await client.retrieve([Turn("user", "q")], ("docs",), k=3) == found
-    args = {"turns": [{"role": "user", "text": "q"}], "collections": ["docs"], "k": 3, "budget_tokens": None}
+    args = {
+        "turns": [{"role": "user", "text": "q"}],
+        "collections": ["docs"],
+        "k": 3,
+        "budget_tokens": None,
+        "mode": None,
+    }
     assert asked == [{"call": "retrieve", "args": args}]
 
 
