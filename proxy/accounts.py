@@ -9,7 +9,6 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import time
@@ -44,15 +43,13 @@ class SqlAccounts:
         if not self._seen and not self._file.exists():
             return 0
         self._seen = True
-        from sqlalchemy import func, inspect, select
+        from sqlalchemy import inspect
 
         from proxy.accounts_tables import keys
 
         with self._reading() as sql:
-            if not inspect(sql).has_table(keys.name):  # the making of the first key was interrupted
-                return 0
-            last: int = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
-            return last
+            # Without the table the making of the first key was interrupted.
+            return _last_change(sql) if inspect(sql).has_table(keys.name) else 0
 
     def locks(self) -> list[Lock]:
         found = []
@@ -107,15 +104,15 @@ class SqlAccounts:
 
         from proxy.accounts_tables import keys
 
+        this, missing = keys.c.id == id, UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
         if not self._file.exists():
-            raise UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+            raise missing
         with self._writing() as (sql, change):
-            row = sql.execute(select(keys).where(keys.c.id == id)).one_or_none()
+            row = sql.execute(select(keys).where(this)).one_or_none()
             if row is None:
-                raise UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
-            values = changed(row)
-            sql.execute(keys.update().where(keys.c.id == id).values(change=change, **values))
-            return replace(_key(row), revoked_s=values.get("revoked_s", row.revoked_s))  # type: ignore[arg-type]
+                raise missing
+            sql.execute(keys.update().where(this).values(change=change, **changed(row)))
+            return _key(sql.execute(select(keys).where(this)).one())
 
     def _rows(self) -> "Sequence[Row[Any]]":
         from sqlalchemy import select
@@ -138,17 +135,15 @@ class SqlAccounts:
     @contextmanager
     def _writing(self) -> "Iterator[tuple[Connection, int]]":
         """A transaction, and the number of its change."""
-        from sqlalchemy import func, select
         from sqlalchemy.exc import DatabaseError
 
-        from proxy.accounts_tables import keys, metadata
+        from proxy.accounts_tables import metadata
 
         try:
             with self._opened(make=True).begin() as sql:
                 sql.exec_driver_sql("BEGIN IMMEDIATE")
                 metadata.create_all(sql)
-                last = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
-                yield sql, last + 1
+                yield sql, _last_change(sql) + 1
         except DatabaseError as error:
             raise RetrievalError(f"the keys in {self._file} cannot be written ({error.orig})") from error
 
@@ -173,6 +168,16 @@ def _make(file: Path) -> None:
     """An empty database that nobody else can read, not even while it is made."""
     file.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+
+
+def _last_change(sql: "Connection") -> int:
+    """The number of the last change; 0 before the first."""
+    from sqlalchemy import func, select
+
+    from proxy.accounts_tables import keys
+
+    last: int = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
+    return last
 
 
 def _columns(key: Key) -> dict[str, object]:

@@ -13,7 +13,7 @@ import orjson
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
-from proxy.asgi import App, Receive, Scope, Send, send_json
+from proxy.asgi import App, Receive, Scope, Send, covers, send_json
 from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
@@ -50,7 +50,7 @@ def application(parts: Parts) -> App:
         [
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
-            *parts.knowledge.routes(stores=not _covered(STORES, parts.any_type_paths)),
+            *parts.knowledge.routes(stores=not any(covers(listed, STORES) for listed in parts.any_type_paths)),
             Route("/v1/{path:path}", parts.passthrough),
             Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
             Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
@@ -65,11 +65,6 @@ def application(parts: Parts) -> App:
     )
     app = Observe(app, parts.metrics)
     return _cors(app, parts.cors_origins) if parts.cors_origins else app
-
-
-def _covered(path: str, listed: tuple[str, ...]) -> bool:
-    """Whether a path is relayed by the configuration's wish."""
-    return any(path == one or path.startswith(one + "/") for one in listed)
 
 
 def _cors(app: App, origins: tuple[str, ...]) -> App:

@@ -12,6 +12,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+def covers(listed: str, path: str) -> bool:
+    """Whether a path is the listed one or below it: /v1/files covers /v1/files/file-1."""
+    return path == listed or path.startswith(listed + "/")
+
+
 async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
     """Send one whole JSON answer."""
     start = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(headers or [])]

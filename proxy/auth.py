@@ -13,7 +13,7 @@ import functools
 import ipaddress
 from collections.abc import Awaitable, Collection
 
-from proxy.asgi import App, Receive, Scope, Send
+from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from proxy.keys import Keyring, bearer
@@ -79,9 +79,7 @@ class Guard:
 
     def _takes_any_type(self, path: str) -> bool:
         """Whether a listed path covers this one, as it does where it is relayed."""
-        return bool(self._any_type_paths) and any(
-            path == listed or path.startswith(listed + "/") for listed in self._any_type_paths
-        )
+        return any(covers(listed, path) for listed in self._any_type_paths)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from proxy.asgi import App, Receive, Scope, Send
+from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment import Resolve
 from proxy.body import whole_body
 from proxy.chat import model_of, parse
@@ -46,5 +46,5 @@ class Passthrough:
         await self._app(scope, receive, send)
 
     def _listed(self, path: str) -> str | None:
-        """The model for a listed path or one below it (/v1/files covers /v1/files/file-1)."""
-        return next((model for p, model in self._paths.items() if path == p or path.startswith(p + "/")), None)
+        """The model for a listed path or one below it."""
+        return next((model for listed, model in self._paths.items() if covers(listed, path)), None)

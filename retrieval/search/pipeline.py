@@ -105,6 +105,8 @@ class Retriever:
         if mode not in self._in_modes:
             other = self.searching(replace(self._options, mode=mode, arms="both"))
             other._questions = self._questions
+            if mode != "bm25":  # which has no use for it
+                other._unrelated = self._unrelated
             self._in_modes[mode] = other
         return self._in_modes[mode]
 

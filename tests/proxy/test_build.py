@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from config.settings import Settings, SettingsError, load
 from proxy.build import gateway, plan, targets, template
 from proxy.exchange import Target
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved
+from tests.unasked import Unasked
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -201,46 +200,12 @@ def test_an_openai_base_url_that_cannot_be_used_is_refused_without_its_password(
 # The gateway as a whole
 
 
-class Nothing:
-    """A knowledge that is never asked: building must not need it."""
-
-    async def retrieve(self, *_: Any, **__: Any) -> Retrieved:
-        raise AssertionError
-
-    async def ingest(self, *_: Any) -> Report:
-        raise AssertionError
-
-    async def rebuild(self, *_: Any, **__: Any) -> int:
-        raise AssertionError
-
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        raise AssertionError
-
-    async def document(self, id: str) -> FullDocument:
-        raise AssertionError
-
-    async def delete_document(self, id: str) -> None:
-        raise AssertionError
-
-    async def delete_collection(self, name: str) -> None:
-        raise AssertionError
-
-    async def collections(self) -> list[CollectionInfo]:
-        raise AssertionError
-
-    async def check(self) -> None:
-        raise AssertionError
-
-    async def close(self) -> None:
-        raise AssertionError
-
-
 @pytest.mark.parametrize(
     ("models", "needed"),
     [("{}", False), ("{a: {lane: echo}}", False), ("{a: {lane: translated}, b: {lane: echo}}", True)],
 )
 async def test_litellm_is_warmed_only_where_a_model_needs_it(tmp_path: Path, models: str, needed: bool) -> None:
-    built = gateway(settings_of(tmp_path, f"models: {models}"), Nothing(), ready=lambda: "", environ={})
+    built = gateway(settings_of(tmp_path, f"models: {models}"), Unasked(), ready=lambda: "", environ={})
     built.client.close()
     assert (built.translated is not None) == needed
 

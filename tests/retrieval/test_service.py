@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
-from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
+from retrieval.knowledge import EmbedderChoice, Mode, Progress
+from retrieval.records import CollectionInfo, Report, Retrieved, Turn
 from retrieval.remote import Client
 from retrieval.service import Server
 from retrieval.shards import open_shard, passing
 from tests.plans import silent
+from tests.unasked import Unasked
 
 
-class Failing(Knowledge):
+class Failing(Unasked):
     """Fails as nothing of ours means to, once for each call; a rebuild never ends, and tells when it is told to."""
 
     def __init__(self) -> None:
@@ -43,18 +44,6 @@ class Failing(Knowledge):
         finally:
             self.ended.set()
         return 0
-
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        raise AssertionError
-
-    async def document(self, id: str) -> FullDocument:
-        raise AssertionError
-
-    async def delete_document(self, id: str) -> None:
-        raise AssertionError
-
-    async def delete_collection(self, name: str) -> None:
-        raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:
         return []

@@ -22,13 +22,14 @@ from proxy.build import gateway as build_gateway
 from retrieval import logs
 from retrieval.frames import framed
 from retrieval.knowledge import Mode
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
+from retrieval.records import CollectionInfo, Retrieved, Turn
 from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
 from tests import anthropic_server as anthropic
 from tests.asgi_calls import Call, scope_of
 from tests.gateway import Served, ragway, serve
 from tests.recording_upstream import Answer, Recorder, answering, recording
+from tests.unasked import Unasked
 from tests.upstream_servers import Received, Wire, chunked, head, reply
 
 MARK = "CNRY"
@@ -283,7 +284,7 @@ def test_a_qdrant_server_that_quotes_its_key_is_not_quoted(tmp_path: Path, data:
     assert MARK not in done.stdout + done.stderr
 
 
-class Quoting:
+class Quoting(Unasked):
     """A knowledge whose failures quote what it was asked."""
 
     async def retrieve(
@@ -291,24 +292,6 @@ class Quoting:
         mode: Mode | None = None,
     ) -> Retrieved:  # fmt: skip
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
-
-    async def ingest(self, *_: Any) -> Report:
-        raise AssertionError
-
-    async def rebuild(self, *_: Any, **__: Any) -> int:
-        raise AssertionError
-
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        raise AssertionError
-
-    async def document(self, id: str) -> FullDocument:
-        raise AssertionError
-
-    async def delete_document(self, id: str) -> None:
-        raise AssertionError
-
-    async def delete_collection(self, name: str) -> None:
-        raise AssertionError
 
     async def collections(self) -> list[CollectionInfo]:
         return []

@@ -1,0 +1,44 @@
+"""A knowledge that nobody may ask: tests give it the few answers that they need."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
+
+
+class Unasked(Knowledge):
+    """Every call is a fault of the test."""
+
+    async def retrieve(
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
+        raise AssertionError
+
+    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+        raise AssertionError
+
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        raise AssertionError
+
+    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+        raise AssertionError
+
+    async def document(self, id: str) -> FullDocument:
+        raise AssertionError
+
+    async def delete_document(self, id: str) -> None:
+        raise AssertionError
+
+    async def delete_collection(self, name: str) -> None:
+        raise AssertionError
+
+    async def collections(self) -> list[CollectionInfo]:
+        raise AssertionError
+
+    async def check(self) -> None:
+        raise AssertionError
+
+    async def close(self) -> None:
+        raise AssertionError
