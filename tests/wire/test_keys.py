@@ -127,7 +127,7 @@ def test_a_forbidden_collection_is_an_absent_one(guarded: Guarded, red: str) -> 
 
 def test_who_may_read_nothing_gets_an_answer_without_passages(guarded: Guarded) -> None:
     secret = guarded.key("mute", "--model", "echo")
-    _until(lambda: guarded.ask(secret).status_code == 200)
+    _until(lambda: all(guarded.ask(secret).status_code == 200 for _ in range(8)))  # both workers know it
     reply = guarded.ask(secret)
     assert (reply.headers["x-rag-status"], reply.headers["x-rag-reason"]) == ("empty", "no such collection yet")
     assert not {"Oskar", "Wilma"} & set(reply.text.split())
