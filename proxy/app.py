@@ -18,7 +18,8 @@ from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.keys import Keyring
-from proxy.knowledge import STORES, KnowledgeApi
+from proxy.knowledge import stores
+from proxy.knowledge.api import KnowledgeApi
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
@@ -50,7 +51,7 @@ def application(parts: Parts) -> App:
         [
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
-            *parts.knowledge.routes(stores=not any(covers(listed, STORES) for listed in parts.any_type_paths)),
+            *parts.knowledge.routes(stores=not any(covers(listed, stores.PATH) for listed in parts.any_type_paths)),
             Route("/v1/{path:path}", parts.passthrough),
             Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
             Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),

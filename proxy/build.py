@@ -16,7 +16,7 @@ from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
-from proxy.knowledge import KnowledgeApi
+from proxy.knowledge.api import KnowledgeApi
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.rewriting import Prompt, PromptError, Rewriter

@@ -5,7 +5,7 @@ from typing import cast
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
-from proxy.knowledge import KnowledgeApi
+from proxy.knowledge.api import KnowledgeApi
 from proxy.metrics import Metrics
 from proxy.upstream.base import Routes
 from retrieval.knowledge import Knowledge

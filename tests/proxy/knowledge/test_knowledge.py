@@ -10,7 +10,7 @@ from starlette.routing import Router
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.exchange import exchange_of
-from proxy.knowledge import KnowledgeApi
+from proxy.knowledge.api import KnowledgeApi
 from proxy.metrics import Metrics
 from proxy.observe import Observe
 from proxy.rights import EVERYTHING

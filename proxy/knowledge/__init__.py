@@ -1,0 +1,11 @@
+"""The Knowledge API: collections, documents and searches without a chat, for whoever may use them.
+
+Two dialects of the same: ours under /v1/knowledge, and OpenAI's vector stores (a collection is a vector store), so that
+the client a team has will do. What may not be read is answered as what does not exist.
+
+api        all of its routes
+searches   passages for a query
+documents  collections and documents: listed, read, exported, deleted
+stores     OpenAI's dialect of both
+access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says
+"""

@@ -1,0 +1,124 @@
+"""What the routes share: whom they answer, the search, and what is said where the index refuses."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from starlette.routing import Route
+
+from proxy import permitted
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.errors import ApiError, method_not_allowed
+from proxy.exchange import exchange_of
+from proxy.knowledge.parameters import fields_of
+from proxy.rights import Rights
+from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownDocument
+from retrieval.knowledge import Knowledge, Mode
+from retrieval.records import CollectionInfo, Retrieved, Turn
+
+_RETRY_AFTER_S = 5  # an index process that died is back within seconds
+
+Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any]]]
+
+
+class Access:
+    """The documents, as far as a caller may use them."""
+
+    def __init__(self, knowledge: Knowledge, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
+        """enabled: whether there is retrieval. deadline_s: of each call of the index."""
+        self.knowledge = knowledge
+        self._enabled = enabled
+        self._deadline_s = deadline_s
+        self._max_body_bytes = max_body_bytes
+
+    def route(self, path: str, **answers: Answer) -> Route:
+        """A path, and by method what answers there."""
+        return Route(path, _Endpoint(self, answers))
+
+    async def collection(self, scope: Scope) -> CollectionInfo:
+        """The collection that the path names. Raises UnknownCollection, also where it may not be read."""
+        name = scope["path_params"]["name"]
+        rows = await permitted.readable(self.knowledge, rights_of(scope))
+        row = next((row for row in rows if row.name == name), None)
+        if row is None:
+            raise permitted.unknown(name, [row.name for row in rows])
+        return row
+
+    async def search(
+        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, mode: Mode | None = None
+    ) -> Retrieved:
+        """explicit: whether the caller named the collections. Raises UnknownCollection, RetrievalError."""
+
+        def retrieve(names: Sequence[str]) -> Awaitable[Retrieved]:
+            return self.knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode)
+
+        found = await permitted.search(retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit)
+        exchange_of(scope).timings_ms.update(found.timings_ms)
+        return found
+
+    async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
+        """The body's fields, which are some of these."""
+        return await fields_of(scope, receive, *names, max_bytes=self._max_body_bytes)
+
+    def check(self, scope: Scope, methods: Sequence[str]) -> None:
+        """Refuse what nothing answers here."""
+        if scope["method"] not in methods:
+            raise method_not_allowed(scope["method"], scope["path"], methods)
+        if not self._enabled:
+            raise _unavailable("This gateway has no index (retrieval.enabled is false).")
+
+    @contextlib.asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """What the index refuses, as an answer of ours."""
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                yield
+        except UnknownCollection as error:
+            raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+        except UnknownDocument as error:
+            raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
+        except TimeoutError as error:
+            raise _unavailable("The index took too long: try again later.") from error
+        except IndexDown as error:
+            raise _unavailable("The index is down, and is started again: try again later.") from error
+        except RetrievalError as error:
+            raise _unavailable(f"{error}.") from error
+
+
+class _Endpoint:
+    """One of the routes: its answer to each method, and what is said where there is none."""
+
+    def __init__(self, access: Access, answers: Mapping[str, Answer]) -> None:
+        self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._access.check(scope, list(self._answers))
+        async with self._access.asking():
+            found = await self._answers[scope["method"]](scope, receive)
+        await send_json(send, 200, orjson.dumps(found))
+
+
+def rights_of(scope: Scope) -> Rights:
+    return exchange_of(scope).rights
+
+
+def must_write(name: str, rights: Rights) -> None:
+    """To be called for what may be read: of anything else it would tell that it is there."""
+    if name not in rights.write:
+        message = f"This key may read the collection {name!r}, and not write it."
+        raise ApiError(403, message, code="forbidden", type="permission_error", param="collection")
+
+
+def _unavailable(message: str) -> ApiError:
+    again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+    return ApiError(503, message, code="knowledge_unavailable", type="server_error", headers=again)
+
+
+def listed(rows: Sequence[Mapping[str, Any]], *, more: bool = False) -> dict[str, Any]:
+    """A page of rows as OpenAI's lists are; more: whether others follow behind its last id."""
+    ids = [row["id"] for row in rows]
+    first, last = (ids[0], ids[-1]) if ids else (None, None)
+    return {"object": "list", "data": rows, "first_id": first, "last_id": last, "has_more": more}

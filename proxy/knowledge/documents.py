@@ -1,0 +1,115 @@
+"""Collections and documents: listed, read, exported, deleted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.routing import Route
+
+from proxy import permitted
+from proxy.asgi import Receive, Scope, Send
+from proxy.knowledge.access import Access, listed, must_write, rights_of
+from proxy.knowledge.parameters import query_of, whole_number
+from retrieval.errors import UnknownDocument
+from retrieval.records import CollectionInfo, DocumentInfo
+
+_MOST_LISTED = 1000
+_LISTED = 100
+
+
+class Documents:
+    """All documents that a caller may read."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def routes(self) -> list[Route]:
+        route, collection = self._access.route, "/v1/knowledge/collections/{name}"
+        return [
+            route("/v1/knowledge/collections", GET=self._list_collections),
+            route(collection, GET=self._read_collection, DELETE=self._delete_collection),
+            route(collection + "/documents", GET=self._list_documents),
+            Route(collection + "/export", _Export(self._access)),
+            route("/v1/knowledge/documents/{id}", GET=self._read_document, DELETE=self._delete_document),
+        ]
+
+    async def _list_collections(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        return listed([_collection(row) for row in await permitted.readable(self._access.knowledge, rights_of(scope))])
+
+    async def _read_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        return _collection(await self._access.collection(scope))
+
+    async def _list_documents(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        asked = query_of(scope, "limit", "after")
+        limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
+        row = await self._access.collection(scope)
+        rows = await self._access.knowledge.documents(row.name, after=asked.get("after", ""), limit=limit + 1)
+        return listed([_document(one) for one in rows[:limit]], more=len(rows) > limit)
+
+    async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        id = scope["path_params"]["id"]
+        found = await self._access.knowledge.document(id)
+        if found.info.collection not in rights_of(scope).read:
+            raise UnknownDocument(f"there is no document {id!r}")
+        return {**_document(found.info), "text": found.text}
+
+    async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        document = await self._read_document(scope, receive)
+        must_write(document["collection"], rights_of(scope))
+        await self._access.knowledge.delete_document(document["id"])
+        return {"id": document["id"], "object": "knowledge.document.deleted", "deleted": True}
+
+    async def _delete_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        name = (await self._access.collection(scope)).name
+        must_write(name, rights_of(scope))
+        await self._access.knowledge.delete_collection(name)
+        return {"id": name, "object": "knowledge.collection.deleted", "deleted": True}
+
+
+class _Export:
+    """A whole collection as JSON Lines, a document each, by id. Cut off, it goes on behind the last whole line's id.
+
+    A document that is replaced meanwhile is the old one or the new one, whole. The deadline is that of each document.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self._access.check(scope, ["GET"])
+        after = query_of(scope, "after").get("after", "")
+        async with self._access.asking():
+            name = (await self._access.collection(scope)).name
+            page = await self._access.knowledge.documents(name, after=after, limit=_LISTED)
+        headers = [(b"content-type", b"application/jsonl")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while page:
+            for info in page:
+                await self._send(info.id, send)
+            async with self._access.asking():
+                page = await self._access.knowledge.documents(name, after=page[-1].id, limit=_LISTED)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, id: str, send: Send) -> None:
+        async with self._access.asking():
+            try:
+                found = await self._access.knowledge.document(id)
+            except UnknownDocument:  # deleted since it was listed
+                return
+        line = orjson.dumps({**_document(found.info), "text": found.text}, option=orjson.OPT_APPEND_NEWLINE)
+        await send({"type": "http.response.body", "body": line, "more_body": True})
+
+
+def _collection(row: CollectionInfo) -> dict[str, Any]:
+    return {
+        "id": row.name, "object": "knowledge.collection", "documents": row.documents, "chunks": row.chunks,
+        "language": row.language, "embedder": row.embedder, "updated_at": int(row.updated_s),
+    }  # fmt: skip
+
+
+def _document(row: DocumentInfo) -> dict[str, Any]:
+    return {
+        "id": row.id, "object": "knowledge.document", "collection": row.collection, "source": row.source,
+        "title": row.title, "format": row.format, "modified_at": int(row.modified_s), "chunks": row.chunks,
+        "chars": row.chars,
+    }  # fmt: skip

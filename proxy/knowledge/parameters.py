@@ -1,0 +1,57 @@
+"""What a request says, checked: its query string and the fields of its body."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from proxy.asgi import Receive, Scope
+from proxy.body import whole_body
+from proxy.chat import parse
+from proxy.errors import ApiError
+
+_MOST_K = 100
+_MOST_QUERY_CHARS = 20_000
+
+
+async def fields_of(scope: Scope, receive: Receive, *names: str, max_bytes: int) -> Mapping[str, Any]:
+    """The fields of a body that is an object of these and no others."""
+    fields = parse(await whole_body(scope, receive, max_bytes=max_bytes)).fields
+    if unknown := sorted(set(fields) - set(names)):
+        raise invalid(f"there is no '{unknown[0]}' here; it takes {', '.join(names)}", unknown[0])
+    return fields
+
+
+def query_of(scope: Scope, *names: str) -> dict[str, str]:
+    asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    none_but(asked, names)
+    return {name: values[-1] for name, values in asked.items()}
+
+
+def none_but(asked: Iterable[str], names: Sequence[str]) -> None:
+    if unknown := sorted(set(asked) - set(names)):
+        raise invalid(f"there is no parameter '{unknown[0]}' here; it takes {', '.join(names)}", unknown[0])
+
+
+def query_text(query: object) -> str:
+    if not isinstance(query, str) or not query.strip() or len(query) > _MOST_QUERY_CHARS:
+        raise invalid(f"'query' must be text of 1 to {_MOST_QUERY_CHARS} characters", "query")
+    return query.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be encoded for the index process
+
+
+def k_of(fields: Mapping[str, Any], name: str, default: int) -> int:
+    k = fields.get(name)
+    if k is None:
+        return default
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MOST_K:
+        raise invalid(f"'{name}' must be a whole number from 1 to {_MOST_K}", name)
+    return k
+
+
+def whole_number(text: str, name: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        raise invalid(f"'{name}' must be a whole number from 1 to {most}", name)
+    return int(text)
+
+
+def invalid(what: str, param: str) -> ApiError:
+    return ApiError(400, f"{what[0].upper()}{what[1:]}.", code="invalid_parameter", param=param)
