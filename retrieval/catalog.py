@@ -29,6 +29,7 @@ from sqlalchemy import (
 # isort: on
 from sqlalchemy.exc import DatabaseError
 
+from retrieval import descriptions
 from retrieval.catalog_tables import builds as _builds
 from retrieval.catalog_tables import collections as _collections
 from retrieval.catalog_tables import documents as _documents
@@ -232,9 +233,10 @@ class Catalog:
         query = select(_revisions).where(_revisions.c.document == id, _revisions.c.revision == revision)
         with self._engine.connect() as sql:
             row = sql.execute(query).one_or_none()
+            described = descriptions.read(sql, [(id, revision)])[id, revision]
         if row is None:
             raise KeyError((id, revision))
-        return Document(row.source, row.title, row.text, cast(Format, row.format), row.modified_s)
+        return Document(row.source, row.title, row.text, cast(Format, row.format), row.modified_s, *described)
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
         """Pieces of texts: of each (document, revision, start, end) those characters; "" where there is no such one."""
@@ -276,6 +278,7 @@ class Catalog:
                     content_hash=content_hash, recipe=recipe, chunks=chunks,
                 )
             )  # fmt: skip
+            descriptions.write(sql, (id, revision), document)
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
     def publish(self, staged: Revision) -> list[Revision]:

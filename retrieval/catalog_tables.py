@@ -3,7 +3,19 @@
 A table that a catalog made before does not have is made when that is opened: it must mean nothing while it is empty.
 """
 
-from sqlalchemy import Column, Float, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)  # fmt: skip
 
 metadata = MetaData()
 collections = Table(
@@ -50,4 +62,18 @@ revisions = Table(
     Column("content_hash", String, nullable=False),
     Column("recipe", String, nullable=False),  # how its chunks were made
     Column("chunks", Integer, nullable=False),
+)  # fmt: skip
+attributes = Table(  # of each revision that was written since there are any; it ends with the revision
+    "attributes", metadata,
+    Column("document", String, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("attributes", Text, nullable=False),  # JSON
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
+)  # fmt: skip
+audiences = Table(  # the groups of a revision that not everybody may read; they end with the revision
+    "audiences", metadata,
+    Column("document", String, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("member", String, primary_key=True),  # name of a group
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip

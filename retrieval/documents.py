@@ -1,13 +1,15 @@
 """Collections and documents as they are shown: lists, and whole texts, from the catalog's current revisions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select
 
+from retrieval import descriptions
 from retrieval.catalog import Catalog
 from retrieval.catalog_tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument
+from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument
 
 
 class Documents:
@@ -48,25 +50,28 @@ class Documents:
         self._catalog.collection(collection)
         rows = _current().where(documents.c.collection == collection, documents.c.id > after)
         with self._catalog.engine.connect() as sql:
-            return [_info(row) for row in sql.execute(rows.order_by(documents.c.id).limit(limit))]
+            page = list(sql.execute(rows.order_by(documents.c.id).limit(limit)))
+            described = descriptions.read(sql, [(row.id, row.revision) for row in page])
+        return [_info(row, described[row.id, row.revision]) for row in page]
 
     def read(self, id: str) -> FullDocument:
         """The document, whole. Raises UnknownDocument."""
         with self._catalog.engine.connect() as sql:
             row = sql.execute(_current().add_columns(revisions.c.text).where(documents.c.id == id)).one_or_none()
-        if row is None:
-            raise UnknownDocument(f"there is no document {id!r}")
-        return FullDocument(_info(row), row.text)
+            if row is None:
+                raise UnknownDocument(f"there is no document {id!r}")
+            described = descriptions.read(sql, [(row.id, row.revision)])
+        return FullDocument(_info(row, described[row.id, row.revision]), row.text)
 
 
 def _current() -> Select[Any]:
-    columns = revisions.c["source", "title", "format", "modified_s", "chunks"]
+    columns = revisions.c["revision", "source", "title", "format", "modified_s", "chunks"]
     return select(documents.c.id, documents.c.collection, *columns, func.length(revisions.c.text).label("chars")).join(
         revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current")
     )
 
 
-def _info(row: Row[Any]) -> DocumentInfo:
+def _info(row: Row[Any], described: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:
     return DocumentInfo(
-        row.id, row.collection, row.source, row.title, row.format, row.modified_s, row.chunks, row.chars
+        row.id, row.collection, row.source, row.title, row.format, row.modified_s, row.chunks, row.chars, *described
     )

@@ -17,6 +17,7 @@ else:
     Vector = object  # the gateway imports these records, and has no use for numpy's 0.1 s and 24 MB
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
+Attribute = str | int | float | bool | list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Document:
     text: str
     format: Format
     modified_s: float  # seconds since the epoch
+    attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # what searches may be narrowed by
+    groups: tuple[str, ...] = ()  # who may read it, one of these; none: whoever may read the collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Passage:
     end: int
     text: str
     tokens: int  # of `shown_text`, counted once when it was ingested: what it takes of a budget
+    attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # its document's
     context: str = ""  # what a model wrote of it: embedded and indexed with it, never shown
 
 
@@ -76,6 +80,7 @@ class Point:
     passage: Passage
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of the indexed text
+    groups: tuple[str, ...] = ()  # its document's
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,8 @@ class DocumentInfo:
     modified_s: float
     chunks: int
     chars: int  # of its text
+    attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

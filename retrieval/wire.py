@@ -12,6 +12,7 @@ from retrieval.records import Context, Hit, Passage, Query, Retrieved
 
 _PASSAGE = (
     "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
+    "attributes",
 )  # fmt: skip
 _HEADINGS = _PASSAGE.index("headings")
 _row_of = attrgetter(*_PASSAGE)

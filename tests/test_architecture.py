@@ -28,7 +28,7 @@ HEAVY_DOORS = {
 }
 LIGHTER_DOORS = {
     "rank_bm25": r"retrieval\.stores\.okapi",
-    "sqlalchemy": r"retrieval\.(catalog(_tables)?|builds|documents)|proxy\.accounts(_tables)?",
+    "sqlalchemy": r"retrieval\.(catalog(_tables)?|builds|descriptions|documents)|proxy\.accounts(_tables)?",
     "tree_sitter": r"retrieval\.ingest\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}

@@ -10,6 +10,7 @@ from proxy import permitted
 from proxy.asgi import Receive, Scope, Send
 from proxy.knowledge.access import Access, listed, must_write, rights_of
 from proxy.knowledge.parameters import query_of, whole_number
+from proxy.rights import Rights
 from retrieval.errors import UnknownDocument
 from retrieval.records import CollectionInfo, DocumentInfo
 
@@ -44,14 +45,14 @@ class Documents:
         limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
         row = await self._access.collection(scope)
         rows = await self._access.knowledge.documents(row.name, after=asked.get("after", ""), limit=limit + 1)
-        return listed([_document(one) for one in rows[:limit]], more=len(rows) > limit)
+        return listed([_document(one, rights_of(scope)) for one in rows[:limit]], more=len(rows) > limit)
 
     async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         id = scope["path_params"]["id"]
         found = await self._access.knowledge.document(id)
         if found.info.collection not in rights_of(scope).read:
             raise UnknownDocument(f"there is no document {id!r}")
-        return {**_document(found.info), "text": found.text}
+        return {**_document(found.info, rights_of(scope)), "text": found.text}
 
     async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         document = await self._read_document(scope, receive)
@@ -85,18 +86,19 @@ class _Export:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while page:
             for info in page:
-                await self._send(info.id, send)
+                await self._send(info.id, rights_of(scope), send)
             async with self._access.asking():
                 page = await self._access.knowledge.documents(name, after=page[-1].id, limit=_LISTED)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _send(self, id: str, send: Send) -> None:
+    async def _send(self, id: str, rights: Rights, send: Send) -> None:
         async with self._access.asking():
             try:
                 found = await self._access.knowledge.document(id)
             except UnknownDocument:  # deleted since it was listed
                 return
-        line = orjson.dumps({**_document(found.info), "text": found.text}, option=orjson.OPT_APPEND_NEWLINE)
+        shown = {**_document(found.info, rights), "text": found.text}
+        line = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
         await send({"type": "http.response.body", "body": line, "more_body": True})
 
 
@@ -107,9 +109,11 @@ def _collection(row: CollectionInfo) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _document(row: DocumentInfo) -> dict[str, Any]:
+def _document(row: DocumentInfo, rights: Rights) -> dict[str, Any]:
+    """Who else may read it concerns those alone who decide about that."""
+    groups = {"groups": row.groups} if row.collection in rights.write else {}
     return {
         "id": row.id, "object": "knowledge.document", "collection": row.collection, "source": row.source,
         "title": row.title, "format": row.format, "modified_at": int(row.modified_s), "chunks": row.chunks,
-        "chars": row.chars,
+        "chars": row.chars, "attributes": row.attributes, **groups,
     }  # fmt: skip

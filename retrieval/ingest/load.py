@@ -9,17 +9,18 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from retrieval.attributes import of_front_matter
 from retrieval.errors import Unreadable
 from retrieval.ingest import markdown, questions, rst, webpage
 from retrieval.ingest.blocks import plain
 from retrieval.ingest.decode import decode
 from retrieval.ingest.definitions import GRAMMARS
-from retrieval.records import Document, Failure, Format
+from retrieval.records import Attribute, Document, Failure, Format
 
 FORMATS: dict[str, Format] = {
     ".md": "markdown",
@@ -53,6 +54,15 @@ class Candidate:
 
     path: Path  # absolute, symbolic links resolved
     source: str  # as people and models see it, e.g. "docs/guide/connect.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a document's front matter says of it."""
+
+    title: str = ""
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +138,12 @@ def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
         raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
     text = decode(data, html=kind == "html")
     title = ""
+    front = Front()
     shown_as = PurePosixPath(source)
     match kind:
         case "markdown":
-            title, text = _front_matter(text)
-            title = title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
+            front, text = _front_matter(text)
+            title = front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "rst":
             title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "html":
@@ -146,7 +157,7 @@ def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
                 text = questions.of_json(text)
     if not text.strip():
         raise Unreadable("empty: there is no text in it")
-    return Document(source, title or _readable(shown_as.stem), text, kind, modified_s)
+    return Document(source, title or _readable(shown_as.stem), text, kind, modified_s, front.attributes, front.groups)
 
 
 def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
@@ -244,20 +255,25 @@ def shown(path: object) -> str:
     return os.fsencode(str(path)).decode("utf-8", "replace")
 
 
-def _front_matter(text: str) -> tuple[str, str]:
-    """Title from the front matter ("" without one), and the text after it.
+def _front_matter(text: str) -> tuple[Front, str]:
+    """What the front matter says, and the text after it. Raises Unreadable where it names groups that cannot be.
 
-    Only the title is wanted, so nothing of it is given to a YAML parser. A text that merely begins with a thematic
-    break has no `key:` on the lines up to the next one, and stays whole.
+    A text that merely begins with a thematic break has no `key:` on the lines up to the next one, and stays whole. The
+    title is found in front matter that no parser takes, too.
     """
     found = _FRONT_MATTER.match(text)
     if not found or (found[2].strip() and not _FRONT_KEY.search(found[2])):
-        return "", text
+        return Front(), text
     title = _FRONT_TITLE.search(found[2])
     named = title[1].strip() if title else ""
     if len(named) > 1 and named[0] == named[-1] and named[0] in "\"'":
         named = named[1:-1]
-    return plain(named) if named.strip("|>-+ ") else "", text[found.end() :].lstrip("\n")
+    try:
+        attributes, groups = of_front_matter(found[2], found[1])
+    except ValueError as error:  # nobody knows who may read it
+        raise Unreadable(f"its front matter: {error}") from error
+    named = plain(named) if named.strip("|>-+ ") else ""
+    return Front(named, attributes, groups), text[found.end() :].lstrip("\n")
 
 
 def _readable(stem: str) -> str:

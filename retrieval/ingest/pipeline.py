@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from retrieval.attributes import digest
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
 from retrieval.embed import Matrix, check_same_model
@@ -136,8 +137,8 @@ class Ingester:
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             tally, batch = _Tally(len(documents), progress), list[_Pending]()
             for document in documents:
-                split, digest = await self._preparation.split(document), content_hash(document.text.encode())
-                batch.append(_Pending(document.source, digest, split, False))
+                split = await self._preparation.split(document)
+                batch.append(_Pending(document.source, digest(document), split, False))
                 if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
                     await self._write_new(collection, batch, tally)
                     batch = []
@@ -333,6 +334,7 @@ def _points(staged: Revision, split: Split, vectors: Sequence[Row]) -> list[Poin
             _passage(staged, split.document, chunk, tokens),
             dense,
             sparse,
+            split.document.groups,
         )
         for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)
     ]
@@ -342,7 +344,7 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     return Passage(
         document=revision.document, revision=revision.revision, ordinal=chunk.ordinal, title=document.title,
         source=document.source, modified_s=document.modified_s, headings=chunk.headings, start=chunk.start,
-        end=chunk.end, text=chunk.text, tokens=tokens, context=chunk.context,
+        end=chunk.end, text=chunk.text, tokens=tokens, attributes=document.attributes, context=chunk.context,
     )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ class Recipe:
     @property
     def text(self) -> str:
         parts = [f"chunk 2, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
-        parts.append(f"terms {VERSION}")
+        parts += [f"terms {VERSION}", "attributes"]
         if self.enrichments:
             parts.append(f"room for {self.context_tokens} tokens of")
             parts += [f"{one.kind} by {one.model} ({name_of(one)})" for one in self.enrichments]

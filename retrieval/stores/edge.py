@@ -347,7 +347,7 @@ def _upserting(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "Upd
     for point, numbers in points:
         # A point without words has one that nobody asks for: else the engine counts it in one way and not in the other.
         words = SparseVector(list(point.sparse.indices) or [_NO_WORD], list(point.sparse.values) or [1.0])
-        made.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point.passage)))
+        made.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point)))
     return UpdateOperation.upsert_points(made)
 
 

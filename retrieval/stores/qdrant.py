@@ -135,7 +135,7 @@ class QdrantStore:
             batch = []
             for point, numbers in ready[start : start + BATCH]:
                 words = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
-                payload = payload_of(tenant, point.passage)
+                payload = payload_of(tenant, point)
                 batch.append(models.PointStruct(id=point.id, vector={DENSE: numbers, BM25: words}, payload=payload))
             await self._reply("write", self._client.upsert(self._collection, batch, wait=True))
 

@@ -18,13 +18,16 @@ from retrieval.records import Passage, Point, Scored, Sparse, Vector
 DENSE = "dense"
 BM25 = "bm25"
 TENANT = "tenant"
+ATTRIBUTES = "attributes"
+GROUPS = "groups"
 
 BATCH = 256  # points a write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 PAGE = 1000  # points read at a time by `passages`
 TIES = 100  # equal scores at the cut are ordered by id as far as this; beyond, the engine's choice stands
 
 
-def payload_of(tenant: str, passage: Passage) -> dict[str, Any]:
+def payload_of(tenant: str, point: Point) -> dict[str, Any]:
+    passage = point.passage
     return {
         TENANT: tenant,
         "document": passage.document,
@@ -39,6 +42,8 @@ def payload_of(tenant: str, passage: Passage) -> dict[str, Any]:
         "text": passage.text,
         "tokens": passage.tokens,
         **({"context": passage.context} if passage.context else {}),
+        **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
+        **({GROUPS: list(point.groups)} if point.groups else {}),
     }
 
 
@@ -55,6 +60,7 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
         end=payload["end"],
         text=payload["text"],
         tokens=payload["tokens"],
+        attributes=payload.get(ATTRIBUTES, {}),
         context=payload.get("context", ""),
     )
 

@@ -255,3 +255,25 @@ async def test_a_name_that_is_not_utf_8_is_named_at_the_end_and_stops_nothing(da
     ((path, reason),) = [(failure.path, failure.reason) for failure in report.failures]
     assert path.endswith("caf\ufffd.md")
     assert "not UTF-8" in reason
+
+
+async def test_attributes_and_groups_go_where_the_text_goes(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pay"
+    folder.mkdir()
+    file = folder / "scales.md"
+    body = "# Pay scales\n\nThe scales of pay are agreed on each spring."
+
+    async def known(index: Index) -> tuple[object, ...]:
+        (info,) = await index.documents("docs", after="", limit=9)
+        (hit,) = (await ask(index, "When are the scales of pay agreed on?")).hits
+        return info.attributes, info.groups, hit.passage.attributes
+
+    async with opened(plan_for(data)) as index:
+        for year, group in ((2023, "hr"), (2024, "legal")):
+            file.write_text(f"---\nyear: {year}\ngroups: [{group}]\n---\n{body}")
+            report = await index.ingest([folder], "docs", silent)
+            assert report.added + report.changed == 1
+            assert await known(index) == ({"year": year}, (group,), {"year": year})
+        assert (await index.ingest([folder], "docs", silent)).unchanged == 1
+        await index.rebuild("docs", silent)
+        assert await known(index) == ({"year": 2024}, ("legal",), {"year": 2024})

@@ -1,0 +1,174 @@
+"""Attributes and groups: what they may be, what front matter gives, and that the catalog keeps them by revision."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.attributes import (
+    BUILT_IN,
+    MOST_ATTRIBUTES,
+    NAME,
+    checked_attributes,
+    checked_groups,
+    digest,
+    of_front_matter,
+)
+from retrieval.catalog import Catalog, Revision
+from retrieval.documents import Documents
+from retrieval.errors import Unreadable
+from retrieval.ingest.load import parse
+from retrieval.records import Attribute, Document
+
+
+def test_attributes_are_kept_as_they_are_given() -> None:
+    given: dict[str, Attribute] = {"lang": "de", "year": 2024, "price": 1.5, "draft": False, "tags": ["a", "Größe"]}
+    assert checked_attributes(given) == given
+    assert checked_attributes({}) == {}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [], "text", {"": 1}, {"a b": 1}, {"a.b": 1}, {"größe": 1}, {"source": "x"}, {"groups": ["x"]}, {1: 1},
+        {"x" * 65: 1}, {"a": None}, {"a": {}}, {"a": float("nan")}, {"a": float("inf")}, {"a": 2**60}, {"a": "x" * 513},
+        {"a": [1]}, {"a": [["x"]]}, {"a": ["x"] * 65}, {"a": "\0"}, {"a": "\ud800"}, {f"a{i}": i for i in range(17)},
+    ],
+)  # fmt: skip
+def test_what_is_no_attribute_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="attribute"):
+        checked_attributes(bad)
+
+
+def test_groups_are_names_each_once() -> None:
+    assert checked_groups(["hr", "legal@de", "hr"]) == ("hr", "legal@de")
+    assert checked_groups([]) == ()
+
+
+@pytest.mark.parametrize("bad", ["hr", None, {"hr": 1}, [""], ["*"], ["a*"], [1], ["a b"], ["x" * 65], ["g"] * 33])
+def test_what_is_no_group_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="group"):
+        checked_groups(bad)
+
+
+def of(text: str) -> Document:
+    return parse(text.encode(), Path("/x/a.md"), "a.md", 1.0)
+
+
+def test_front_matter_gives_attributes_and_groups() -> None:
+    document = of(
+        "---\ntitle: Pay\ntags: [pay, 7]\nyear: 2024\nvalid: 2024-05-01\ndraft: no\nhas blank: x\nnested: {a: 1}\n"
+        "empty:\ngroups: [legal, hr]\n---\n\ntext"
+    )
+    assert document.title == "Pay"
+    assert document.attributes == {"tags": ["pay", "7"], "year": 2024, "valid": "2024-05-01", "draft": False}
+    assert document.groups == ("hr", "legal")
+    assert document.text == "text"
+
+
+def test_toml_front_matter_gives_them_too() -> None:
+    document = of('+++\ntitle = "Pay"\ntags = ["pay"]\nday = 2024-05-01\ngroups = "hr"\n+++\ntext')
+    assert (document.title, document.attributes) == ("Pay", {"tags": ["pay"], "day": "2024-05-01"})
+    assert document.groups == ("hr",)
+
+
+def test_front_matter_that_no_parser_takes_gives_a_title_alone() -> None:
+    document = of("---\ntitle: Pay: scales\ntags: [a\n---\ntext")
+    assert (document.title, document.attributes, document.groups, document.text) == ("Pay: scales", {}, (), "text")
+
+
+def test_front_matter_makes_no_objects_and_grows_no_memory() -> None:
+    assert of("---\na: !!python/object/apply:os.getcwd []\nb: 1\n---\ntext").attributes == {}
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"b{i}: &b{i} [{','.join(['*a' if not i else f'*b{i - 1}'] * 9)}]\n" for i in range(30)
+    )
+    assert of(f"---\n{bomb}---\ntext").attributes == {"a": ["x"] * 9}
+
+
+@pytest.mark.parametrize("groups", ["[a b]", "{a: 1}", "7", "['*']", "[[a]]"])
+def test_a_file_whose_groups_are_no_names_is_not_ingested(groups: str) -> None:
+    with pytest.raises(Unreadable, match="group"):
+        of(f"---\ngroups: {groups}\n---\ntext")
+
+
+@given(st.text(max_size=200), st.sampled_from(["---", "+++"]))
+def test_any_front_matter_gives_attributes_that_may_be(text: str, mark: str) -> None:
+    try:
+        attributes, groups = of_front_matter(text, mark)
+    except ValueError:  # groups that are none
+        assert "groups" in text
+        return
+    assert checked_attributes(attributes) == attributes
+    assert checked_groups(list(groups)) == groups
+    assert len(attributes) <= MOST_ATTRIBUTES
+    assert all(NAME.fullmatch(name) and name not in BUILT_IN for name in attributes)
+
+
+def test_a_digest_tells_attributes_and_groups_apart() -> None:
+    def made(**more: object) -> str:
+        return digest(Document("a", "t", "text", "text", 1.0, **more))  # type: ignore[arg-type]
+
+    said = [made(), made(attributes={"a": 1}), made(attributes={"a": 2}), made(groups=("a",)), made(groups=("b",))]
+    assert len({*said}) == 5
+    assert made(attributes={"a": 1, "b": 2}) == made(attributes={"b": 2, "a": 1})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = Catalog.open(tmp_path / "catalog.sqlite")
+    yield opened
+    opened.close()
+
+
+def stage(catalog: Catalog, attributes: dict[str, Attribute], *groups: str) -> Revision:
+    docs = catalog.create("docs", embedder="tiny", probes=np.ones((4, 3), np.float32))
+    document = Document("a.md", "A", "text", "markdown", 1.0, attributes, groups)
+    return catalog.stage(docs, "/a.md", document, content_hash="h", recipe="r", chunks=1, generation=1)
+
+
+def rows(catalog: Catalog) -> tuple[int, int]:
+    with catalog.engine.connect() as sql:
+        one, other = (
+            sql.exec_driver_sql(f"select count(*) from {name}").scalar() for name in ("attributes", "audiences")
+        )
+    return int(one or 0), int(other or 0)
+
+
+def test_a_revision_brings_its_attributes_and_takes_them_away(catalog: Catalog) -> None:
+    first = stage(catalog, {"year": 2023}, "hr", "legal")
+    catalog.publish(first)
+    documents = Documents(catalog)
+    second = stage(catalog, {"year": 2024, "tags": ["x"]})
+    (info,) = documents.page("docs", after="", limit=9)
+    assert (info.attributes, info.groups) == ({"year": 2023}, ("hr", "legal"))
+    (replaced,) = catalog.publish(second)
+    info = documents.read(first.document).info
+    assert (info.attributes, info.groups) == ({"year": 2024, "tags": ["x"]}, ())
+    assert catalog.document(first.document, 1).groups == ("hr", "legal")
+    catalog.forget(replaced)
+    assert rows(catalog) == (1, 0)
+    for gone in catalog.retire(first.document):
+        catalog.forget(gone)
+    assert rows(catalog) == (0, 0)
+
+
+def test_a_catalog_made_before_has_documents_without_attributes(tmp_path: Path) -> None:
+    file = tmp_path / "catalog.sqlite"
+    before = Catalog.open(file)
+    id = stage(before, {}).document
+    before.publish(Revision(id, 1, "docs@1", 1))
+    before.close()
+    with sqlite3.connect(file) as sql:
+        sql.executescript("drop table attributes; drop table audiences")
+    after = Catalog.open(file)
+    try:
+        info = Documents(after).read(id).info
+        assert (info.attributes, info.groups) == ({}, ())
+        after.publish(stage(after, {"a": 1}, "hr"))
+        assert Documents(after).read(id).info.groups == ("hr",)
+    finally:
+        after.close()
