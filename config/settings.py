@@ -24,6 +24,7 @@ __all__ = ["DEFAULTS", "PREFIX", "PROMPTS", "Settings", "SettingsError", "check_
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 PREFIX = "RAGWAY_"
+KEY = "RAGWAY_KEY"  # no setting: the key that a client of ours has (`ragway mcp`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ def _read(file: Path) -> Tree:
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
     found = []
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable == KEY:
             continue
         key = variable[len(PREFIX) :].lower().replace("__", ".")
         found.append((key, _read_variable(environ[variable], _hint_of(key), variable), variable))

@@ -15,6 +15,7 @@ housekeeping  which requests are a chat program's own and ask nothing
 inject       a context -> the text that the model is shown    quote      a document's text, safe to show
 rewriting    the latest question as a model words it, raced with retrieval on the local form
 permitted    searches within what the caller may read    knowledge/ collections, documents and searches, without a chat
+tools        what an MCP client is offered, and what they answer    mcp  the protocol around them
 passthrough  the other paths under /v1
 upstream/    where the request goes, and the reply's bytes come from
 sse          event-stream frames (the translated lane builds them)

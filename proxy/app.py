@@ -13,6 +13,7 @@ import orjson
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
+from proxy import mcp
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json
 from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
@@ -33,6 +34,7 @@ class Parts:
 
     chat: App
     knowledge: KnowledgeApi
+    mcp: App
     passthrough: App
     upstream: App
     routes: Routes
@@ -53,6 +55,7 @@ def application(parts: Parts) -> App:
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
             *parts.knowledge.routes(stores=not any(covers(listed, stores.PATH) for listed in parts.any_type_paths)),
             Route("/v1/{path:path}", parts.passthrough),
+            Route(mcp.PATH, parts.mcp),
             Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
             Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
             Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),

@@ -17,10 +17,12 @@ from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
+from proxy.mcp import Mcp
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.rewriting import Prompt, PromptError, Rewriter
 from proxy.rights import EVERYTHING
+from proxy.tools import Tools
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
@@ -53,6 +55,7 @@ class Gateway:
     translated: "Translated | None"  # None: no model needs litellm
     routes: Routes
     keyring: Keyring
+    mcp: Mcp
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,10 @@ def gateway(
     keyring = Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required)
     upstream, client, translated = ways.app, ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
+    mcp = Mcp(
+        Tools(knowledge, collections=settings.retrieval.collections, k=settings.retrieval.k),
+        enabled=settings.retrieval.enabled, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+    )  # fmt: skip
     parts = Parts(
         chat=Augment(
             upstream, knowledge=knowledge, resolve=routes.resolve, template=template(settings),
@@ -119,13 +126,14 @@ def gateway(
             knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
             k=settings.retrieval.k, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
         ),
+        mcp=mcp,
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),
         upstream=upstream, routes=routes, ready=ready, metrics=metrics or Metrics(), keyring=keyring,
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    return Gateway(application(parts), client, translated, routes, keyring)
+    return Gateway(application(parts), client, translated, routes, keyring, mcp)
 
 
 def _window_of(translated: "Translated | None") -> Callable[[Target], int]:

@@ -61,7 +61,7 @@ class Observe:
                 await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
             self._metrics.ended(exchange)
-            if scope["path"].startswith("/v1/"):
+            if scope["path"].startswith(("/v1/", "/mcp")):
                 logs.tell(_line(exchange))
 
 

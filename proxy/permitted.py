@@ -1,12 +1,12 @@
-"""Searches within what a caller may read: a collection that may not be read is one that does not exist."""
+"""What a caller may read, and searches within it: what may not be read is answered as what does not exist."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.rights import Rights
-from retrieval.errors import UnknownCollection
+from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, Retrieved
+from retrieval.records import CollectionInfo, FullDocument, Retrieved
 
 Retrieve = Callable[[Sequence[str]], Awaitable[Retrieved]]  # from collections of these names
 
@@ -32,6 +32,14 @@ async def search(
     if explicit or not there:
         raise unknown(next((name for name in collections if name not in known), ""), known)
     return await retrieve(there)
+
+
+async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
+    """A document, whole. Raises UnknownDocument, also where it may not be read."""
+    found = await knowledge.document(id)
+    if found.info.collection not in rights.read:
+        raise UnknownDocument(f"there is no document {id!r}")
+    return found
 
 
 def unknown(name: str, known: Sequence[str]) -> UnknownCollection:

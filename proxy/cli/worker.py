@@ -73,6 +73,7 @@ class Serving:
         finally:
             if self._watching is not None:
                 self._watching.cancel()
+            await self._made.mcp.close()
             await self._knowledge.close()
             self._made.client.close()
             if self._made.translated is not None:

@@ -67,7 +67,7 @@ class Access:
         if scope["method"] not in methods:
             raise method_not_allowed(scope["method"], scope["path"], methods)
         if not self._enabled:
-            raise _unavailable("This gateway has no index (retrieval.enabled is false).")
+            raise no_index()
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
@@ -110,6 +110,10 @@ def must_write(name: str, rights: Rights) -> None:
     if name not in rights.write:
         message = f"This key may read the collection {name!r}, and not write it."
         raise ApiError(403, message, code="forbidden", type="permission_error", param="collection")
+
+
+def no_index() -> ApiError:
+    return _unavailable("This gateway has no index (retrieval.enabled is false).")
 
 
 def _unavailable(message: str) -> ApiError:

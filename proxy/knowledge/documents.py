@@ -48,10 +48,7 @@ class Documents:
         return listed([_document(one, rights_of(scope)) for one in rows[:limit]], more=len(rows) > limit)
 
     async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        id = scope["path_params"]["id"]
-        found = await self._access.knowledge.document(id)
-        if found.info.collection not in rights_of(scope).read:
-            raise UnknownDocument(f"there is no document {id!r}")
+        found = await permitted.document(self._access.knowledge, scope["path_params"]["id"], rights_of(scope))
         return {**_document(found.info, rights_of(scope)), "text": found.text}
 
     async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:

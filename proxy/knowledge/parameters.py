@@ -1,5 +1,6 @@
 """What a request says, checked: its query string and the fields of its body."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -39,12 +40,29 @@ def query_text(query: object) -> str:
 
 
 def k_of(fields: Mapping[str, Any], name: str, default: int) -> int:
-    k = fields.get(name)
-    if k is None:
+    return whole_number_of(fields, name, default=default, least=1, most=_MOST_K)
+
+
+def whole_number_of(
+    fields: Mapping[str, Any], name: str, *, default: int, least: int = 0, most: int = sys.maxsize
+) -> int:
+    number = fields.get(name)
+    if number is None:
         return default
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MOST_K:
-        raise invalid(f"'{name}' must be a whole number from 1 to {_MOST_K}", name)
-    return k
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        upper = "up" if most == sys.maxsize else f"to {most}"
+        raise invalid(f"'{name}' must be a whole number from {least} {upper}", name)
+    return number
+
+
+def names_of(fields: Mapping[str, Any]) -> list[str]:
+    """The collections asked for by name; none where the request does not say."""
+    names = fields.get("collections")
+    if names is None:
+        return []
+    if not (names and isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise invalid("'collections' must be a list of names", "collections")
+    return names
 
 
 def whole_number(text: str, name: str, most: int) -> int:

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access
-from proxy.knowledge.parameters import invalid, k_of, query_text
+from proxy.knowledge.parameters import invalid, k_of, names_of, query_text
 from retrieval.records import Hit
 
 _MODES = ("hybrid", "dense", "bm25")
@@ -27,9 +27,7 @@ class Searches:
 
     async def _search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         fields = await self._access.fields(scope, receive, "query", "collections", "k", "mode")
-        names = fields.get("collections")
-        if names is not None and not (names and isinstance(names, list) and all(isinstance(n, str) for n in names)):
-            raise invalid("'collections' must be a list of names", "collections")
+        names = names_of(fields)
         k = k_of(fields, "k", self._k)
         query, mode = query_text(fields.get("query")), fields.get("mode")
         if mode is not None and mode not in _MODES:

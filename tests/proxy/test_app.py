@@ -29,7 +29,7 @@ def _app() -> App:
     refusing = _Refusing()
     return application(
         Parts(
-            chat=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
+            chat=refusing, mcp=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
             knowledge=_NONE, metrics=Metrics(), keyring=ring(),
             open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
