@@ -1,5 +1,6 @@
 """What a user may change.
 
-settings      the schema                     checks    what a value may be
+settings      read, merged and typed         sections  their schema
+checks        what a value may be
 default.yaml  every key with its default     prompts/  texts as files
 """

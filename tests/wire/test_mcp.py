@@ -70,9 +70,10 @@ def wait_for(served: Served, key: str) -> None:
 @asynccontextmanager
 async def client(served: Served, key: str = "", mode: str = "auto") -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        async with Client(streamable_http_client(served.url + "/mcp", http_client=http), mode=mode) as opened:
-            yield opened
+    http = httpx2.AsyncClient(headers=headers, timeout=60)
+    transport = streamable_http_client(served.url + "/mcp", http_client=http)
+    async with http, Client(transport, mode=mode) as opened:
+        yield opened
 
 
 def result(called: CallToolResult) -> dict[str, Any]:
@@ -101,8 +102,10 @@ async def test_without_keys_a_program_here_finds_and_reads(served: Served, mode:
         found = result(await mcp.call_tool("search", ASKED))["results"]
         assert {"Oskar", "Wilma"} <= {name for one in found for name in ("Oskar", "Wilma") if name in one["text"]}
         document = result(await mcp.call_tool("fetch", {"id": found[0]["id"]}))
-        assert document["id"] == found[0]["id"] and document["title"] == "Pumps"
-        assert document["metadata"]["collection"] in TEXTS and "next_start" not in document["metadata"]
+        assert document["id"] == found[0]["id"]
+        assert document["title"] == "Pumps"
+        assert document["metadata"]["collection"] in TEXTS
+        assert "next_start" not in document["metadata"]
 
 
 async def test_a_document_is_found_once_whatever_passages_of_it_are(served: Served) -> None:
@@ -148,7 +151,8 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(served: Served) -> No
 
 def test_only_post_is_taken(served: Served) -> None:
     answer = httpx.get(served.url + "/mcp", timeout=30)
-    assert answer.status_code == 405 and answer.headers["allow"] == "POST"
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
 
 
 def test_a_web_page_cannot_call_it(served: Served) -> None:
@@ -163,7 +167,8 @@ async def test_a_key_finds_and_reads_what_it_may_and_the_rest_does_not_exist(
     async with client(served, keys["red"], mode) as mcp:
         assert "Collections: red." in ((await mcp.list_tools()).tools[0].description or "")
         found = result(await mcp.call_tool("search", ASKED))["results"]
-        assert "Oskar" in str(found) and "Wilma" not in str(found)
+        assert "Oskar" in str(found)
+        assert "Wilma" not in str(found)
     async with client(served, keys["blue"], mode) as mcp:
         assert "Wilma" in str(result(await mcp.call_tool("search", ASKED)))
         foreign = words(await mcp.call_tool("fetch", {"id": found[0]["id"]}))
@@ -179,7 +184,8 @@ def test_without_a_key_nothing_is_answered_once_there_are_keys(served: Served, k
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for headers in ({}, {"authorization": "Bearer sk-rag-guessed"}):
         answer = httpx.post(served.url + "/mcp", json=body, headers=headers, timeout=30)
-        assert answer.status_code == 401 and answer.json()["error"]["code"] == "invalid_api_key"
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
 async def test_on_stdio_a_key_finds_what_it_may(served: Served, keys: dict[str, str], shelf: Path) -> None:
@@ -190,9 +196,12 @@ async def test_on_stdio_a_key_finds_what_it_may(served: Served, keys: dict[str, 
     )
     async with Client(stdio_client(process)) as mcp:
         found = str(result(await mcp.call_tool("search", ASKED)))
-        assert "Wilma" in found and "Oskar" not in found
+        assert "Wilma" in found
+        assert "Oskar" not in found
 
 
 def test_on_stdio_a_missing_key_is_told_at_once(served: Served, keys: dict[str, str], shelf: Path) -> None:
     done = ragway("mcp", "--data", str(served.data), folder=shelf)
-    assert done.returncode == 1 and f"set {KEY}" in done.stderr and not done.stdout
+    assert done.returncode == 1
+    assert f"set {KEY}" in done.stderr
+    assert not done.stdout

@@ -1,0 +1,128 @@
+"""The sections of the settings, as frozen types; `default.yaml` says what each key means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    host: str
+    port: int
+    workers: int
+    max_body_mb: int
+    cors_origins: tuple[str, ...]
+    receive_timeout_s: float
+    keepalive_s: float
+    send_timeout_s: float
+    shutdown_s: float
+    log_level: Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    open: bool
+    required: bool
+    pass_client_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One row of `models`. None: not given, so it follows from the name and the environment."""
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    lane: Literal["auto", "relay", "translated", "echo"] = "auto"
+    position: Literal["lead", "merge", "tail"] | None = None
+    window_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    connect_timeout_s: float
+    first_byte_timeout_s: float
+    idle_timeout_s: float
+    keepalive_s: float
+    max_connections: int
+    paths: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    enabled: bool
+    collections: tuple[str, ...]
+    mode: Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
+    lexical: Literal["bm25", "okapi"]
+    rewrite: Literal["local", "llm", "off"]
+    rewrite_model: str
+    rewrite_deadline_s: float
+    rewrite_prompt: str
+    candidates: int
+    rrf_k: int
+    min_relevance: float
+    k: int
+    rerank_model: str
+    rerank_candidates: int
+    rerank_deadline_s: float
+    recency_half_life_days: float
+    diversity: float
+    merge_neighbours: bool
+    neighbours: int
+    whole_document_tokens: int
+    skip_housekeeping: bool
+    deadline_s: float
+    require_context: bool
+    start_s: float
+    hang_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    position: Literal["lead", "merge", "tail"]
+    template: str
+    budget_tokens: int
+    window_share: float
+    order: Literal["best_first", "best_first_and_last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedder:
+    model: str
+    backend: Literal["auto", "onnx", "torch", "remote"]
+    threads: int
+    precision: Literal["auto", "fp32", "int8", "bf16"]
+    query_prompt: str | None
+    document_prompt: str | None
+    api_base: str
+    api_key_env: str
+    dimensions: int
+    batch_texts: int
+    timeout_s: float
+    retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    chunking: Literal["auto", "structure", "recursive", "fixed"]
+    chunk_tokens: int
+    overlap_tokens: int
+    max_file_mb: int
+    language: str
+    languages: Mapping[str, str]
+    context: tuple[str, ...]
+    context_model: str
+    context_prompts: str
+    context_tokens: int
+    context_concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class Qdrant:
+    url: str
+    api_key_env: str
+    collection: str
+    timeout_s: float
+    shards: int
+    replicas: int
+    quantisation: Literal["none", "int8", "binary"]
