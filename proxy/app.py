@@ -73,7 +73,7 @@ def application(parts: Parts) -> App:
 
 def _cors(app: App, origins: tuple[str, ...]) -> App:
     return CORSMiddleware(
-        app, allow_origins=list(origins), allow_methods=["GET", "POST", "DELETE"], allow_headers=["*"],
+        app, allow_origins=list(origins), allow_methods=["GET", "POST", "PUT", "DELETE"], allow_headers=["*"],
         expose_headers=_EXPOSED,
     )  # fmt: skip
 

@@ -11,6 +11,10 @@ from retrieval.records import CollectionInfo, FullDocument, Retrieved
 Retrieve = Callable[[Sequence[str]], Awaitable[Retrieved]]  # from collections of these names
 
 
+class NotThere(UnknownCollection):
+    """A collection that is not there for this caller; the text names those alone that are."""
+
+
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
     """The collections that may be read, by name."""
     return [row for row in await knowledge.collections() if row.name in rights.read]
@@ -42,6 +46,6 @@ async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocumen
     return found
 
 
-def unknown(name: str, known: Sequence[str]) -> UnknownCollection:
+def unknown(name: str, known: Sequence[str]) -> NotThere:
     """What is said of a collection that is not there, or may not be read. known: those the caller may know of."""
-    return UnknownCollection(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
+    return NotThere(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")

@@ -37,14 +37,13 @@ from retrieval.catalog_tables import languages as _languages
 from retrieval.catalog_tables import metadata as _metadata
 from retrieval.catalog_tables import revisions as _revisions
 from retrieval.embed import Matrix
-from retrieval.errors import RetrievalError, UnknownCollection
+from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.language import DEFAULT
 from retrieval.records import Document, Format
 from retrieval.sqlite import name_refusals, tune
 
 State = Literal["staged", "ready", "current", "retired"]  # ready: of a generation not yet in use, see `builds`
 _NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; ours, fixed for ever
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -157,13 +156,13 @@ class Catalog:
         with self._engine.connect() as sql:
             return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
-    def create(self, name: str, *, embedder: str, probes: Matrix, language: str = DEFAULT) -> Collection:
+    def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
         """The collection of that name, made with this embedder and in this language if it is new.
 
-        Raises RetrievalError if the name could not be written in a header, a model prefix or a URL.
+        language: None leaves it to `speak`. Raises Invalid where no header, model prefix or URL could hold the name.
         """
         if not _NAME.fullmatch(name):
-            raise RetrievalError(
+            raise Invalid(
                 f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64, "
                 "beginning with a letter or digit"
             )
@@ -175,7 +174,8 @@ class Catalog:
                         probes=probes.astype("<f4").tobytes(), updated_s=time(),
                     )
                 )  # fmt: skip
-                self._speak(sql, name, 1, language)
+                if language is not None:
+                    self._speak(sql, name, 1, language)
         return self.collection(name)
 
     def language(self, collection: str, generation: int) -> str:
@@ -186,10 +186,15 @@ class Catalog:
         set_for = [of for name, of in self._languages if name == collection and of <= generation]
         return self._languages[collection, max(set_for)] if set_for else DEFAULT
 
+    def spoken(self, collection: str) -> bool:
+        """Whether anybody has said yet which language it is in."""
+        return bool(self.language(collection, 0)) and any(name == collection for name, _ in self._languages or ())
+
     def speak(self, collection: str, generation: int, language: str) -> None:
         """Set the language of a generation that has no points yet."""
         with self._engine.begin() as sql:
             self._speak(sql, collection, generation, language)
+        self._collections.pop(collection, None)
 
     def _speak(self, sql: Any, collection: str, generation: int, language: str) -> None:
         ours = (_languages.c.collection == collection) & (_languages.c.generation == generation)
@@ -216,17 +221,16 @@ class Catalog:
 
     # Documents and their revisions
 
-    def known(self, collection: str) -> dict[str, Known]:
-        """The current revision of every document of the collection, by key."""
+    def known(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, Known]:
+        """The current revision of every document of the collection, or of those of these keys, by key."""
         query = (
             select(_documents.c.key, *_revisions.c["document", "revision", "content_hash", "recipe"])
             .join(_revisions, _revisions.c.document == _documents.c.id)
             .where(_documents.c.collection == collection, _revisions.c.state == "current")
         )
+        query = query if keys is None else query.where(_documents.c.key.in_(keys))
         with self._engine.connect() as sql:
-            return {
-                row.key: Known(row.document, row.revision, row.content_hash, row.recipe) for row in sql.execute(query)
-            }
+            return {row.key: Known(*row[1:]) for row in sql.execute(query)}
 
     def document(self, id: str, revision: int) -> Document:
         """A revision's text and description. Raises KeyError."""
@@ -382,8 +386,6 @@ _CHUNKS = (
     .join(_documents, _documents.c.id == _revisions.c.document)
     .where(_documents.c.collection == bindparam("name"), _revisions.c.state == "current")
 )
-
-
 _SPAN = select(func.substr(_revisions.c.text, bindparam("at"), bindparam("n"))).where(
     _revisions.c.document == bindparam("id"), _revisions.c.revision == bindparam("revision")
 )

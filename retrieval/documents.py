@@ -9,6 +9,7 @@ from retrieval import descriptions
 from retrieval.catalog import Catalog
 from retrieval.catalog_tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
+from retrieval.ingest.given import catalog_key, client_key
 from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument
 
 
@@ -54,6 +55,15 @@ class Documents:
             described = descriptions.read(sql, [(row.id, row.revision) for row in page])
         return [_info(row, described[row.id, row.revision]) for row in page]
 
+    def find(self, collection: str, key: str) -> str:
+        """The id of the document that a client put under this key. Raises UnknownDocument."""
+        this = documents.c.collection == collection, documents.c.key == catalog_key(key)
+        with self._catalog.engine.connect() as sql:
+            id = sql.scalar(_current().with_only_columns(documents.c.id).where(*this))
+        if id is None:
+            raise UnknownDocument(f"there is no document {key!r}")
+        return str(id)
+
     def read(self, id: str) -> FullDocument:
         """The document, whole. Raises UnknownDocument."""
         with self._catalog.engine.connect() as sql:
@@ -66,12 +76,13 @@ class Documents:
 
 def _current() -> Select[Any]:
     columns = revisions.c["revision", "source", "title", "format", "modified_s", "chunks"]
-    return select(documents.c.id, documents.c.collection, *columns, func.length(revisions.c.text).label("chars")).join(
+    return select(*documents.c["id", "collection", "key"], *columns, func.length(revisions.c.text).label("chars")).join(
         revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current")
     )
 
 
 def _info(row: Row[Any], described: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:
     return DocumentInfo(
-        row.id, row.collection, row.source, row.title, row.format, row.modified_s, row.chunks, row.chars, *described
-    )
+        row.id, row.collection, row.source, row.title, row.format, row.modified_s, row.chunks, row.chars, *described,
+        client_key(row.key),
+    )  # fmt: skip

@@ -2,7 +2,10 @@
 
 RetrievalError            anything below; its text says what was wrong and what to do
 ├── Unreadable            a file that cannot become a document (ingest names it and goes on)
+├── Invalid               a name or a language that cannot be
 ├── UnknownCollection     a collection that was asked for by name and does not exist
+├── UnknownDocument       a document that does not exist
+├── CollectionExists      a collection that was to be made, and is there
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
 ├── DataInUse             the data folder is held by another process
 ├── DiskFull              less room on the data folder's disk than the engine needs
@@ -17,6 +20,14 @@ class RetrievalError(Exception):
 
 class Unreadable(RetrievalError):
     """A file that cannot become a document: missing, empty, binary, oversized, wrongly encoded."""
+
+
+class Invalid(RetrievalError):
+    """An argument that can never be used: a name, a language."""
+
+
+class CollectionExists(RetrievalError):
+    """A collection that was to be made is there already."""
 
 
 class UnknownCollection(RetrievalError):

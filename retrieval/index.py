@@ -6,9 +6,9 @@ The index process serves one (`service`); a command that finds no index process 
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
@@ -23,7 +23,9 @@ from retrieval.records import (
     Document,
     DocumentInfo,
     FullDocument,
+    Given,
     Outline,
+    Placed,
     Report,
     Retrieved,
     Turn,
@@ -33,6 +35,7 @@ from retrieval.search.rerank import open_reranker
 from retrieval.shards import hold, remove_unused_shards, shard_name, with_okapi
 
 log = logging.getLogger("ragway")
+_T = TypeVar("_T")
 _CHECKED = "check"  # a text to embed, and a tenant that no collection has (theirs have an @)
 
 
@@ -47,6 +50,7 @@ class Index:
         self._configured = configured
         self._lanes = {configured.key: configured}
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
+        self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None) -> "Index":
@@ -149,6 +153,27 @@ class Index:
         """Make a collection of documents that are no files. Raises RetrievalError if there is one of that name."""
         return await self._lane_of(collection).ingester.learn(documents, collection, progress)
 
+    async def create_collection(self, name: str, language: str | None) -> None:
+        self._configured.ingester.create(name, language)
+
+    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+        return await self._finish(self._put(collection, given))
+
+    async def _put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+        async with self._opener.shared.writing:
+            try:
+                placed, _ = await self._lane_of(collection).putter.put(given, collection)
+            finally:
+                self._collections_changed()
+        return tuple(placed)
+
+    async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What it returns; it goes on where the caller leaves."""
+        task = asyncio.create_task(work)
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+        return await asyncio.shield(task)
+
     def searching(self, options: SearchOptions, *, okapi: bool = False, questions: Path | None = None) -> Retriever:
         """Another retriever over the same collections that has nothing in memory; okapi: with rank-bm25's scores."""
         lane = self._configured
@@ -184,6 +209,9 @@ class Index:
     async def document(self, id: str) -> FullDocument:
         return await asyncio.to_thread(Documents(self._catalog).read, id)
 
+    async def find_document(self, collection: str, key: str) -> str:
+        return await asyncio.to_thread(Documents(self._catalog).find, collection, key)
+
     async def delete_document(self, id: str) -> None:
         try:
             await self._opener.removal.document(id)
@@ -204,6 +232,10 @@ class Index:
 
     async def close(self) -> None:
         """Close the stores and give the data folder back."""
+        for task in self._finishing:
+            task.cancel()
+        if self._finishing:
+            await asyncio.wait(self._finishing)
         await self._configured.retriever.close()
         for lane in self._lanes.values():
             await lane.close()

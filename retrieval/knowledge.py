@@ -13,7 +13,9 @@ from retrieval.records import (
     CollectionInfo,
     DocumentInfo,
     FullDocument,
+    Given,
     Outline,
+    Placed,
     Report,
     Retrieved,
     Turn,
@@ -162,6 +164,21 @@ class Knowledge(Protocol):
 
     async def document(self, id: str) -> FullDocument:
         """A document, whole. Raises UnknownDocument, RetrievalError."""
+        ...
+
+    async def find_document(self, collection: str, key: str) -> str:
+        """The id of the document that a client put under this key. Raises UnknownDocument."""
+        ...
+
+    async def create_collection(self, name: str, language: str | None) -> None:
+        """Make an empty collection; language: None takes the setting. Raises CollectionExists, Invalid."""
+        ...
+
+    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+        """Write documents, whose keys are different, each wholly; it goes on where the caller leaves.
+
+        What is already as it was given is left alone. Raises UnknownCollection.
+        """
         ...
 
     async def delete_document(self, id: str) -> None:

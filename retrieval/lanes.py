@@ -15,6 +15,7 @@ from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, label, probe
 from retrieval.export import open_embedder
 from retrieval.ingest.context import FILE as CONTEXTS
+from retrieval.ingest.given import Putter
 from retrieval.ingest.pipeline import Ingester, Model
 from retrieval.ingest.prepare import InChild, InThread, Recipe
 from retrieval.ingest.removal import Removal, Shared
@@ -36,6 +37,7 @@ class Lane:
     store: Store
     preparation: InThread | InChild
     ingester: Ingester
+    putter: Putter
     retriever: Retriever
 
     async def close(self) -> None:
@@ -51,8 +53,8 @@ class Opener:
     ) -> None:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
-        self._shared = Shared()
-        self.removal = Removal(catalog, self._shared)  # from all stores that are opened
+        self.shared = Shared()
+        self.removal = Removal(catalog, self.shared)  # from all stores that are opened
 
     async def open(self, choice: EmbedderChoice) -> Lane:
         """The lane of that embedder, which is prepared where it was never used. Raises RetrievalError."""
@@ -69,14 +71,15 @@ class Opener:
         except BaseException:
             await preparation.close()
             raise
-        self._shared.stores.append(store)
+        self.shared.stores.append(store)
         ingester = Ingester(
             catalog, store, preparation, model=Model(label(embedder), probes, key), recipe=recipe,
-            max_bytes=plan.max_file_bytes, shared=self._shared,
+            max_bytes=plan.max_file_bytes, shared=self.shared,
         )  # fmt: skip
+        putter = Putter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
         await retriever.warm()
-        return Lane(key, embedder, store, preparation, ingester, retriever)
+        return Lane(key, embedder, store, preparation, ingester, putter, retriever)
 
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:

@@ -179,6 +179,31 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A document as a client gives it: what is in it, and how that is to be read."""
+
+    key: str  # the client's name for it in its collection: the same again replaces it
+    source: str
+    content: bytes
+    title: str = ""  # "": as the content says
+    format: Format | None = None  # None: by the ending of `source`
+    modified_s: float | None = None  # None: when it is written
+    attributes: Mapping[str, Attribute] | None = None  # None: what its front matter says, as with the next
+    groups: tuple[str, ...] | None = None
+    otherwise: Format | None = None  # its format where neither `format` nor the ending says it; None: it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of a document that was given."""
+
+    key: str
+    state: Literal["waiting", "created", "replaced", "unchanged", "failed", "cancelled"]
+    id: str = ""  # the document's; "" where there is none
+    reason: str = ""  # why it failed
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """A document that an ingest would write; `source` is "" where a rebuild would, from the catalog."""
 
@@ -232,6 +257,7 @@ class DocumentInfo:
     chars: int  # of its text
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     groups: tuple[str, ...] = ()
+    key: str = ""  # a client's name for it; "" where it is a file
 
 
 @dataclass(frozen=True, slots=True)

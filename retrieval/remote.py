@@ -28,7 +28,9 @@ from retrieval.records import (
     CollectionInfo,
     DocumentInfo,
     FullDocument,
+    Given,
     Outline,
+    Placed,
     Report,
     Retrieved,
     Turn,
@@ -105,6 +107,16 @@ class Client:
     async def document(self, id: str) -> FullDocument:
         found: FullDocument = _record(FullDocument, await self._call("document", {"id": id}))
         return found
+
+    async def find_document(self, collection: str, key: str) -> str:
+        return str(await self._call("find_document", {"collection": collection, "key": key}))
+
+    async def create_collection(self, name: str, language: str | None) -> None:
+        await self._call("create_collection", {"name": name, "language": language})
+
+    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+        rows = await self._call("put", {"collection": collection, "given": wire.given_rows(given)})
+        return tuple(_record(Placed, row) for row in rows)
 
     async def delete_document(self, id: str) -> None:
         await self._call("delete_document", {"id": id})

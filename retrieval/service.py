@@ -34,7 +34,10 @@ Write = Callable[[bytes], None]
 log = logging.getLogger("ragway")
 _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
 # Calls whose arguments and answers are what JSON holds.
-_AS_THEY_ARE = {"collections", "documents", "document", "delete_document", "delete_collection", "check"}
+_AS_THEY_ARE = {
+    "collections", "documents", "document", "find_document", "create_collection", "delete_document",
+    "delete_collection", "check",
+}  # fmt: skip
 _STEP_S = 1.0  # between two signs of life while the index opens
 
 
@@ -91,6 +94,8 @@ class Server:
                 answer = await knowledge.changes(_paths(args["paths"]), args["collection"])
             case "outline" if isinstance(knowledge, Outlines):
                 answer = await knowledge.outline(Changed(**args["changed"]), args["collection"])
+            case "put":
+                answer = await knowledge.put(args["collection"], wire.given(args["given"]))
             case "rebuild":
                 embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
                 answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)

@@ -1,14 +1,16 @@
-"""What a search found, as it crosses the socket: each passage once, and rows instead of objects.
+"""What a search found, as it crosses the socket: each passage once, and rows instead of objects; what a client gives.
 
 The hits and the context hold the same passages. Sent as they are, all text crosses twice, and the gateway spends
 nine times as long on reading the answer (.46 ms instead of .05).
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
-from retrieval.records import Context, Hit, Passage, Query, Retrieved
+from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved
 
 _PASSAGE = (
     "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
@@ -67,3 +69,21 @@ def _passage(row: list[Any]) -> Passage:
 
 def _pieces(value: Sequence[Sequence[Any]]) -> tuple[tuple[str, float], ...]:
     return tuple([(text, weight) for text, weight in value])
+
+
+_GIVEN = [field.name for field in fields(Given)]
+
+
+def given_rows(given: Sequence[Given]) -> list[dict[str, Any]]:
+    """Documents as JSON can hold them; `given` reads them."""
+    rows = [{name: getattr(one, name) for name in _GIVEN} for one in given]
+    return [{**row, "content": b64encode(row["content"]).decode()} for row in rows]
+
+
+def given(rows: Sequence[dict[str, Any]]) -> list[Given]:
+    return [_given(row) for row in rows]
+
+
+def _given(row: dict[str, Any]) -> Given:
+    groups = None if row["groups"] is None else tuple(row["groups"])
+    return Given(**{**row, "content": b64decode(row["content"]), "groups": groups})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Report, Retrieved, Turn
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Given, Placed, Report, Retrieved, Turn
 
 
 class Unasked(Knowledge):
@@ -26,6 +26,15 @@ class Unasked(Knowledge):
         raise AssertionError
 
     async def document(self, id: str) -> FullDocument:
+        raise AssertionError
+
+    async def find_document(self, collection: str, key: str) -> str:
+        raise AssertionError
+
+    async def create_collection(self, name: str, language: str | None) -> None:
+        raise AssertionError
+
+    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
         raise AssertionError
 
     async def delete_document(self, id: str) -> None:

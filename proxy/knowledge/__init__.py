@@ -5,7 +5,8 @@ the client a team has will do. What may not be read is answered as what does not
 
 api        all of its routes
 searches   passages for a query
-documents  collections and documents: listed, read, exported, deleted
+documents  collections and documents: made, listed, read, exported, deleted
+puts       documents that clients give
 stores     OpenAI's dialect of both
 access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says
 """

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -12,15 +13,32 @@ from proxy import permitted
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from proxy.knowledge.parameters import fields_of
+from proxy.knowledge.parameters import fields_of, invalid
 from proxy.rights import Rights
-from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownDocument
+from retrieval.errors import (
+    CollectionExists,
+    IndexDown,
+    Invalid,
+    RetrievalError,
+    UnknownCollection,
+    UnknownDocument,
+)  # fmt: skip
 from retrieval.knowledge import Knowledge, Mode
 from retrieval.records import CollectionInfo, Retrieved, Turn
 
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
+_WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
 
-Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any]]]
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with another status than 200."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | Reply]]
 
 
 class Access:
@@ -33,9 +51,9 @@ class Access:
         self._deadline_s = deadline_s
         self._max_body_bytes = max_body_bytes
 
-    def route(self, path: str, **answers: Answer) -> Route:
-        """A path, and by method what answers there."""
-        return Route(path, _Endpoint(self, answers))
+    def route(self, path: str, *, writing: Sequence[str] = (), **answers: Answer) -> Route:
+        """A path, and by method what answers there. writing: methods that write, beside PUT and DELETE."""
+        return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing)))
 
     async def collection(self, scope: Scope) -> CollectionInfo:
         """The collection that the path names. Raises UnknownCollection, also where it may not be read."""
@@ -70,13 +88,20 @@ class Access:
             raise no_index()
 
     @contextlib.asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
+    async def asking(self, *, writing: bool = False) -> AsyncIterator[None]:
         """What the index refuses, as an answer of ours."""
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(_WRITE_DEADLINE_S if writing else self._deadline_s):
                 yield
-        except UnknownCollection as error:
+        except permitted.NotThere as error:
             raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+        except UnknownCollection as error:  # the index names all that there are
+            message = "The collection was deleted meanwhile."
+            raise ApiError(404, message, code="collection_not_found", param="collection") from error
+        except CollectionExists as error:
+            raise ApiError(409, f"{error}.", code="collection_exists", param="name") from error
+        except Invalid as error:
+            raise invalid(str(error), "name") from error
         except UnknownDocument as error:
             raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
         except TimeoutError as error:
@@ -90,15 +115,17 @@ class Access:
 class _Endpoint:
     """One of the routes: its answer to each method, and what is said where there is none."""
 
-    def __init__(self, access: Access, answers: Mapping[str, Answer]) -> None:
+    def __init__(self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str]) -> None:
         self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
         self._access = access
+        self._writing = writing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._access.check(scope, list(self._answers))
-        async with self._access.asking():
+        async with self._access.asking(writing=scope["method"] in self._writing):
             found = await self._answers[scope["method"]](scope, receive)
-        await send_json(send, 200, orjson.dumps(found))
+        reply = found if isinstance(found, Reply) else Reply(200, found)
+        await send_json(send, reply.status, orjson.dumps(reply.body))
 
 
 def rights_of(scope: Scope) -> Rights:
@@ -110,6 +137,13 @@ def must_write(name: str, rights: Rights) -> None:
     if name not in rights.write:
         message = f"This key may read the collection {name!r}, and not write it."
         raise ApiError(403, message, code="forbidden", type="permission_error", param="collection")
+
+
+def must_make(name: str, rights: Rights) -> None:
+    """To be called before anybody looks whether it is there: the answer must not tell."""
+    if name not in rights.write or name not in rights.read:
+        message = f"This key may not make a collection {name!r}: that takes the rights to read and to write it."
+        raise ApiError(403, message, code="forbidden", type="permission_error", param="name")
 
 
 def no_index() -> ApiError:

@@ -1,4 +1,4 @@
-"""Collections and documents: listed, read, exported, deleted."""
+"""Collections and documents: made, listed, read, exported, deleted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +8,9 @@ from starlette.routing import Route
 
 from proxy import permitted
 from proxy.asgi import Receive, Scope, Send
-from proxy.knowledge.access import Access, listed, must_write, rights_of
-from proxy.knowledge.parameters import query_of, whole_number
+from proxy.knowledge.access import Access, Reply, listed, must_make, must_write, rights_of
+from proxy.knowledge.parameters import invalid, query_of, whole_number
+from proxy.knowledge.puts import Puts
 from proxy.rights import Rights
 from retrieval.errors import UnknownDocument
 from retrieval.records import CollectionInfo, DocumentInfo
@@ -23,19 +24,36 @@ class Documents:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._puts = Puts(access)
 
     def routes(self) -> list[Route]:
-        route, collection = self._access.route, "/v1/knowledge/collections/{name}"
+        route, collection, puts = self._access.route, "/v1/knowledge/collections/{name}", self._puts
         return [
-            route("/v1/knowledge/collections", GET=self._list_collections),
+            route("/v1/knowledge/collections", GET=self._list_collections, POST=self._create_collection),
             route(collection, GET=self._read_collection, DELETE=self._delete_collection),
-            route(collection + "/documents", GET=self._list_documents),
+            route(collection + "/documents", writing=["POST"], GET=self._list_documents, POST=puts.put_many),
+            route(
+                collection + "/documents/{key:path}",
+                GET=self._read_by_key,
+                PUT=puts.put_one,
+                DELETE=self._delete_by_key,
+            ),
             Route(collection + "/export", _Export(self._access)),
             route("/v1/knowledge/documents/{id}", GET=self._read_document, DELETE=self._delete_document),
         ]
 
     async def _list_collections(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         return listed([_collection(row) for row in await permitted.readable(self._access.knowledge, rights_of(scope))])
+
+    async def _create_collection(self, scope: Scope, receive: Receive) -> Reply:
+        fields = await self._access.fields(scope, receive, "name", "language")
+        name, language = fields.get("name"), fields.get("language")
+        if not isinstance(name, str) or not isinstance(language, str | None):
+            raise invalid("'name' must be text, and so must 'language'", "name" if language is None else "language")
+        must_make(name, rights_of(scope))
+        await self._access.knowledge.create_collection(name, language)
+        scope["path_params"] = {"name": name}
+        return Reply(201, await self._read_collection(scope, receive))
 
     async def _read_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         return _collection(await self._access.collection(scope))
@@ -50,6 +68,20 @@ class Documents:
     async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         found = await permitted.document(self._access.knowledge, scope["path_params"]["id"], rights_of(scope))
         return {**_document(found.info, rights_of(scope)), "text": found.text}
+
+    async def _read_by_key(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        await self._find(scope)
+        return await self._read_document(scope, receive)
+
+    async def _delete_by_key(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        await self._find(scope)
+        return await self._delete_document(scope, receive)
+
+    async def _find(self, scope: Scope) -> None:
+        """Go on as if the path named the document by its id."""
+        row = await self._access.collection(scope)
+        id = await self._access.knowledge.find_document(row.name, scope["path_params"]["key"])
+        scope["path_params"] = {"id": id}
 
     async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         document = await self._read_document(scope, receive)
@@ -112,5 +144,5 @@ def _document(row: DocumentInfo, rights: Rights) -> dict[str, Any]:
     return {
         "id": row.id, "object": "knowledge.document", "collection": row.collection, "source": row.source,
         "title": row.title, "format": row.format, "modified_at": int(row.modified_s), "chunks": row.chunks,
-        "chars": row.chars, "attributes": row.attributes, **groups,
+        "chars": row.chars, "attributes": row.attributes, **groups, **({"key": row.key} if row.key else {}),
     }  # fmt: skip

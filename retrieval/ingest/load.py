@@ -130,10 +130,15 @@ def content_hash(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
-    """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none."""
+def parse(
+    data: bytes, path: Path, source: str, modified_s: float, *, named: str = "", kind: Format | None = None
+) -> Document:
+    """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none.
+
+    named, kind: its title and its format, where somebody says so; else what the content and the ending say.
+    """
     # The source first: a link may have the extension that its target lacks.
-    kind = FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
+    kind = kind or FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
     if kind is None:
         raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
     text = decode(data, html=kind == "html")
@@ -157,7 +162,8 @@ def parse(data: bytes, path: Path, source: str, modified_s: float) -> Document:
                 text = questions.of_json(text)
     if not text.strip():
         raise Unreadable("empty: there is no text in it")
-    return Document(source, title or _readable(shown_as.stem), text, kind, modified_s, front.attributes, front.groups)
+    title = named or title or _readable(shown_as.stem)
+    return Document(source, title, text, kind, modified_s, front.attributes, front.groups)
 
 
 def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:

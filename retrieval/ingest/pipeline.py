@@ -6,7 +6,6 @@ and a second run goes on from there. One bad file never stops it.
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,12 +15,13 @@ from retrieval.attributes import digest
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
 from retrieval.embed import Matrix, check_same_model
-from retrieval.errors import RetrievalError, Unreadable
+from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable
 from retrieval.ingest.load import Candidate, content_hash, find, shown
 from retrieval.ingest.prepare import File, Indexed, Preparation, Recipe, Split
-from retrieval.ingest.reader import Reader, spread
+from retrieval.ingest.reader import Reader, gone, spread
 from retrieval.ingest.removal import Removal, Shared
-from retrieval.knowledge import Progress
+from retrieval.knowledge import DETECTED, Progress
+from retrieval.language import LANGUAGES
 
 # isort: off
 from retrieval.records import (
@@ -41,8 +41,8 @@ _INCOMPLETE = ", incomplete"  # behind a recipe: a model has not written of all 
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What this ingest did so far."""
+class Tally:
+    """What an ingest did so far."""
 
     total: int
     progress: Progress
@@ -60,7 +60,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class Pending:
     """A document split and waiting for its vectors."""
 
     key: str
@@ -107,23 +107,53 @@ class Ingester:
             await self._removal.recover()
             found = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes)
             known = self._catalog.known(name)
-            gone = _gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
-            tally = _Tally(len(found.candidates), progress)
-            tally.failures = [f for f in found.failures if f.path not in gone]
+            lost = gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
+            tally = Tally(len(found.candidates), progress)
+            tally.failures = [f for f in found.failures if f.path not in lost]
             if not found.candidates and not known:
                 return _report(name, tally, found.skipped)
             language = await self._reader.language(name, [] if known else found.candidates)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
+            collection = await self.hear(collection, found.candidates)
             if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                 tally.chunks += await self._rebuild(collection, progress)
                 collection = self._catalog.collection(name)
             async for batch in self._changed(found.candidates, known, tally):
-                await self._write(collection, batch, tally)
-            for key in sorted(gone):
-                await self._removal.clear(self._catalog.retire(gone[key].document))
+                await self.write(collection, batch, tally)
+            for key in sorted(lost):
+                await self._removal.clear(self._catalog.retire(lost[key].document))
                 tally.removed += 1
             return _report(name, tally, found.skipped)
+
+    def create(self, name: str, language: str | None) -> None:
+        """Make a collection without documents. language: None leaves it to the setting, or to its first documents.
+
+        Raises CollectionExists, Invalid.
+        """
+        if language is None and self._language_of(name) != DETECTED:
+            language = self._language_of(name)
+        if language is not None and language not in LANGUAGES:
+            raise Invalid(f"there is no language {language!r} here: use one of {', '.join(LANGUAGES)}")
+        with contextlib.suppress(UnknownCollection):
+            self._catalog.collection(name)
+            raise CollectionExists(f"there is a collection {name!r} already")
+        self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
+
+    async def ready(self, name: str) -> Collection:
+        """A collection that is to be written: nothing half done is left. Raises UnknownCollection, WrongEmbedder."""
+        await self._removal.recover()
+        collection = self._catalog.collection(name)
+        check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
+        return collection
+
+    async def hear(self, collection: Collection, of: Sequence[Candidate | Document]) -> Collection:
+        """The collection in the language of its first documents, where nobody has said it yet."""
+        if self._catalog.spoken(collection.name) or self._catalog.chunks(collection.name):
+            return collection
+        language = await self._reader.language(collection.name, of)
+        self._catalog.speak(collection.name, collection.generation, language)
+        return self._catalog.collection(collection.name)
 
     async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> Report:
         """Make a new collection of documents that are no files; their sources tell them apart.
@@ -135,10 +165,10 @@ class Ingester:
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._reader.language(name, documents)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
-            tally, batch = _Tally(len(documents), progress), list[_Pending]()
+            tally, batch = Tally(len(documents), progress), list[Pending]()
             for document in documents:
                 split = await self._preparation.split(document)
-                batch.append(_Pending(document.source, digest(document), split, False))
+                batch.append(Pending(document.source, digest(document), split, False))
                 if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
                     await self._write_new(collection, batch, tally)
                     batch = []
@@ -199,7 +229,7 @@ class Ingester:
         switched: Callable[[], None] = lambda: None,
     ) -> int:  # fmt: skip
         known = self._catalog.known(collection.name)
-        tally = _Tally(len(known), progress)
+        tally = Tally(len(known), progress)
         generation = collection.generation + 1
         made_with = [self._model.made_with, self._embedder, self._recipe, self._language_of(collection.name)]
         ready = self._builds.begin(collection, embedder=pinned, made_with="\n".join(made_with))
@@ -211,10 +241,10 @@ class Ingester:
             self._catalog.speak(collection.name, generation, await self._reader.language(collection.name, some))
         left = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
         tally.tick(len(known) - len(left))
-        batch: list[_Pending] = []
+        batch: list[Pending] = []
         for key, entry in left:
             split = await self._preparation.split(self._catalog.document(entry.document, entry.revision))
-            batch.append(_Pending(key, entry.content_hash, split, True))
+            batch.append(Pending(key, entry.content_hash, split, True))
             if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
                 await self._build(collection, generation, batch, tally)
                 batch = []
@@ -225,7 +255,7 @@ class Ingester:
         await self._removal.recover()
         return self._catalog.chunks(collection.name)
 
-    async def _build(self, collection: Collection, generation: int, batch: Sequence[_Pending], tally: _Tally) -> None:
+    async def _build(self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally) -> None:
         """Write documents to a generation that is not yet in use."""
         language = self._catalog.language(collection.name, generation)
         vectors = iter(await self._vectors([pending.split for pending in batch], language, tally))
@@ -236,10 +266,10 @@ class Ingester:
         tally.tick(len(batch))
 
     async def _changed(
-        self, candidates: Sequence[Candidate], known: dict[str, Known], tally: _Tally
-    ) -> AsyncIterator[list[_Pending]]:
+        self, candidates: Sequence[Candidate], known: dict[str, Known], tally: Tally
+    ) -> AsyncIterator[list[Pending]]:
         """Documents whose content is new, split, in groups worth embedding together."""
-        batch: list[_Pending] = []
+        batch: list[Pending] = []
         for candidate in candidates:
             key = str(candidate.path)
             try:
@@ -259,14 +289,14 @@ class Ingester:
         if batch:
             yield batch
 
-    async def _split(self, candidate: Candidate, key: str, known: Known | None) -> _Pending | None:
+    async def _split(self, candidate: Candidate, key: str, known: Known | None) -> Pending | None:
         data = await self._reader.changed(candidate, known)
         if data is None:
             return None
         split = await self._preparation.split(await self._reader.file(candidate, data))
-        return _Pending(key, content_hash(data), split, known is not None)
+        return Pending(key, content_hash(data), split, known is not None)
 
-    async def _write(self, collection: Collection, batch: Sequence[_Pending], tally: _Tally) -> None:
+    async def write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         vectors = await self._vectors([p.split for p in batch], collection.language, tally)
         at = 0
         for pending in batch:
@@ -279,7 +309,7 @@ class Ingester:
             tally.added += not pending.known
             tally.tick()
 
-    async def _write_new(self, collection: Collection, batch: Sequence[_Pending], tally: _Tally) -> None:
+    async def _write_new(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         """Documents that replace none, written to the store at once: a write for each would take most of the time."""
         vectors = iter(await self._vectors([pending.split for pending in batch], collection.language, tally))
         points: list[Point] = []
@@ -294,7 +324,7 @@ class Ingester:
             tally.added += 1
             tally.tick()
 
-    async def _vectors(self, splits: Sequence[Split], language: str, tally: _Tally | None = None) -> list[Row]:
+    async def _vectors(self, splits: Sequence[Split], language: str, tally: Tally | None = None) -> list[Row]:
         """(dense, sparse) of every chunk of these documents, in order."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         rows: list[Row] = []
@@ -306,7 +336,7 @@ class Ingester:
                 tally.tick(0)
         return rows
 
-    def _stage(self, collection: Collection, pending: _Pending, generation: int) -> Revision:
+    def _stage(self, collection: Collection, pending: Pending, generation: int) -> Revision:
         return self._catalog.stage(
             collection, pending.key, pending.split.document, content_hash=pending.content_hash,
             recipe=self._recipe + (_INCOMPLETE if pending.split.missing else ""), chunks=len(pending.split.chunks),
@@ -348,23 +378,7 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     )  # fmt: skip
 
 
-def _gone(paths: Sequence[Path], found: set[str], failed: Sequence[str], known: dict[str, Known]) -> dict[str, Known]:
-    """Known documents below the given paths whose files are no longer there.
-
-    What could not be read this time is not gone: only a file that no longer exists is.
-    """
-    roots = [os.path.realpath(path) for path in paths]
-    return {
-        key: entry
-        for key, entry in known.items()
-        if key not in found
-        and any(key == root or key.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
-        and not any(key.startswith(failure.rstrip(os.sep) + os.sep) for failure in failed)
-        and not os.path.lexists(key)
-    }
-
-
-def _report(name: str, tally: _Tally, skipped: dict[str, int]) -> Report:
+def _report(name: str, tally: Tally, skipped: dict[str, int]) -> Report:
     return Report(
         name, tally.added, tally.changed, tally.unchanged, tally.removed, tally.chunks, skipped, tuple(tally.failures)
     )

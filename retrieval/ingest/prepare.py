@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.language import DEFAULT
-from retrieval.records import Chunk, Document, Sparse, shown_text
+from retrieval.records import Attribute, Chunk, Document, Format, Sparse, shown_text
 from retrieval.terms import VERSION, document_vector
 from retrieval.tokens import Tokens
 from retrieval.vector_cache import CachedEmbedder
@@ -40,6 +40,10 @@ class File:
     source: str
     data: bytes
     modified_s: float
+    title: str = ""  # where somebody says so, like the next
+    format: Format | None = None
+    attributes: Mapping[str, Attribute] | None = None
+    groups: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Preparer:
             raise Unreadable(f"too much for the reader ({type(error).__name__})") from error
 
     def _split(self, item: File | Document) -> Split:
-        document = parse(item.data, item.path, item.source, item.modified_s) if isinstance(item, File) else item
+        document = _parsed(item) if isinstance(item, File) else item
         embedder = self._open()
         if self._tokens is None:
             self._tokens = Tokens(embedder.tokenizer_file)
@@ -167,6 +171,12 @@ class Preparer:
             if recipe.vectors is not None:
                 self._embedder = CachedEmbedder(self._embedder, recipe.vectors)
         return self._embedder
+
+
+def _parsed(file: File) -> Document:
+    document = parse(file.data, file.path, file.source, file.modified_s, named=file.title, kind=file.format)
+    attributes = document.attributes if file.attributes is None else file.attributes
+    return replace(document, attributes=attributes, groups=document.groups if file.groups is None else file.groups)
 
 
 class InThread:

@@ -1,7 +1,9 @@
-"""What there is to be said of files before they are written: which changed, and what language they are in."""
+"""What there is to be said of files before they are written: which changed or are gone, and their language."""
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from retrieval.catalog import Known
@@ -65,3 +67,19 @@ class Reader:
 def spread(items: Sequence[_T]) -> Sequence[_T]:
     """At most _MOST_HEARD of them, from the first to the last at like distances."""
     return items[:: max(1, -(-len(items) // _MOST_HEARD))]
+
+
+def gone(paths: Sequence[Path], found: set[str], failed: Sequence[str], known: dict[str, Known]) -> dict[str, Known]:
+    """Known documents below the given paths whose files are no longer there.
+
+    What could not be read this time is not gone: only a file that no longer exists is.
+    """
+    roots = [os.path.realpath(path) for path in paths]
+    return {
+        key: entry
+        for key, entry in known.items()
+        if key not in found
+        and any(key == root or key.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+        and not any(key.startswith(failure.rstrip(os.sep) + os.sep) for failure in failed)
+        and not os.path.lexists(key)
+    }
