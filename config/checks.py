@@ -50,3 +50,11 @@ def check_address(address: str | None, where: str) -> None:
         host = None
     if not host:
         raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")
+
+
+def check_database(url: str, where: str) -> None:
+    """Raises SettingsError, which never quotes it, for what is neither empty nor an address of PostgreSQL."""
+    if url and not url.startswith(("postgresql://", "postgresql+psycopg://", "postgres://")):
+        raise SettingsError(
+            f"{where} must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder"
+        )

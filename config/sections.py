@@ -118,6 +118,11 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True)
+class Catalog:
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Qdrant:
     url: str
     api_key_env: str

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import yaml
 
-from config.checks import SettingsError, check_address, check_context, check_language
-from config.sections import Auth, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream
+from config.checks import SettingsError, check_address, check_context, check_database, check_language
+from config.sections import Auth, Catalog, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream
 
 __all__ = ["DEFAULTS", "KEY", "PREFIX", "PROMPTS", "Model", "Settings", "SettingsError", "check_address", "load"]
 
@@ -40,6 +40,7 @@ class Settings:
     inject: Inject
     embedder: Embedder
     ingest: Ingest
+    catalog: Catalog
     qdrant: Qdrant
     data: str
     origins: Mapping[str, str]
@@ -193,6 +194,7 @@ def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
             f"ingest.overlap_tokens ({settings.ingest.overlap_tokens}) must be at most half of "
             f"ingest.chunk_tokens ({settings.ingest.chunk_tokens})"
         )
+    check_database(settings.catalog.url, f"catalog.url ({origins['catalog.url']})")
     ingest = settings.ingest
     for key, language in (("language", ingest.language), *(("languages", code) for code in ingest.languages.values())):
         check_language(language, f"ingest.{key} ({origins[f'ingest.{key}']})")

@@ -6,6 +6,7 @@ metrics      what is counted of every exchange, for Prometheus
 auth         a valid key; without keys, programs on this machine and no web page
 keys         all valid keys, in memory                 accounts  where they are kept, in SQL
 rights       what a caller may do                      accounts_tables  its tables
+                                                       migrations/  how they came about
 augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising

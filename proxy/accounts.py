@@ -1,7 +1,7 @@
 """Keys in SQL: made, listed, revoked and rotated by `ragway keys`, read by every process that serves.
 
-They have a database of their own beside the catalog, so that neither waits for the other: `accounts.db` in the data
-folder, readable by its owner alone. Of a secret only its hash is kept.
+They are in the catalog's PostgreSQL database, or have one of their own beside an SQLite catalog, so that neither waits
+for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.
 """
 
 import os
@@ -31,25 +31,21 @@ class UnknownKey(RetrievalError):
 
 
 class SqlAccounts:
-    """The accounts in a data folder; the file is made with the first key."""
+    """The accounts in a data folder, where the file is made with the first key; or on a server."""
 
-    def __init__(self, data: Path) -> None:
-        self._file = data / _FILE
+    def __init__(self, data: Path, url: str = "") -> None:
+        """url: of a PostgreSQL database; "" = the data folder."""
+        self._file, self._url = data / _FILE, url
         self._engine: Engine | None = None
-        self._seen = False  # whether there has been a file
+        self._seen = bool(url)  # whether there has been a database
 
     def version(self) -> int:
         # Until there is a key, nobody pays for the database: importing it takes 200 ms.
         if not self._seen and not self._file.exists():
             return 0
         self._seen = True
-        from sqlalchemy import inspect
-
-        from proxy.accounts_tables import keys
-
         with self._reading() as sql:
-            # Without the table the making of the first key was interrupted.
-            return _last_change(sql) if inspect(sql).has_table(keys.name) else 0
+            return _last_change(sql)
 
     def locks(self) -> list[Lock]:
         found = []
@@ -105,7 +101,7 @@ class SqlAccounts:
         from proxy.accounts_tables import keys
 
         this, missing = keys.c.id == id, UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
-        if not self._file.exists():
+        if not self._url and not self._file.exists():
             raise missing
         with self._writing() as (sql, change):
             row = sql.execute(select(keys).where(this)).one_or_none()
@@ -130,37 +126,41 @@ class SqlAccounts:
             with self._opened(make=False).connect() as sql:
                 yield sql
         except DatabaseError as error:
-            raise RetrievalError(f"the keys in {self._file} cannot be read ({error.orig})") from error
+            raise RetrievalError(f"the keys in {self._where} cannot be read ({error.orig})") from error
 
     @contextmanager
     def _writing(self) -> "Iterator[tuple[Connection, int]]":
         """A transaction, and the number of its change."""
         from sqlalchemy.exc import DatabaseError
 
-        from proxy.accounts_tables import metadata
+        from retrieval.database import exclusive
 
         try:
-            with self._opened(make=True).begin() as sql:
-                sql.exec_driver_sql("BEGIN IMMEDIATE")
-                metadata.create_all(sql)
+            with exclusive(self._opened(make=True), "accounts") as sql:
                 yield sql, _last_change(sql) + 1
         except DatabaseError as error:
-            raise RetrievalError(f"the keys in {self._file} cannot be written ({error.orig})") from error
+            raise RetrievalError(f"the keys in {self._where} cannot be written ({error.orig})") from error
+
+    @property
+    def _where(self) -> str:
+        return "the database of catalog.url" if self._url else str(self._file)
 
     def _opened(self, *, make: bool) -> "Engine":
-        if self._engine is None or not self._file.exists():
+        if self._engine is None or not (self._url or self._file.exists()):
             self.close()
-            from sqlalchemy import URL, create_engine, event
-            from sqlalchemy.pool import NullPool
+            from proxy.accounts_tables import schema
+            from retrieval.database import open_file, open_server, prepare
 
-            from retrieval.sqlite import tune
-
-            if make:
-                _make(self._file)
-            elif not self._file.exists():
-                raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
-            self._engine = create_engine(URL.create("sqlite", database=str(self._file)), poolclass=NullPool)
-            event.listen(self._engine, "connect", tune)
+            if self._url:
+                engine = open_server(self._url, what="the keys")
+            else:
+                if make:
+                    _make(self._file)
+                elif not self._file.exists():
+                    raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
+                engine = open_file(self._file, what=f"the keys in {self._file}", pooled=False)
+            prepare(engine, schema)
+            self._engine = engine
         return self._engine
 
 

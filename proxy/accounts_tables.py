@@ -1,6 +1,10 @@
-"""The tables of the accounts."""
+"""The tables of the accounts; `retrieval.database` says how to change one."""
+
+from pathlib import Path
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, String, Table, Text
+
+from retrieval.database import Schema
 
 metadata = MetaData()
 keys = Table(
@@ -17,3 +21,5 @@ keys = Table(
     Column("revoked_s", Float),
     Column("change", Integer, nullable=False, index=True),  # counts up over the whole table
 )  # fmt: skip
+
+schema = Schema("accounts", metadata, Path(__file__).with_name("migrations"))

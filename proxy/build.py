@@ -103,7 +103,7 @@ def gateway(
     """
     up = settings.upstream
     ways, routes = lanes(settings, environ)
-    keyring = Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required)
+    keyring = Keyring(accounts(settings), required=settings.auth.required)
     upstream, client, translated = ways.app, ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -134,6 +134,11 @@ def gateway(
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
     return Gateway(application(parts), client, translated, routes, keyring, mcp)
+
+
+def accounts(settings: Settings) -> SqlAccounts:
+    """Where the keys are."""
+    return SqlAccounts(Path(settings.data), settings.catalog.url)
 
 
 def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
@@ -270,7 +275,7 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
     environ = os.environ if environ is None else environ
     retrieval, qdrant = settings.retrieval, settings.qdrant
     return Plan(
-        data=str(Path(settings.data).absolute()),
+        data=str(Path(settings.data).absolute()), catalog_url=settings.catalog.url,
         model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
         chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
         chunking=settings.ingest.chunking,

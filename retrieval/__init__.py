@@ -6,9 +6,10 @@ remote       the client of the index process (light: the gateway imports it)
 frames       what travels on the socket      wire       what a search found, as it crosses it
 service      the index process: an index behind a socket
 index        everything that holds the data folder, in one object       shards    that folder, and the stores in it
-catalog      collections, documents and their revisions, in SQL        sqlite     as the catalog wants it
+catalog      collections, documents and their revisions, in SQL        revisions  its values
 catalog_tables  its tables            documents    lists of them, and whole texts
 attributes   of documents, and the groups that may read them: what they may be     descriptions  both, in SQL
+database     SQLite or PostgreSQL, opened and brought up to date       migrations/  how the tables came about
 embed        texts -> unit vectors           export     a model, by name or path -> its embedder
 precision    whether bf16 pays              remote_embed  a provider's embedder, through litellm
 questions    questions -> vectors: from memory, or together with others that come at once

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert, select, update
 
-from retrieval.catalog import Catalog, Collection, Known, Revision
+from retrieval.catalog import Catalog
 from retrieval.catalog_tables import builds, collections, documents, revisions
+from retrieval.revisions import Collection, Known, Revision
 
 
 class Builds:
     """The builds of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._engine = catalog.engine
+        self._catalog = catalog
 
     def begin(self, collection: Collection, *, embedder: str, made_with: str) -> dict[str, Known]:
         """The documents of the collection's next generation that are ready, by key: none if it is begun anew.
@@ -28,7 +29,7 @@ class Builds:
         What an earlier build with other things left becomes a leftover, for `Removal.recover` to clear.
         """
         name, generation = collection.name, collection.generation + 1
-        with self._engine.begin() as sql:
+        with self._catalog.writing() as sql:
             found = sql.execute(select(builds).where(builds.c.collection == name, builds.c.generation == generation))
             row = found.one_or_none()
             if row is not None and row.made_with == made_with:
@@ -66,7 +67,7 @@ class Builds:
         self._set(known, "retired")
 
     def _set(self, rows: Sequence[Revision | Known], state: str) -> None:
-        with self._engine.begin() as sql:
+        with self._catalog.writing() as sql:
             for row in rows:
                 this = (revisions.c.document == row.document) & (revisions.c.revision == row.revision)
                 sql.execute(update(revisions).where(this).values(state=state))
@@ -76,12 +77,12 @@ class Builds:
         query = select(builds).join(
             collections, (collections.c.name == builds.c.collection) & (collections.c.generation == builds.c.generation)
         )
-        with self._engine.connect() as sql:
+        with self._catalog.engine.connect() as sql:
             return {row.collection: row.embedder for row in sql.execute(query) if row.embedder}
 
     def unfinished(self) -> dict[str, str]:
         """Collection -> the embedder of its unfinished build (JSON, or "")."""
         query = select(builds).join(collections, collections.c.name == builds.c.collection)
-        with self._engine.connect() as sql:
+        with self._catalog.engine.connect() as sql:
             rows = sql.execute(query.where(builds.c.generation > collections.c.generation))
             return {row.collection: row.embedder for row in rows}

@@ -13,95 +13,47 @@ answered from memory.
 
 import re
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import time
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
 # isort: off
 from sqlalchemy import (
-    URL, Engine, bindparam, create_engine, delete, event, func, insert, select, update,
+    Connection, Engine, bindparam, delete, func, insert, select, update,
 )  # fmt: skip
 
 # isort: on
 from sqlalchemy.exc import DatabaseError
 
 from retrieval import descriptions
+from retrieval.catalog_tables import AnyText
 from retrieval.catalog_tables import builds as _builds
 from retrieval.catalog_tables import collections as _collections
 from retrieval.catalog_tables import documents as _documents
 from retrieval.catalog_tables import languages as _languages
-from retrieval.catalog_tables import metadata as _metadata
 from retrieval.catalog_tables import revisions as _revisions
+from retrieval.catalog_tables import schema as _schema
+from retrieval.database import open_file, open_server, prepare
 from retrieval.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.language import DEFAULT
 from retrieval.records import Document, Format
-from retrieval.sqlite import name_refusals, tune
+from retrieval.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
 
-State = Literal["staged", "ready", "current", "retired"]  # ready: of a generation not yet in use, see `builds`
-_NAMESPACE = uuid.UUID("6f1d3c1e-7c0b-5b0e-9a55-3d1f5f6a2b10")  # of point ids; ours, fixed for ever
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """A row of the catalog: a collection and the embedder its current generation was built with."""
-
-    name: str
-    generation: int
-    embedder: str
-    probes: Matrix
-    language: str = DEFAULT
-
-    @property
-    def tenant(self) -> str:
-        """The name under which its points stand in the store."""
-        return tenant_of(self.name, self.generation, self.language)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the catalog says of a file's current revision."""
-
-    document: str
-    revision: int
-    content_hash: str
-    recipe: str
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A revision by name: enough to find its points."""
-
-    document: str
-    revision: int
-    tenant: str
-    chunks: int
-
-    def point_ids(self) -> list[str]:
-        """Ids of its points: UUIDv5 of tenant, document, revision and ordinal."""
-        return [point_id(self.tenant, self.document, self.revision, i) for i in range(self.chunks)]
-
-
-def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
-    """The store's tenant for one generation of a collection; `terms.language_of` reads its language."""
-    return f"{collection}@{generation}" + (f".{language}" if language != DEFAULT else "")
-
-
-def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
-    """The id of a chunk's point; the same again for the same chunk, so that a repeated write changes nothing."""
-    return str(uuid.uuid5(_NAMESPACE, f"{tenant}/{document}/{revision}/{ordinal}"))
-
-
 class Catalog:
-    """Collections and documents in SQL (SQLAlchemy Core; SQLite in WAL mode)."""
+    """Collections and documents in SQL (SQLAlchemy Core; SQLite in WAL mode, or PostgreSQL)."""
 
     def __init__(self, engine: Engine, *, lasting: bool = True) -> None:
         self._engine, self._lasting = engine, lasting
+        # A question to a server is one exchange that way, without a transaction around it.
+        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if engine.name != "sqlite" else engine
         # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
         self._collections: dict[str, Collection] = {}
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
@@ -113,27 +65,37 @@ class Catalog:
 
         lasting: False for one thrown away soon: no fsync, and ids follow from keys, so that ties fall alike each time.
         """
-        engine = create_engine(URL.create("sqlite", database=str(file)))  # in a text, ? and % would not be the path's
-        event.listen(engine, "connect", tune if lasting else lambda one, _: tune(one, _, sync="OFF"))
-        event.listen(engine, "handle_error", name_refusals)
+        return Catalog._opened(open_file(file, durable=lasting), lasting, f"{file} is not a usable catalog")
+
+    @staticmethod
+    def connect(url: str) -> "Catalog":
+        """The catalog in a PostgreSQL database, made where missing. Raises RetrievalError, IndexDown."""
+        return Catalog._opened(open_server(url), True, "the database of catalog.url holds no usable catalog")
+
+    @staticmethod
+    def _opened(engine: Engine, lasting: bool, refusal: str) -> "Catalog":
         try:
-            _metadata.create_all(engine)
-            with engine.connect() as sql:
-                for table in _metadata.tables.values():  # tables of those names may be others'
-                    sql.execute(select(table).limit(0))
-        except (RetrievalError, DatabaseError) as error:
+            prepare(engine, _schema)
+        except RetrievalError:
             engine.dispose()
-            if isinstance(error, RetrievalError):
-                raise
+            raise
+        except DatabaseError as error:
+            engine.dispose()
             raise RetrievalError(
-                f"{file} is not a usable catalog ({error.orig}): restore it from a backup, or move it away and "
-                "ingest again"
+                f"{refusal} ({error.orig}): restore it from a backup, or move it away and ingest again"
             ) from error
         return Catalog(engine, lasting=lasting)
 
     @property
     def engine(self) -> Engine:
-        return self._engine
+        """To read by."""
+        return self._reading
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction."""
+        with self._engine.begin() as sql:
+            yield sql
 
     def close(self) -> None:
         self._engine.dispose()
@@ -144,7 +106,7 @@ class Catalog:
         """Raises UnknownCollection, naming those there are."""
         if name in self._collections:
             return self._collections[name]
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             row = sql.execute(select(_collections).where(_collections.c.name == name)).one_or_none()
             if row is None:
                 names = ", ".join(sql.scalars(select(_collections.c.name).order_by(_collections.c.name)))
@@ -153,7 +115,7 @@ class Catalog:
 
     def collections(self) -> list[Collection]:
         """All of them, by name."""
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
@@ -166,7 +128,7 @@ class Catalog:
                 f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64, "
                 "beginning with a letter or digit"
             )
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
@@ -181,7 +143,7 @@ class Catalog:
     def language(self, collection: str, generation: int) -> str:
         """The language of a generation: the one last set for it or for one before it."""
         if self._languages is None:
-            with self._engine.connect() as sql:
+            with self._reading.connect() as sql:
                 self._languages = {(row[0], row[1]): row[2] for row in sql.execute(select(_languages))}
         set_for = [of for name, of in self._languages if name == collection and of <= generation]
         return self._languages[collection, max(set_for)] if set_for else DEFAULT
@@ -192,7 +154,7 @@ class Catalog:
 
     def speak(self, collection: str, generation: int, language: str) -> None:
         """Set the language of a generation that has no points yet."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             self._speak(sql, collection, generation, language)
         self._collections.pop(collection, None)
 
@@ -205,14 +167,14 @@ class Catalog:
     def empty(self, name: str) -> None:
         """Take all of a collection's documents away at once; their revisions are leftovers then."""
         ours = select(_documents.c.id).where(_documents.c.collection == name)
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             sql.execute(update(_revisions).where(_revisions.c.document.in_(ours)).values(state="retired"))
             sql.execute(update(_collections).where(_collections.c.name == name).values(updated_s=time()))
         self._current = None
 
     def remove(self, name: str) -> None:
         """Drop the rows of a collection without documents. A later one of its name is a new one."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             for table in (_languages, _builds):
                 sql.execute(delete(table).where(table.c.collection == name))
             sql.execute(delete(_collections).where(_collections.c.name == name))
@@ -229,13 +191,13 @@ class Catalog:
             .where(_documents.c.collection == collection, _revisions.c.state == "current")
         )
         query = query if keys is None else query.where(_documents.c.key.in_(keys))
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return {row.key: Known(*row[1:]) for row in sql.execute(query)}
 
     def document(self, id: str, revision: int) -> Document:
         """A revision's text and description. Raises KeyError."""
         query = select(_revisions).where(_revisions.c.document == id, _revisions.c.revision == revision)
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             row = sql.execute(query).one_or_none()
             described = descriptions.read(sql, [(id, revision)])[id, revision]
         if row is None:
@@ -244,7 +206,7 @@ class Catalog:
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
         """Pieces of texts: of each (document, revision, start, end) those characters; "" where there is no such one."""
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return [
                 sql.scalar(_SPAN, {"id": id, "revision": revision, "at": start + 1, "n": end - start}) or ""
                 for id, revision, start, end in wanted
@@ -256,7 +218,7 @@ class Catalog:
         query = select(_revisions.c.document, text).where(
             _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= most_chars
         )
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return {row.document: row.text for row in sql.execute(query)}
 
     def stage(
@@ -264,11 +226,11 @@ class Catalog:
         content_hash: str, recipe: str, chunks: int, generation: int,
     ) -> Revision:  # fmt: skip
         """Record a new revision, not yet visible, under a number never used before."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             this = _documents.c.collection == collection.name, _documents.c.key == key
             found = sql.execute(select(*_documents.c["id", "last_revision"]).where(*this)).one_or_none()
             if found is None:
-                id, revision = uuid.uuid4().hex if self._lasting else uuid.uuid5(_NAMESPACE, key).hex, 1
+                id, revision = uuid.uuid4().hex if self._lasting else uuid.uuid5(NAMESPACE, key).hex, 1
                 sql.execute(
                     insert(_documents).values(id=id, collection=collection.name, key=key, last_revision=revision)
                 )
@@ -287,7 +249,7 @@ class Catalog:
 
     def publish(self, staged: Revision) -> list[Revision]:
         """Make a staged revision the current one; returns those it replaced, whose points may go."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             replaced = self._find(sql, _documents.c.id == staged.document, _revisions.c.state == "current")
             for old in replaced:
                 sql.execute(_set_state(old, "retired"))
@@ -299,7 +261,7 @@ class Catalog:
 
     def retire(self, document: str) -> list[Revision]:
         """Take a document away; returns the revisions whose points may go."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             gone = self._find(sql, _documents.c.id == document, _revisions.c.state == "current")
             for old in gone:
                 sql.execute(_set_state(old, "retired"))
@@ -310,7 +272,7 @@ class Catalog:
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
         """Make a generation built beside the current one the current one, all documents at once."""
         ours = select(_documents.c.id).where(_documents.c.collection == collection.name)
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             for before, after, of in (("current", "retired", collection.generation), ("ready", "current", generation)):
                 sql.execute(
                     update(_revisions)
@@ -330,7 +292,7 @@ class Catalog:
 
     def forget(self, revision: Revision) -> None:
         """Drop a revision whose points are gone, and its document if that was the last one."""
-        with self._engine.begin() as sql:
+        with self.writing() as sql:
             sql.execute(
                 delete(_revisions).where(
                     _revisions.c.document == revision.document, _revisions.c.revision == revision.revision
@@ -341,19 +303,19 @@ class Catalog:
 
     def leftovers(self) -> list[Revision]:
         """What a crash left staged or retired: points to delete, then rows to forget."""
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return self._find(sql, _revisions.c.state.in_(("staged", "retired")))
 
     def current(self, documents: Sequence[str]) -> dict[str, int]:
         """The current revision of each of these documents; those without one are left out."""
         if self._current is None:
-            with self._engine.connect() as sql:
+            with self._reading.connect() as sql:
                 self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
         return {document: self._current[document] for document in documents if document in self._current}
 
     def chunks(self, collection: str) -> int:
         """How many points the collection's current revisions must have in the store."""
-        with self._engine.connect() as sql:
+        with self._reading.connect() as sql:
             return sql.scalar(_CHUNKS, {"name": collection}) or 0
 
     def _find(self, sql: Any, *conditions: Any) -> list[Revision]:
@@ -386,7 +348,7 @@ _CHUNKS = (
     .join(_documents, _documents.c.id == _revisions.c.document)
     .where(_documents.c.collection == bindparam("name"), _revisions.c.state == "current")
 )
-_SPAN = select(func.substr(_revisions.c.text, bindparam("at"), bindparam("n"))).where(
+_SPAN = select(func.substr(_revisions.c.text, bindparam("at"), bindparam("n"), type_=AnyText)).where(
     _revisions.c.document == bindparam("id"), _revisions.c.revision == bindparam("revision")
 )
 

@@ -1,26 +1,45 @@
-"""The catalog's tables.
+"""The catalog's tables; `database` says how to change one.
 
-A table that a catalog made before does not have is made when that is opened: it must mean nothing while it is empty.
+A table made later must mean nothing while it is empty.
 """
 
+from pathlib import Path
+
+# isort: off
 from sqlalchemy import (
-    Column,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
+    Column, Dialect, Float, ForeignKey, ForeignKeyConstraint, Integer, LargeBinary, MetaData, String, Table, Text,
+    TypeDecorator, UniqueConstraint,
 )  # fmt: skip
+
+# isort: on
+
+from retrieval.database import Schema
+
+_NUL = "\ufdd0"  # a noncharacter: for programs' own use, and in no document
+
+
+class _WithoutNul(TypeDecorator[str]):
+    """Any text, in PostgreSQL, which refuses NUL: another character stands there for it, so that places stay."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace("\0", _NUL)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace(_NUL, "\0")
+
+
+AnyText = Text().with_variant(_WithoutNul(), "postgresql")
+AnyString = String().with_variant(_WithoutNul(), "postgresql")
+# In the order of the code points, as SQLite and Python have it.
+Name = String().with_variant(String(collation="C"), "postgresql")
 
 metadata = MetaData()
 collections = Table(
     "collections", metadata,
-    Column("name", String, primary_key=True),
+    Column("name", Name, primary_key=True),
     Column("generation", Integer, nullable=False),
     Column("embedder", String, nullable=False),
     Column("dimension", Integer, nullable=False),
@@ -29,9 +48,9 @@ collections = Table(
 )  # fmt: skip
 documents = Table(
     "documents", metadata,
-    Column("id", String, primary_key=True),
+    Column("id", Name, primary_key=True),
     Column("collection", ForeignKey("collections.name"), nullable=False),
-    Column("key", String, nullable=False),  # the file's absolute path
+    Column("key", Name, nullable=False),  # the file's absolute path
     Column("last_revision", Integer, nullable=False),  # highest number ever given out
     UniqueConstraint("collection", "key"),
 )  # fmt: skip
@@ -54,10 +73,10 @@ revisions = Table(
     Column("revision", Integer, primary_key=True),
     Column("generation", Integer, nullable=False),
     Column("state", String, nullable=False, index=True),
-    Column("source", String, nullable=False),
-    Column("title", String, nullable=False),
+    Column("source", AnyString, nullable=False),
+    Column("title", AnyString, nullable=False),
     Column("format", String, nullable=False),
-    Column("text", Text, nullable=False),
+    Column("text", AnyText, nullable=False),
     Column("modified_s", Float, nullable=False),
     Column("content_hash", String, nullable=False),
     Column("recipe", String, nullable=False),  # how its chunks were made
@@ -65,15 +84,17 @@ revisions = Table(
 )  # fmt: skip
 attributes = Table(  # of each revision that was written since there are any; it ends with the revision
     "attributes", metadata,
-    Column("document", String, primary_key=True),
+    Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("attributes", Text, nullable=False),  # JSON
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
 audiences = Table(  # the groups of a revision that not everybody may read; they end with the revision
     "audiences", metadata,
-    Column("document", String, primary_key=True),
+    Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
-    Column("member", String, primary_key=True),  # name of a group
+    Column("member", Name, primary_key=True),  # name of a group
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
+
+schema = Schema("catalog", metadata, Path(__file__).with_name("migrations"))

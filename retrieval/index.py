@@ -62,7 +62,7 @@ class Index:
         data = Path(plan.data)
         lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
         try:
-            catalog = Catalog.open(data / "catalog.sqlite", lasting=scratch is None)
+            catalog = _catalog(plan, lasting=scratch is None)
             reranker = await open_reranker(plan.search.rerank_model)
             opener = Opener(plan, catalog, reranker, serving=serving, scratch=scratch)
             configured = await opener.open(choice_of(plan))
@@ -241,3 +241,10 @@ class Index:
             await lane.close()
         self._catalog.close()
         self._lock.close()
+
+
+def _catalog(plan: Plan, *, lasting: bool) -> Catalog:
+    """What does not last never leaves the data folder."""
+    if plan.catalog_url and lasting:
+        return Catalog.connect(plan.catalog_url)
+    return Catalog.open(Path(plan.data) / "catalog.sqlite", lasting=lasting)

@@ -94,6 +94,7 @@ class Plan:
     """Everything an index needs to know, as plain values: it travels as JSON to the index process."""
 
     data: str  # folder
+    catalog_url: str  # of a PostgreSQL database; "" = SQLite in that folder
     model: str
     backend: Backend
     threads: int

@@ -9,6 +9,7 @@ import pytest
 from retrieval import export
 from retrieval.export import open_embedder
 from tests.gateway import Served, ragway, serve
+from tests.postgres_server import Postgres, running
 from tests.tiny_model import make_tiny_model
 
 CORPUS = {
@@ -63,6 +64,13 @@ def models(request: pytest.FixtureRequest) -> Path:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence-transformers model of random weights and dimension 16, saved to a folder."""
     return make_tiny_model(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, for tests that leave it running."""
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -61,6 +61,8 @@ def _model(row: Model) -> str:
 def _shown(value: Any, name: str) -> str:
     if name == "api_key_env":
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
+    if name == "url":  # of a database, too, whose password may hold a slash
+        value = re.sub("://.*@", "://***@", value)
     if isinstance(value, tuple):
         return "[" + ", ".join(value) + "]"
     return _without_secrets(str(value)) or '""'

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
-from proxy.accounts import SqlAccounts
 from proxy.cli.common import options, settings_of
 from proxy.keys import Key
 from proxy.rights import Names, Rights
 from retrieval.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from proxy.accounts import SqlAccounts
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
@@ -129,8 +131,10 @@ def rotate(key_id: str, keep: float | None, config_file: Path | None, data: str 
 
 
 @contextmanager
-def _accounts(config_file: Path | None, data: str | None) -> Iterator[SqlAccounts]:
-    accounts = SqlAccounts(Path(settings_of(config_file, data=data).data))
+def _accounts(config_file: Path | None, data: str | None) -> "Iterator[SqlAccounts]":
+    from proxy.build import accounts as opened
+
+    accounts = opened(settings_of(config_file, data=data))
     try:
         yield accounts
     except RetrievalError as error:

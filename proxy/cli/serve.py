@@ -16,9 +16,8 @@ import orjson
 import uvloop
 
 from config.settings import Settings, SettingsError
-from proxy.accounts import SqlAccounts
 from proxy.auth import is_loopback
-from proxy.build import plan, targets
+from proxy.build import accounts, plan, targets
 from proxy.cli.common import options, run, settings_of
 from proxy.cli.worker import LOG_FORMAT, Serving
 from proxy.keys import Keyring
@@ -176,7 +175,7 @@ def _check_bind(settings: Settings) -> None:
     host = settings.server.host
     if settings.auth.open or is_loopback(host):
         return
-    if not Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required).closed:
+    if not Keyring(accounts(settings), required=settings.auth.required).closed:
         raise SettingsError(
             f"server.host {host!r} can be reached by others, and the gateway has no keys: make one (ragway keys "
             "create), listen on 127.0.0.1, or set auth.open: true if something else guards this address"

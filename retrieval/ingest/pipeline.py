@@ -13,7 +13,7 @@ from pathlib import Path
 
 from retrieval.attributes import digest
 from retrieval.builds import Builds
-from retrieval.catalog import Catalog, Collection, Known, Revision, point_id
+from retrieval.catalog import Catalog
 from retrieval.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable
 from retrieval.ingest.load import Candidate, content_hash, find, shown
@@ -28,6 +28,7 @@ from retrieval.records import (
     Changed, Chunk, Document, Failure, Gap, Outline, Passage, Point, Report, Sparse, Vector,
     indexed_text, lexical_text,
 )  # fmt: skip
+from retrieval.revisions import Collection, Known, Revision, point_id
 
 # isort: on
 from retrieval.stores.base import Store

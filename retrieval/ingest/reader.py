@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from retrieval.catalog import Known
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import Candidate, content_hash, read, shown
 from retrieval.ingest.prepare import File, Preparation, Recipe
 from retrieval.knowledge import DETECTED
 from retrieval.language import detect
 from retrieval.records import Document
+from retrieval.revisions import Known
 
 _T = TypeVar("_T")
 _MOST_HEARD = 20  # documents that vote for their collection's language

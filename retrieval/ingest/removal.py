@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from retrieval.catalog import Catalog, Revision
+from retrieval.catalog import Catalog
 from retrieval.errors import UnknownDocument
+from retrieval.revisions import Revision
 from retrieval.stores.base import Store
 
 

@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.catalog import Catalog, point_id
+from retrieval.catalog import Catalog
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Context, Hit, Passage, shown_text
+from retrieval.revisions import point_id
 from retrieval.search.neighbours import around, follows, joined, place_of, runs, saving, stitched, tokens_of
 from retrieval.search.texts import Texts
 from retrieval.stores.base import Store

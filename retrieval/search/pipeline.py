@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from retrieval.catalog import Catalog, Collection
+from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Mode, SearchOptions
 from retrieval.questions import Questions
 from retrieval.records import Candidate, Context, Hit, Passage, Query, Retrieved, Scored, Turn, Vector, lexical_text
+from retrieval.revisions import Collection
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.fuse import chosen, fuse

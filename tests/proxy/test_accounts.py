@@ -3,16 +3,36 @@
 import sqlite3
 import stat
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from proxy.accounts import SqlAccounts, UnknownKey
 from proxy.keys import Keyring
 from proxy.rights import Names, Rights
+from retrieval.database import open_server
 from retrieval.errors import RetrievalError
+from tests.postgres_server import Postgres, running
 
 RIGHTS = Rights(Names(["docs", "team-*"]), Names(["docs"]), Names(["gpt-*"]), admin=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], SqlAccounts]]:
+    """Opens the same accounts each time."""
+    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    made: list[SqlAccounts] = []
+
+    def another() -> SqlAccounts:
+        made.append(SqlAccounts(tmp_path, url))
+        return made[-1]
+
+    yield another
+    for accounts in made:
+        accounts.close()
 
 
 def test_a_key_is_what_it_was_made_and_its_secret_is_nowhere(tmp_path: Path) -> None:
@@ -29,8 +49,8 @@ def test_a_key_is_what_it_was_made_and_its_secret_is_nowhere(tmp_path: Path) -> 
     assert Keyring(SqlAccounts(tmp_path), required=False).key_of(secret) == key
 
 
-def test_each_change_is_seen_by_others(tmp_path: Path) -> None:
-    here, there = SqlAccounts(tmp_path), SqlAccounts(tmp_path)
+def test_each_change_is_seen_by_others(opened: Callable[[], SqlAccounts]) -> None:
+    here, there = opened(), opened()
     keyring = Keyring(there, required=False)
     assert not keyring.closed
     key, first = here.create("app", RIGHTS)
@@ -49,8 +69,8 @@ def test_each_change_is_seen_by_others(tmp_path: Path) -> None:
     assert keyring.closed
 
 
-def test_a_rotated_secret_ends_with_its_time_and_no_later_than_the_key(tmp_path: Path) -> None:
-    accounts = SqlAccounts(tmp_path)
+def test_a_rotated_secret_ends_with_its_time_and_no_later_than_the_key(opened: Callable[[], SqlAccounts]) -> None:
+    accounts = opened()
     soon = time.time() + 5
     key, _first = accounts.create("app", RIGHTS, expires_s=soon)
     accounts.rotate(key.id, keep_s=3600)
@@ -62,8 +82,8 @@ def test_a_rotated_secret_ends_with_its_time_and_no_later_than_the_key(tmp_path:
     assert min(kept) == pytest.approx(time.time() + 60, abs=30)
 
 
-def test_what_is_not_there_cannot_be_changed(tmp_path: Path) -> None:
-    accounts = SqlAccounts(tmp_path)
+def test_what_is_not_there_cannot_be_changed(opened: Callable[[], SqlAccounts]) -> None:
+    accounts = opened()
     for change in (accounts.revoke, accounts.rotate):
         with pytest.raises(UnknownKey, match="there is no key 'key-x'"):
             change("key-x")
@@ -117,3 +137,46 @@ def test_a_writer_that_is_busy_is_waited_for_and_then_named(tmp_path: Path) -> N
     other.rollback()
     accounts.create("another", RIGHTS)
     assert len(accounts.keys()) == 2
+
+
+def test_a_server_has_the_keys_and_no_secret(postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.database()
+    accounts = SqlAccounts(tmp_path, url)
+    assert (accounts.version(), accounts.keys()) == (0, [])
+    key, secret = accounts.create("app", RIGHTS, team="search", expires_s=2e9)
+    assert accounts.keys() == [key]
+    assert not list(tmp_path.iterdir()), "the data folder has nothing of it"
+    engine = open_server(url)
+    with engine.connect() as sql:
+        assert secret.removeprefix("sk-rag-") not in str(sql.execute(text("SELECT * FROM keys")).all())
+    engine.dispose()
+    keyring = Keyring(accounts, required=False)
+    assert keyring.key_of(secret) == key
+    accounts.close()
+
+
+def test_changes_at_once_each_have_a_number_of_their_own(opened: Callable[[], SqlAccounts]) -> None:
+    opened().create("first", RIGHTS)
+    several = [opened() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: several[number % 4].create(f"app {number}", RIGHTS), range(8)))
+    assert (several[0].version(), len(several[1].keys())) == (9, 9)
+
+
+def test_a_server_that_goes_away_changes_no_key_and_is_used_again(tmp_path: Path) -> None:
+    with running() as server:
+        url = server.database()
+        accounts = SqlAccounts(tmp_path, url)
+        key, secret = accounts.create("app", RIGHTS)
+        keyring = Keyring(accounts, required=False)
+        server.stop()
+        with pytest.raises(RetrievalError, match="the keys cannot be had from PostgreSQL at"):
+            keyring.look()
+        assert keyring.key_of(secret) == key
+        with pytest.raises(RetrievalError):
+            Keyring(SqlAccounts(tmp_path, url), required=False)
+        server.start()
+        accounts.revoke(key.id)
+        keyring.look()
+        assert keyring.key_of(secret) is None
+        accounts.close()

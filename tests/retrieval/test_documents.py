@@ -1,20 +1,20 @@
 """Documents as they are read: the current revision of each, page by page, never one that is being written."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from retrieval.catalog import Catalog, Collection, Revision
+from retrieval.catalog import Catalog
 from retrieval.documents import Documents
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.records import Document
+from retrieval.revisions import Collection, Revision
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    opened = Catalog.open(tmp_path / "catalog.sqlite")
+def catalog(reopened: Callable[[], Catalog]) -> Iterator[Catalog]:
+    opened = reopened()
     yield opened
     opened.close()
 

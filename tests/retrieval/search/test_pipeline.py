@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrieval.catalog import Catalog, Collection, point_id
+from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, probe
 from retrieval.export import open_embedder
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Document, Hit, Passage, Point, Retrieved, Turn
+from retrieval.revisions import Collection, point_id
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.stores.edge import EdgeStore

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.catalog import Catalog, Revision
+from retrieval.catalog import Catalog
 from retrieval.records import Document
+from retrieval.revisions import Revision
 from retrieval.search.texts import Texts
 
 SMALL = "Wärme und Kälte. " * 10

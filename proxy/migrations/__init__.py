@@ -1,0 +1,4 @@
+"""How the accounts' tables came about, in the order of their numbers; see `retrieval.database`.
+
+m0001_keys    keys: as they were before there were migrations
+"""

@@ -1,0 +1,5 @@
+"""How the catalog's tables came about, in the order of their numbers; see `retrieval.database`.
+
+m0001_tables    collections, documents, revisions, languages, builds: as they were before there were migrations
+m0002_descriptions    attributes and audiences: of documents, by revision
+"""
