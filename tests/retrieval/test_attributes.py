@@ -1,7 +1,7 @@
 """Attributes and groups: what they may be, what front matter gives, and that the catalog keeps them by revision."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +18,12 @@ from retrieval.attributes import (
     digest,
     of_front_matter,
 )
-from retrieval.catalog import Catalog, Revision
+from retrieval.catalog import Catalog
 from retrieval.documents import Documents
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import parse
 from retrieval.records import Attribute, Document
+from retrieval.revisions import Revision
 
 
 def test_attributes_are_kept_as_they_are_given() -> None:
@@ -118,8 +119,8 @@ def test_a_digest_tells_attributes_and_groups_apart() -> None:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    opened = Catalog.open(tmp_path / "catalog.sqlite")
+def catalog(reopened: Callable[[], Catalog]) -> Iterator[Catalog]:
+    opened = reopened()
     yield opened
     opened.close()
 
@@ -163,7 +164,7 @@ def test_a_catalog_made_before_has_documents_without_attributes(tmp_path: Path) 
     before.publish(Revision(id, 1, "docs@1", 1))
     before.close()
     with sqlite3.connect(file) as sql:
-        sql.executescript("drop table attributes; drop table audiences")
+        sql.executescript("drop table attributes; drop table audiences; drop table catalog_version")
     after = Catalog.open(file)
     try:
         info = Documents(after).read(id).info
