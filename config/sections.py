@@ -131,3 +131,9 @@ class Qdrant:
     shards: int
     replicas: int
     quantisation: Literal["none", "int8", "binary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    record: Literal["with_keys", "always", "never"]
+    keep_days: int

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import yaml
 
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
-from config.sections import Auth, Catalog, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream
+from config.sections import Auth, Catalog, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream, Usage
 
 __all__ = ["DEFAULTS", "KEY", "PREFIX", "PROMPTS", "Model", "Settings", "SettingsError", "check_address", "load"]
 
@@ -42,6 +42,7 @@ class Settings:
     ingest: Ingest
     catalog: Catalog
     qdrant: Qdrant
+    usage: Usage
     data: str
     origins: Mapping[str, str]
 
@@ -60,7 +61,7 @@ _SECTIONS: Mapping[str, Any] = {
 }
 _AT_LEAST_ONE = ("workers", "max_body_mb", "max_connections", "candidates", "rerank_candidates", "rrf_k", "k",
                  "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb", "context_tokens",
-                 "context_concurrency", "shards", "replicas")  # fmt: skip
+                 "context_concurrency", "shards", "replicas", "keep_days")  # fmt: skip
 
 
 def load(

@@ -7,6 +7,9 @@ auth         a valid key; without keys, programs on this machine and no web page
 keys         all valid keys, in memory                 accounts  where they are kept, in SQL
 rights       what a caller may do                      accounts_tables  its tables
                                                        migrations/  how they came about
+metered      where a request meets its key's limits    limits     counted in memory
+ledger       what is used, told the accounts each second    shares  leases of limits, in SQL
+tee          a reply's tokens, read as it passes       usage      rows of them, and sums     prices  of tokens
 augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising

@@ -7,8 +7,9 @@ for the other: `accounts.db` in the data folder, readable by its owner alone. Of
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from proxy.keys import Key, Lock, hash_of, new_secret
+from proxy.limits import UNLIMITED, Limits, limits_of
 from proxy.rights import Names, Rights
 from retrieval.errors import RetrievalError
 
@@ -39,12 +41,16 @@ class SqlAccounts:
         self._engine: Engine | None = None
         self._seen = bool(url)  # whether there has been a database
 
+    def there(self) -> bool:
+        """Whether there is, or was, a database."""
+        self._seen = self._seen or self._file.exists()
+        return self._seen
+
     def version(self) -> int:
         # Until there is a key, nobody pays for the database: importing it takes 200 ms.
-        if not self._seen and not self._file.exists():
+        if not self.there():
             return 0
-        self._seen = True
-        with self._reading() as sql:
+        with self.reading() as sql:
             return _last_change(sql)
 
     def locks(self) -> list[Lock]:
@@ -63,13 +69,22 @@ class SqlAccounts:
         """All there have been, oldest first."""
         return [_key(row) for row in self._rows()] if self.version() else []
 
-    def create(self, name: str, rights: Rights, *, team: str = "", expires_s: float | None = None) -> tuple[Key, str]:
+    def key(self, id: str) -> Key:
+        """The one with this id. Raises UnknownKey."""
+        found = next((key for key in self.keys() if key.id == id), None)
+        if found is None:
+            raise _unknown(id)
+        return found
+
+    def create(
+        self, name: str, rights: Rights, *, team: str = "", expires_s: float | None = None, limits: Limits = UNLIMITED
+    ) -> tuple[Key, str]:
         """A new key, and its secret, which is nowhere else. expires_s: seconds since the epoch."""
-        key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s)
+        key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s, limits=limits)
         secret = new_secret()
         from proxy.accounts_tables import keys
 
-        with self._writing() as (sql, change):
+        with self.writing() as (sql, change):
             sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
         return key, secret
 
@@ -89,6 +104,15 @@ class SqlAccounts:
 
         return self._change(id, changed), secret
 
+    def limit(self, id: str, limits: Mapping[str, object]) -> Key:
+        """Change these of a key's limits; None takes one away. Raises UnknownKey, ValueError."""
+
+        def changed(row: "Row[Any]") -> dict[str, object]:
+            key = _key(row)
+            return {"rights": _granted(replace(key, limits=limits_of({**key.limits.given(), **limits})))}
+
+        return self._change(id, changed)
+
     def close(self) -> None:
         """Let go of the database."""
         if self._engine is not None:
@@ -100,13 +124,13 @@ class SqlAccounts:
 
         from proxy.accounts_tables import keys
 
-        this, missing = keys.c.id == id, UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+        this = keys.c.id == id
         if not self._url and not self._file.exists():
-            raise missing
-        with self._writing() as (sql, change):
+            raise _unknown(id)
+        with self.writing() as (sql, change):
             row = sql.execute(select(keys).where(this)).one_or_none()
             if row is None:
-                raise missing
+                raise _unknown(id)
             sql.execute(keys.update().where(this).values(change=change, **changed(row)))
             return _key(sql.execute(select(keys).where(this)).one())
 
@@ -115,11 +139,12 @@ class SqlAccounts:
 
         from proxy.accounts_tables import keys
 
-        with self._reading() as sql:
+        with self.reading() as sql:
             return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
 
     @contextmanager
-    def _reading(self) -> "Iterator[Connection]":
+    def reading(self) -> "Iterator[Connection]":
+        """Raises RetrievalError for what the database refuses."""
         from sqlalchemy.exc import DatabaseError
 
         try:
@@ -129,8 +154,8 @@ class SqlAccounts:
             raise RetrievalError(f"the keys in {self._where} cannot be read ({error.orig})") from error
 
     @contextmanager
-    def _writing(self) -> "Iterator[tuple[Connection, int]]":
-        """A transaction, and the number of its change."""
+    def writing(self) -> "Iterator[tuple[Connection, int]]":
+        """A transaction without others beside it, and the number of its change. Raises RetrievalError."""
         from sqlalchemy.exc import DatabaseError
 
         from retrieval.database import exclusive
@@ -180,17 +205,26 @@ def _last_change(sql: "Connection") -> int:
     return last
 
 
+def _unknown(id: str) -> UnknownKey:
+    return UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+
+
 def _columns(key: Key) -> dict[str, object]:
-    rights = key.rights
-    granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
     return {
         "id": key.id, "name": key.name, "team": key.team, "created_s": key.created_s, "expires_s": key.expires_s,
-        "revoked_s": key.revoked_s, "rights": orjson.dumps({**granted, "admin": rights.admin}).decode(),
+        "revoked_s": key.revoked_s, "rights": _granted(key),
     }  # fmt: skip
+
+
+def _granted(key: Key) -> str:
+    rights = key.rights
+    granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
+    return orjson.dumps({**granted, "admin": rights.admin, "limits": key.limits.given()}).decode()
 
 
 def _key(row: "Row[Any]") -> Key:
     granted = orjson.loads(row.rights)
     read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
     rights = Rights(read, write, models, admin=granted.get("admin") is True)
-    return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s)
+    limits = limits_of(granted.get("limits", {}))
+    return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

@@ -3,6 +3,7 @@
 CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
 Observe   opens the exchange, answers our errors, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
+Entry     what the key's limits allow
 _Chats    chat completions; all other paths by the router
 """
 
@@ -21,6 +22,8 @@ from proxy.exchange import exchange_of
 from proxy.keys import Keyring
 from proxy.knowledge import stores
 from proxy.knowledge.api import KnowledgeApi
+from proxy.ledger import Ledger
+from proxy.metered import Entry
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
@@ -41,6 +44,7 @@ class Parts:
     ready: Callable[[], str]  # "" when ready, else what is still missing
     metrics: Metrics
     keyring: Keyring
+    ledger: Ledger
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
@@ -64,6 +68,7 @@ def application(parts: Parts) -> App:
         default=_unknown_path,
     )
     app: App = _Chats(_Only(parts.chat, "POST"), routes)
+    app = Entry(app, parts.ledger, relayed=parts.any_type_paths)
     app = Guard(
         app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths
     )

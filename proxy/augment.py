@@ -151,6 +151,7 @@ class Augment:
             return ""
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)
+        exchange.injected_tokens = found.context.tokens
         # The others were not searched, and their names are not for everybody.
         readable = [name for name in decision.collections if name in exchange.rights.read]
         return self._template.render(in_order(passages, self._options.order), readable)

@@ -51,7 +51,7 @@ class Guard:
             again = [(b"www-authenticate", b"Bearer")]
             raise ApiError(401, message, code="invalid_api_key", headers=again)
         exchange = exchange_of(scope)
-        exchange.key, exchange.rights = key.id, key.rights
+        exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
 
     def _check(self, scope: Scope) -> None:

@@ -17,11 +17,14 @@ from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
+from proxy.ledger import Ledger
 from proxy.mcp import Mcp
+from proxy.metered import Metered
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.rewriting import Prompt, PromptError, Rewriter
 from proxy.rights import EVERYTHING
+from proxy.shares import SqlBook
 from proxy.tools import Tools
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
@@ -56,6 +59,7 @@ class Gateway:
     routes: Routes
     keyring: Keyring
     mcp: Mcp
+    ledger: Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,11 @@ def gateway(
     """
     up = settings.upstream
     ways, routes = lanes(settings, environ)
-    keyring = Keyring(accounts(settings), required=settings.auth.required)
-    upstream, client, translated = ways.app, ways.client, ways.translated
+    metrics, kept = metrics or Metrics(), accounts(settings)
+    keyring = Keyring(kept, required=settings.auth.required)
+    book = SqlBook(kept, keep_days=settings.usage.keep_days)
+    ledger = Ledger(book, record=settings.usage.record, metrics=metrics)
+    upstream, client, translated = Metered(ways.app, ledger), ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
         Tools(knowledge, collections=settings.retrieval.collections, k=settings.retrieval.k),
@@ -120,7 +127,7 @@ def gateway(
                 budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
                 order=settings.inject.order,
             ),
-            window_of=_window_of(translated), rewriter=rewriter(settings, upstream, routes),
+            window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
         ),
         knowledge=KnowledgeApi(
             knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
@@ -130,10 +137,10 @@ def gateway(
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),
-        upstream=upstream, routes=routes, ready=ready, metrics=metrics or Metrics(), keyring=keyring,
+        upstream=ways.app, routes=routes, ready=ready, metrics=metrics, keyring=keyring, ledger=ledger,
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    return Gateway(application(parts), client, translated, routes, keyring, mcp)
+    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger)
 
 
 def accounts(settings: Settings) -> SqlAccounts:

@@ -6,10 +6,12 @@ It lives in the ASGI scope under `KEY`; everybody on the path writes what only t
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from proxy.asgi import Scope
+from proxy.limits import UNLIMITED, Limits, Ticket
 from proxy.rights import NOTHING, Rights
 
 KEY = "ragway.exchange"
@@ -34,6 +36,17 @@ class Target:
     window_tokens: int = 0  # the model's context window; 0: not known
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a call of a model took."""
+
+    prompt: int  # what was injected included
+    completion: int
+    cached: int = 0  # of the prompt, in the provider's cache
+    reasoning: int = 0  # of the completion
+    estimated: bool = False  # the upstream did not say
+
+
 @dataclass(slots=True)
 class Exchange:
     """What is known so far of one request and its reply. Times are milliseconds."""
@@ -44,6 +57,12 @@ class Exchange:
     path: str = ""
     key: str = ""  # id of the caller's; "" while there are none
     rights: Rights = NOTHING  # the caller's; `auth` knows them
+    limits: Limits = UNLIMITED  # the same
+    counted_by: "Callable[[Exchange], None] | None" = field(default=None, repr=False)  # told when it is over
+    ticket: Ticket | None = None  # what it holds of the limits
+    limited: str = ""  # the limit that it was refused for
+    tokens: Tokens | None = None  # None where no model was called
+    injected_tokens: int = 0  # of the passages, as the embedder counts
     model: str = ""  # as the client named it
     target: Target | None = None
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as it is received

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.errors import Headers
+from proxy.limits import UNLIMITED, Limits
 from proxy.rights import Rights
 from retrieval.errors import RetrievalError
 
@@ -35,6 +36,7 @@ class Key:
     created_s: float
     expires_s: float | None = None
     revoked_s: float | None = None
+    limits: Limits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What `/metrics` tells: requests, degraded chats, upstream errors, clients that left, stages, requests in flight.
+"""What `/metrics` tells: requests, degraded chats, upstream errors, refusals by limits, rows of usage, stages and more.
 
 Every label has a closed set of values, and none comes from a client. So each number has a fixed cell in one block of
 memory; counting is an addition (prometheus_client's own counters took 60 µs a request, this takes 6), and the library
@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from proxy.augment import DEGRADED
 from proxy.exchange import Exchange, Lane, RagStatus
+from proxy.limits import MEASURES
 from proxy.request import CLIENT_LEFT
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -33,6 +34,8 @@ UPSTREAM_ERRORS = (
 STAGES = (
     "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
 )  # fmt: skip
+LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts, so that nobody knows
+ROWS = ("written", "lost")
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
@@ -45,7 +48,9 @@ _STAGE_AT = _ERROR_AT + len(UPSTREAM_ERRORS)
 _STAGE_CELLS = len(BOUNDS_MS) + 2  # a cell for each bucket, +Inf included, and the sum in microseconds
 _STAGE = {name: _STAGE_AT + at * _STAGE_CELLS for at, name in enumerate(STAGES)}
 _LEFT = _STAGE_AT + len(STAGES) * _STAGE_CELLS
-_IN_FLIGHT = _LEFT + 1
+_LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
+_ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
+_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + len(ROWS)
 CELLS = _IN_FLIGHT + 1
 _CELL_BYTES = 8
 
@@ -76,6 +81,8 @@ class Metrics:
             cells[_REASON.get(exchange.rag_reason, _REASON["internal error"])] += 1
         if exchange.error:
             self._fault(exchange.error)
+        if exchange.limited:
+            cells[_LIMITED[exchange.limited]] += 1
         for stage, ms in (*exchange.timings_ms.items(), ("total", exchange.elapsed_ms())):
             at = _STAGE.get(stage)
             if at is not None:
@@ -88,6 +95,11 @@ class Metrics:
             self._cells[_ERROR[code]] += 1
         elif error == CLIENT_LEFT:
             self._cells[_LEFT] += 1
+
+    def usage_rows(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many rows of usage are in the accounts, or will never be."""
+        self._cells[_ROWS["written"]] += written
+        self._cells[_ROWS["lost"]] += lost
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
@@ -145,6 +157,14 @@ class _Collected:
         yield CounterMetricFamily(
             "ragway_client_disconnects", "Clients that left before their reply was whole.", cells[_LEFT]
         )
+        limited = CounterMetricFamily("ragway_limited", "Requests refused for a limit of their key.", labels=["limit"])
+        for limit, at in _LIMITED.items():
+            limited.add_metric([limit], cells[at])
+        yield limited
+        rows = CounterMetricFamily("ragway_usage_rows", "Rows of usage, by what became of them.", labels=["outcome"])
+        for outcome, at in _ROWS.items():
+            rows.add_metric([outcome], cells[at])
+        yield rows
         yield self._stages()
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))

@@ -60,6 +60,8 @@ class Observe:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
                 await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
+            if exchange.counted_by is not None:
+                exchange.counted_by(exchange)
             self._metrics.ended(exchange)
             if scope["path"].startswith(("/v1/", "/mcp")):
                 logs.tell(_line(exchange))
@@ -90,6 +92,9 @@ def _line(exchange: Exchange) -> str:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":
             parts.append(f"({exchange.rag_reason})")
+    if exchange.tokens is not None:
+        about = "~" if exchange.tokens.estimated else ""
+        parts.append(f"tokens={about}{exchange.tokens.prompt}+{exchange.tokens.completion}")
     if exchange.key:
         parts.append(f"key={exchange.key}")
     if exchange.error:

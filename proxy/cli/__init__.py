@@ -33,7 +33,7 @@ COMMANDS = {
     "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
-    "keys": ("keys", "Create, list, revoke and rotate the keys that clients use."),
+    "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +13,14 @@ import orjson
 
 from proxy.cli.common import options, settings_of
 from proxy.keys import Key
+from proxy.limits import MEASURES, WORDS, limits_of
 from proxy.rights import Names, Rights
 from retrieval.errors import RetrievalError
 
 if TYPE_CHECKING:
     from proxy.accounts import SqlAccounts
 
+_NONE = "none"
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
 
@@ -47,9 +49,31 @@ def _models(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return values
 
 
+def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each limit."""
+    for name in reversed([*MEASURES]):
+        option = click.option(f"--{name.replace('_', '-')}", callback=_number, help=f"Most {WORDS[name]}.")
+        command = option(command)
+    return command
+
+
+def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | float | str | None:
+    """A limit as it was given; "none" takes one away."""
+    if value is None or value == _NONE:
+        return value
+    assert param.name is not None
+    try:
+        number = float(value) if MEASURES[param.name][0] == "dollars" else int(value)
+        limits_of({param.name: number})
+    except ValueError as error:
+        told = str(error) if param.name in str(error) else f"{value!r}: write a number"
+        raise click.BadParameter(told) from error
+    return number
+
+
 @click.group("keys")
 def command() -> None:
-    """Create, list, revoke and rotate the keys that clients use, as `Authorization: Bearer KEY` or the SDK's api_key.
+    """Create, list, limit, revoke and rotate the keys of clients: `Authorization: Bearer KEY`, or the SDK's api_key.
 
     While there has never been a key, the gateway is open to programs on this machine and listens nowhere else. From
     the first one on, nothing is answered without a valid key. What a key is not granted, it may not do.
@@ -64,6 +88,7 @@ def command() -> None:
 @click.option("--model", multiple=True, callback=_models, help="Model it may call; may be repeated.")
 @click.option("--admin", is_flag=True, help="It may read what concerns the whole gateway (/metrics).")
 @click.option("--expires", callback=_duration, help="It ends after this long, e.g. 90d (default: never).")
+@_limits
 @options
 def create(
     name: str, team: str, expires: float | None, config_file: Path | None, data: str | None, **granted: Any
@@ -76,6 +101,7 @@ def create(
 
     * at the end stands for all names that begin so.
     """
+    limits = limits_of({of: None if (most := granted.pop(of)) == _NONE else most for of in MEASURES})
     if not any(granted.values()):
         raise click.UsageError("such a key could do nothing: say what it may, by --read, --write, --model or --admin")
     if not name.strip() or not name.isprintable():
@@ -85,7 +111,7 @@ def create(
     until_s = None if expires is None else time.time() + expires
     with _accounts(config_file, data) as accounts:
         first = not accounts.keys()
-        key, secret = accounts.create(name, rights, team=team, expires_s=until_s)
+        key, secret = accounts.create(name, rights, team=team, expires_s=until_s, limits=limits)
     click.echo(secret)
     click.echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
     if first:
@@ -118,6 +144,20 @@ def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
     click.echo(f"{key.id} {key.name} is revoked", err=True)
 
 
+@command.command("limit")
+@click.argument("key_id", metavar="ID")
+@_limits
+@options
+def limiting(key_id: str, config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Change a key's limits: those that are given; `none` takes one away. Running gateways know within seconds."""
+    changed = {name: None if most == _NONE else most for name, most in given.items() if most is not None}
+    if not changed:
+        raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
+    with _accounts(config_file, data) as accounts:
+        key = accounts.limit(key_id, changed)
+    click.echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
+
+
 @command.command()
 @click.argument("key_id", metavar="ID")
 @click.option("--keep", callback=_duration, help="How long the old one still works, e.g. 24h (default: not at all).")
@@ -148,11 +188,16 @@ def _told(key: Key) -> str:
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     parts += ["admin"] if key.rights.admin else []
+    parts += [_limited(key)] if key.limits.given() else []
     if key.revoked_s is not None:
         parts.append(f"revoked {_date(key.revoked_s)}")
     elif key.expires_s is not None:
         parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {_date(key.expires_s)}")
     return "  ".join(parts)
+
+
+def _limited(key: Key) -> str:
+    return ", ".join(f"{most:,g} {WORDS[name]}" for name, most in key.limits.given().items())
 
 
 def _date(seconds: float) -> str:
@@ -164,5 +209,5 @@ def _as_json(key: Key) -> dict[str, object]:
     return {
         "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
         "models": rights.models.granted, "admin": rights.admin, "created_s": key.created_s,
-        "expires_s": key.expires_s, "revoked_s": key.revoked_s,
+        "expires_s": key.expires_s, "revoked_s": key.revoked_s, "limits": key.limits.given(),
     }  # fmt: skip

@@ -48,6 +48,7 @@ class Serving:
         limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
@@ -55,8 +56,9 @@ class Serving:
         await self.warm()
 
     async def warm(self) -> None:
-        """Load what takes long, where a model needs it, and keep the keys up to date from now on."""
+        """Load what takes long, where a model needs it, and keep keys and accounts up to date from now on."""
         self._watching = asyncio.create_task(self._made.keyring.watch())
+        self._keeping = asyncio.create_task(self._made.ledger.keep())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.settle()
@@ -74,6 +76,9 @@ class Serving:
             if self._watching is not None:
                 self._watching.cancel()
             await self._made.mcp.close()
+            if self._keeping is not None:
+                self._made.ledger.leave()
+                await self._keeping
             await self._knowledge.close()
             self._made.client.close()
             if self._made.translated is not None:

@@ -3,7 +3,7 @@
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,21 +18,6 @@ from retrieval.errors import RetrievalError
 from tests.postgres_server import Postgres, running
 
 RIGHTS = Rights(Names(["docs", "team-*"]), Names(["docs"]), Names(["gpt-*"]), admin=True)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], SqlAccounts]]:
-    """Opens the same accounts each time."""
-    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
-    made: list[SqlAccounts] = []
-
-    def another() -> SqlAccounts:
-        made.append(SqlAccounts(tmp_path, url))
-        return made[-1]
-
-    yield another
-    for accounts in made:
-        accounts.close()
 
 
 def test_a_key_is_what_it_was_made_and_its_secret_is_nowhere(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
 """The middleware's order: a web page that may call the gateway can read its errors, too."""
 
+from pathlib import Path
 from typing import cast
 
+from proxy.accounts import SqlAccounts
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.knowledge.api import KnowledgeApi
+from proxy.ledger import Ledger
 from proxy.metrics import Metrics
+from proxy.shares import SqlBook
 from proxy.upstream.base import Routes
 from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of
@@ -31,6 +35,7 @@ def _app() -> App:
         Parts(
             chat=refusing, mcp=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
             knowledge=_NONE, metrics=Metrics(), keyring=ring(),
+            ledger=Ledger(SqlBook(SqlAccounts(Path("nowhere")), keep_days=1), record="never", metrics=Metrics()),
             open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
     )  # fmt: skip

@@ -1,0 +1,223 @@
+"""Limits and usage over the wire: two workers, an upstream that counts what it was asked, and the openai SDK."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from proxy.accounts import SqlAccounts
+from proxy.limits import limits_of
+from proxy.rights import Names, Rights
+from proxy.usage import sums, wish_of
+from tests.gateway import Served, ragway, serving
+from tests.recording_upstream import Recorder, answering, recording
+from tests.upstream_servers import reply
+
+SETTINGS = """
+server: {{workers: 2}}
+retrieval: {{enabled: false}}
+models:
+  gpt-4o: {{api_base: "{upstream}/v1"}}
+  echo: {{lane: echo}}
+"""
+ALL = Rights(Names(["*"]), Names(["*"]), Names(["*"]))
+_JSON = b"content-type: application/json"
+_EVENTS = b"content-type: text/event-stream"
+USED = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
+        "prompt_tokens_details": {"cached_tokens": 40}}  # fmt: skip
+WHOLE = json.dumps({"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [
+    {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}], "usage": USED,
+}).encode()  # fmt: skip
+CHUNK = json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "choices": [
+    {"index": 0, "delta": {"content": "Yes."}}]}).encode()  # fmt: skip
+LAST = json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "choices": [],
+                   "usage": USED}).encode()  # fmt: skip
+
+
+class Shared:
+    """A gateway of two workers, its keys and its upstream."""
+
+    def __init__(self, served: Served, upstream: Recorder) -> None:
+        self.served = served
+        self.upstream = upstream
+        self.accounts = SqlAccounts(served.data)
+
+    def key(self, **limits: float) -> tuple[str, str]:
+        """Id and secret of a key that both workers know."""
+        key, secret = self.accounts.create("k", ALL, team="blue", limits=limits_of(limits))
+        until(lambda: all(self.get("/v1/models", secret).status_code == 200 for _ in range(8)))
+        return key.id, secret
+
+    def get(self, path: str, secret: str) -> httpx.Response:
+        return httpx.get(self.served.url + path, headers={"authorization": f"Bearer {secret}"}, timeout=30)
+
+    def ask(self, secret: str, **fields: Any) -> httpx.Response:
+        """One chat, on a connection of its own: the workers take turns."""
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], **fields}
+        headers = {"authorization": f"Bearer {secret}"}
+        return httpx.post(f"{self.served.url}/v1/chat/completions", json=body, headers=headers, timeout=30)
+
+    async def ask_at_once(self, secret: str, times: int, **fields: Any) -> list[int]:
+        """The statuses of so many chats at the same time, each on its own connection."""
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], **fields}
+        headers = {"authorization": f"Bearer {secret}"}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(limits=limits, timeout=30) as client:
+            url = f"{self.served.url}/v1/chat/completions"
+            replies = await asyncio.gather(*(client.post(url, json=body, headers=headers) for _ in range(times)))
+        return [reply.status_code for reply in replies]
+
+    def used(self, id: str) -> dict[str, Any]:
+        """The sums of a key, once there are any; by then a settled second has passed."""
+        found: list[dict[str, Any]] = []
+
+        def there() -> bool:
+            found[:] = sums(self.accounts, wish_of(by="key", since=None, until=None, key=id))
+            return bool(found)
+
+        until(there)
+        return found[0]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() < began + 30, "it never held"
+        time.sleep(0.05)
+
+
+def clear_of_the_turn() -> None:
+    """Return in a minute that has some seconds left."""
+    while time.time() % 60 > 50:
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("limits")
+    SqlAccounts(folder / "data").create("first", ALL)
+    with recording() as upstream, serving(folder / "data", folder, SETTINGS.format(upstream=upstream.url)) as served:
+        yield Shared(served, upstream)
+
+
+@pytest.fixture(autouse=True)
+def answers(shared: Shared) -> None:
+    shared.upstream.fresh().answer = answering(reply(WHOLE, _JSON))
+
+
+async def test_of_200_at_once_no_more_pass_than_the_limit_says(shared: Shared) -> None:
+    """Over two workers: never more; those that one worker holds and the other lacks pass a little later."""
+    _, secret = shared.key(rpm=50)
+    clear_of_the_turn()
+    statuses = await shared.ask_at_once(secret, 200)
+    assert set(statuses) == {200, 429}
+    assert len(shared.upstream.requests) == statuses.count(200) <= 50
+    until(lambda: [shared.ask(secret).status_code for _ in range(4)] == [429] * 4)
+    assert len(shared.upstream.requests) == 50
+
+
+def test_the_sdk_gets_a_rate_limit_error_that_says_when(shared: Shared) -> None:
+    _, secret = shared.key(rpm=1)
+    client = openai.OpenAI(base_url=shared.served.url + "/v1", api_key=secret, max_retries=0)
+    clear_of_the_turn()
+    hello: Any = [{"role": "user", "content": "Hi"}]
+    assert client.chat.completions.create(model="gpt-4o", messages=hello).usage is not None
+    with pytest.raises(openai.RateLimitError) as caught:
+        client.chat.completions.create(model="gpt-4o", messages=hello)
+    error = caught.value
+    assert (error.code, error.type) == ("rate_limit_exceeded", "requests")
+    assert 1 <= int(error.response.headers["retry-after"]) <= 60
+    assert len(shared.upstream.requests) == 1
+
+
+def test_searches_count_and_lists_do_not(shared: Shared) -> None:
+    _, secret = shared.key(rpm=2)
+    clear_of_the_turn()
+    for _ in range(3):
+        assert shared.get("/v1/models", secret).status_code == 200
+    headers = {"authorization": f"Bearer {secret}"}
+    url = shared.served.url + "/v1/knowledge/search"
+    told = [httpx.post(url, json={"query": "x"}, headers=headers).status_code for _ in range(12)]
+    assert told.count(503) == 2, "there is no index here"
+    assert told.count(429) == 10
+
+
+def test_tokens_of_a_day_are_reserved_and_settled(shared: Shared) -> None:
+    id, secret = shared.key(tokens_per_day=1000)
+    refused = shared.ask(secret, max_tokens=5000)
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "false")
+    passed = 0
+    for _ in range(40):
+        if shared.ask(secret, max_tokens=100).status_code == 200:
+            passed += 1
+    assert passed <= 8, "each reserves some 100 tokens and takes 120"
+    until(lambda: shared.ask(secret, max_tokens=100).status_code != 200)
+    assert shared.ask(secret, max_tokens=100).json()["error"]["code"] == "insufficient_quota"
+    total = shared.used(id)
+    assert total["prompt_tokens"] + total["completion_tokens"] <= 1000 + 120
+
+
+def test_a_key_in_use_is_limited_anew_within_seconds(shared: Shared, tmp_path: Path) -> None:
+    id, secret = shared.key()
+    done = ragway("keys", "limit", id, "--tokens-per-day", "1", "--data", str(shared.served.data), folder=tmp_path)
+    assert "1 tokens a day" in done.stderr
+    until(lambda: all(shared.ask(secret).status_code == 429 for _ in range(4)))
+    done = ragway("keys", "limit", id, "--tokens-per-day", "none", "--data", str(shared.served.data), folder=tmp_path)
+    assert "no limits" in done.stderr
+    until(lambda: all(shared.ask(secret).status_code == 200 for _ in range(4)))
+
+
+def test_usage_is_what_the_upstream_said(shared: Shared) -> None:
+    id, secret = shared.key()
+    assert shared.ask(secret).content == WHOLE
+    used = shared.used(id)
+    assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
+    assert (used["requests"], used["estimated"], used["unpriced"]) == (1, 0, 0)
+    assert used["cost_usd"] == pytest.approx(60 * 2.5e-6 + 40 * 1.25e-6 + 20 * 1e-5)
+    assert used["mean_total_ms"] >= used["mean_upstream_ms"] > 0
+    assert "tokens=100+20" in shared.served.log.read_text()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_streams_usage_is_what_the_upstream_said_or_estimated(shared: Shared, told: bool) -> None:
+    frames = [CHUNK] * 10 + ([LAST] if told else []) + [b"[DONE]"]
+    whole = b"".join(b"data: " + frame + b"\n\n" for frame in frames)
+    shared.upstream.answer = answering(reply(whole, _EVENTS))
+    id, secret = shared.key()
+    assert shared.ask(secret, stream=True).content == whole, "not a byte is changed"
+    used = shared.used(id)
+    assert used["estimated"] == (0 if told else 1)
+    assert (used["prompt_tokens"], used["completion_tokens"]) == ((100, 20) if told else (19, 8))
+
+
+async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared) -> None:
+    reached = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def hang(wire: Any, _received: Any) -> None:
+        loop.call_soon_threadsafe(reached.set)
+        await wire.gone()
+
+    id, secret = shared.key(concurrency=1)
+    shared.upstream.answer = hang
+    async with httpx.AsyncClient(timeout=30) as client:
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi " * 400}]}
+        headers = {"authorization": f"Bearer {secret}"}
+        url = shared.served.url + "/v1/chat/completions"
+        asking = asyncio.create_task(client.post(url, json=body, headers=headers))
+        await asyncio.wait_for(reached.wait(), 20)
+        refused = await client.post(url, json=body, headers=headers)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        asking.cancel()
+        await asyncio.wait([asking])
+    used = await asyncio.to_thread(shared.used, id)
+    assert (used["estimated"], used["completion_tokens"]) == (1, 0)
+    assert used["prompt_tokens"] > 300
+    shared.upstream.fresh()
+    await asyncio.to_thread(until, lambda: shared.ask(secret).status_code == 200)
