@@ -108,8 +108,8 @@ def _day(at_s: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as databases take it: without half surrogate pairs and NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "?")
+    """What a client named, without what no database takes and what would do something to a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
@@ -134,6 +134,8 @@ def wish_of(*, by: str | None, since: str | None, until: str | None, key: str | 
     for name, day in (("since", since), ("until", until)):
         if day and not _is_day(day):
             raise ValueError(f"{name} must be a day like 2026-11-22, got {day!r}")
+    if since and until and since > until:
+        raise ValueError(f"since must not be after until; got {since} and {until}")
     return Wish(parts, since or "", until or "", key)
 
 

@@ -11,6 +11,7 @@ what), 2 wrong usage.
     reindex   the same for several, with another embedder if wanted
     eval      judged questions -> how well each way to search answers them
     keys      who may do what: made, listed, revoked, rotated
+    usage     what keys used, in sums
     mcp       search and fetch for programs that speak MCP, on stdin and stdout
     config    the effective settings and their origins
     contexts  what a model is to write of each chunk, asked for before `ingest` and `rebuild`
@@ -34,6 +35,7 @@ COMMANDS = {
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
+    "usage": ("usage", "Sum up what was used, by team, key, model or day."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

@@ -1,13 +1,13 @@
-"""What every command shares: its options, its settings, its way to the documents, its errors."""
+"""What every command shares: its options, its settings, its way to the documents and to the accounts, its errors."""
 
 import asyncio
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from config.settings import Settings, SettingsError, load
 from retrieval import logs
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Library
+
+if TYPE_CHECKING:
+    from proxy.accounts import SqlAccounts
 
 _STARTING_S = 15.0  # how long a serve that is just starting may take to answer
 _CONFIG = "ragway.yaml"
@@ -38,6 +41,20 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
         return load(file=config_file, flags={key.replace("__", "."): value for key, value in flags.items()})
     except SettingsError as error:
         raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def opened_accounts(config_file: Path | None, data: str | None) -> "Iterator[SqlAccounts]":
+    """The accounts, beside a running gateway or without one; what they refuse becomes one line."""
+    from proxy.build import accounts as opened
+
+    accounts = opened(settings_of(config_file, data=data))
+    try:
+        yield accounts
+    except RetrievalError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        accounts.close()
 
 
 def as_text(argument: str) -> str:

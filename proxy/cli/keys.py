@@ -2,23 +2,18 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
 
-from proxy.cli.common import options, settings_of
+from proxy.cli.common import opened_accounts, options
 from proxy.keys import Key
 from proxy.limits import MEASURES, WORDS, limits_of
 from proxy.rights import Names, Rights
-from retrieval.errors import RetrievalError
-
-if TYPE_CHECKING:
-    from proxy.accounts import SqlAccounts
 
 _NONE = "none"
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -109,7 +104,7 @@ def create(
     read, write, models = (Names(granted[of]) for of in ("read", "write", "model"))
     rights = Rights(read, write, models, admin=granted["admin"])
     until_s = None if expires is None else time.time() + expires
-    with _accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data) as accounts:
         first = not accounts.keys()
         key, secret = accounts.create(name, rights, team=team, expires_s=until_s, limits=limits)
     click.echo(secret)
@@ -123,7 +118,7 @@ def create(
 @options
 def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the keys with their rights, never their secrets."""
-    with _accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data) as accounts:
         keys = accounts.keys()
     if as_json:
         click.echo(orjson.dumps([_as_json(key) for key in keys], option=orjson.OPT_INDENT_2))
@@ -139,7 +134,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
 @options
 def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
     """Revoke a key, for good. Running gateways refuse it within five seconds."""
-    with _accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data) as accounts:
         key = accounts.revoke(key_id)
     click.echo(f"{key.id} {key.name} is revoked", err=True)
 
@@ -153,7 +148,7 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
     changed = {name: None if most == _NONE else most for name, most in given.items() if most is not None}
     if not changed:
         raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
-    with _accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data) as accounts:
         key = accounts.limit(key_id, changed)
     click.echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
 
@@ -164,23 +159,10 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
 @options
 def rotate(key_id: str, keep: float | None, config_file: Path | None, data: str | None) -> None:
     """Give a key a new secret and print it; its rights stay."""
-    with _accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data) as accounts:
         key, secret = accounts.rotate(key_id, keep_s=keep or 0.0)
     click.echo(secret)
     click.echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
-
-
-@contextmanager
-def _accounts(config_file: Path | None, data: str | None) -> "Iterator[SqlAccounts]":
-    from proxy.build import accounts as opened
-
-    accounts = opened(settings_of(config_file, data=data))
-    try:
-        yield accounts
-    except RetrievalError as error:
-        raise click.ClickException(str(error)) from error
-    finally:
-        accounts.close()
 
 
 def _told(key: Key) -> str:

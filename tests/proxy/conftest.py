@@ -9,13 +9,19 @@ from proxy.accounts import SqlAccounts
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], SqlAccounts]]:
+def catalog_url(request: pytest.FixtureRequest) -> str:
+    """The setting `catalog.url` of each database."""
+    url: str = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    return url
+
+
+@pytest.fixture
+def opened(catalog_url: str, tmp_path: Path) -> Iterator[Callable[[], SqlAccounts]]:
     """Opens the same accounts each time."""
-    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
     made: list[SqlAccounts] = []
 
     def another() -> SqlAccounts:
-        made.append(SqlAccounts(tmp_path, url))
+        made.append(SqlAccounts(tmp_path, catalog_url))
         return made[-1]
 
     yield another

@@ -184,6 +184,24 @@ def test_usage_is_what_the_upstream_said(shared: Shared) -> None:
     assert "tokens=100+20" in shared.served.log.read_text()
 
 
+def test_the_command_sums_up_what_a_running_gateway_served(shared: Shared, tmp_path: Path) -> None:
+    id, secret = shared.key()
+    for _ in range(3):
+        assert shared.ask(secret).status_code == 200
+    assert shared.ask(secret, model="none").status_code == 404
+    until(lambda: shared.used(id)["requests"] == 4)
+    words = ("usage", "--by", "team,key,model", "--key", id, "--data", str(shared.served.data))
+    done = ragway(*words, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    header, *lines = [line.split() for line in done.stdout.splitlines()]
+    assert header[:4] == ["team", "key", "model", "requests"]
+    assert [line[:6] for line in lines[:2]] == [
+        ["blue", id, "-", "1", "1", "0"],
+        ["blue", id, "gpt-4o", "3", "0", "300"],
+    ]
+    assert lines[2][:3] == ["all", "4", "1"]
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_streams_usage_is_what_the_upstream_said_or_estimated(shared: Shared, told: bool) -> None:
     frames = [CHUNK] * 10 + ([LAST] if told else []) + [b"[DONE]"]
