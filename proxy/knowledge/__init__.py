@@ -8,5 +8,6 @@ searches   passages for a query
 documents  collections and documents: made, listed, read, exported, deleted
 puts       documents that clients give
 stores     OpenAI's dialect of both
+description  all of it as OpenAPI (openapi.yaml)
 access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says
 """

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from starlette.routing import Route
 
 from proxy.knowledge.access import Access
+from proxy.knowledge.description import Description
 from proxy.knowledge.documents import Documents
 from proxy.knowledge.searches import Searches
+from proxy.knowledge.stores import PATH as STORES
 from proxy.knowledge.stores import Stores
 from retrieval.knowledge import Knowledge
 
@@ -19,11 +21,13 @@ class KnowledgeApi:
         max_body_bytes: int,
     ) -> None:  # fmt: skip
         """enabled: whether there is retrieval. collections, k: searched and found where the request says nothing."""
-        access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
+        self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
         self._searches = Searches(access, collections=collections, k=k)
         self._documents = Documents(access)
         self._stores = Stores(access)
 
     def routes(self, *, stores: bool) -> list[Route]:
         """stores: OpenAI's dialect, too."""
-        return [*self._searches.routes(), *self._documents.routes(), *(self._stores.routes() if stores else ())]
+        description = Description(self._access, () if stores else (STORES,))
+        ours = [*description.routes(), *self._searches.routes(), *self._documents.routes()]
+        return [*ours, *(self._stores.routes() if stores else ())]

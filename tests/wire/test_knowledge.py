@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from tests.described import described
 from tests.gateway import Served, ragway, serving
 
 SETTINGS = "retrieval: {collections: [red, blue], min_relevance: 0.0}\nmodels: {echo: {lane: echo}}"
@@ -29,10 +30,10 @@ class Guarded:
         self.root = root
 
     def get(self, path: str, key: str | None = None, **query: str | int) -> httpx.Response:
-        return httpx.get(self.url + path, params=query or None, headers=self._shown(key), timeout=30)
+        return described(httpx.get(self.url + path, params=query or None, headers=self._shown(key), timeout=30))
 
     def post(self, path: str, body: object, key: str | None = None) -> httpx.Response:
-        return httpx.post(self.url + path, json=body, headers=self._shown(key), timeout=30)
+        return described(httpx.post(self.url + path, json=body, headers=self._shown(key), timeout=30))
 
     def sdk(self, key: str | None = None) -> openai.OpenAI:
         return openai.OpenAI(base_url=self.url + "/v1", api_key=key or self.reader, max_retries=0)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.described import described
 from tests.gateway import Served, ragway, serving
 
 SETTINGS = "retrieval: {min_relevance: 0.0}\nmodels: {echo: {lane: echo}}"
@@ -23,7 +24,7 @@ class Shelves:
     def call(self, method: str, path: str, body: object = None, *, key: str = "writer", **more: Any) -> httpx.Response:
         shown = {"authorization": f"Bearer {self.keys[key]}"}
         url = f"{self.served.url}/v1/knowledge/{path}"
-        return httpx.request(method, url, json=body, headers=shown, timeout=60, **more)
+        return described(httpx.request(method, url, json=body, headers=shown, timeout=60, **more))
 
     def search(self, query: str, collection: str) -> list[dict[str, Any]]:
         found = self.call("POST", "search", {"query": query, "collections": [collection]})

@@ -1,0 +1,45 @@
+"""The Knowledge API's OpenAPI document, at /v1/knowledge/openapi.json."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from starlette.routing import Route
+
+from proxy.asgi import Receive, Scope, covers
+from proxy.knowledge.access import Access
+
+PATH = "/v1/knowledge/openapi.json"
+
+
+class Description:
+    """What is served here, told to programs."""
+
+    def __init__(self, access: Access, relayed: Sequence[str]) -> None:
+        """relayed: paths, with all below them, that are the upstream's here."""
+        self._access = access
+        self._relayed = tuple(relayed)
+
+    def routes(self) -> list[Route]:
+        return [self._access.route(PATH, GET=self._read)]
+
+    async def _read(self, _scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        document = whole_document()
+        ours = {
+            path: told
+            for path, told in document["paths"].items()
+            if not any(covers(one, path) for one in self._relayed)
+        }
+        return {**document, "info": {**document["info"], "version": version("ragway")}, "paths": ours}
+
+
+@cache
+def whole_document() -> dict[str, Any]:
+    """The document as it is written, whatever is relayed."""
+    import yaml
+
+    text = files("proxy.knowledge").joinpath("openapi.yaml").read_text("utf-8")
+    document: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return document
