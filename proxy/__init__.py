@@ -9,6 +9,7 @@ rights       what a caller may do                      accounts_tables  its tabl
                                                        migrations/  how they came about
 metered      where a request meets its key's limits    limits     counted in memory
 ledger       what is used, told the accounts each second    shares  leases of limits, in SQL
+admin        keys and usage over HTTP                  grants     what a new key is made with
 tee          a reply's tokens, read as it passes       usage      rows of them, and sums     prices  of tokens
 augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit

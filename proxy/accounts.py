@@ -1,4 +1,4 @@
-"""Keys in SQL: made, listed, revoked and rotated by `ragway keys`, read by every process that serves.
+"""Keys in SQL: made, listed, revoked and rotated by `ragway keys` and `admin`, read by every process that serves.
 
 They are in the catalog's PostgreSQL database, or have one of their own beside an SQLite catalog, so that neither waits
 for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.

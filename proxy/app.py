@@ -14,8 +14,9 @@ import orjson
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
-from proxy import mcp
-from proxy.asgi import App, Receive, Scope, Send, covers, send_json
+from proxy import admin, mcp
+from proxy.admin import Admin
+from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
@@ -38,6 +39,7 @@ class Parts:
     chat: App
     knowledge: KnowledgeApi
     mcp: App
+    admin: Admin
     passthrough: App
     upstream: App
     routes: Routes
@@ -52,12 +54,15 @@ class Parts:
 
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
+    listed = parts.any_type_paths
+    relayed = {path for path in (stores.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(
         [
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
-            *parts.knowledge.routes(stores=not any(covers(listed, stores.PATH) for listed in parts.any_type_paths)),
+            *parts.knowledge.routes(stores=stores.PATH not in relayed),
+            *parts.admin.routes(usage=admin.USAGE not in relayed),
             Route("/v1/{path:path}", parts.passthrough),
             Route(mcp.PATH, parts.mcp),
             Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
@@ -153,10 +158,7 @@ class _Metrics:
         if not exchange_of(scope).rights.admin:
             message = "This key may not read the gateway's metrics: that takes one made with --admin."
             raise ApiError(403, message, code="forbidden", type="permission_error")
-        body = self._metrics.text(ready=not self._missing())
-        headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_whole(send, 200, self._metrics.text(ready=not self._missing()), CONTENT_TYPE)
 
 
 class _Only:

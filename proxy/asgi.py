@@ -19,7 +19,14 @@ def covers(listed: str, path: str) -> bool:
 
 async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
     """Send one whole JSON answer."""
-    start = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(headers or [])]
+    await send_whole(send, status, body, b"application/json", headers)
+
+
+async def send_whole(
+    send: Send, status: int, body: bytes, media: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    """Send one whole answer of this media type."""
+    start = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *(headers or [])]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
 

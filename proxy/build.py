@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
 from proxy.accounts import SqlAccounts
+from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment import Augment, AugmentOptions
@@ -133,7 +134,7 @@ def gateway(
             knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
             k=settings.retrieval.k, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
         ),
-        mcp=mcp,
+        mcp=mcp, admin=Admin(kept, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),

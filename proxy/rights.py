@@ -42,7 +42,7 @@ class Rights:
     read: Names = field(default_factory=Names)  # collections
     write: Names = field(default_factory=Names)  # collections
     models: Names = field(default_factory=Names)
-    admin: bool = False  # what concerns the whole gateway: its metrics
+    admin: bool = False  # what concerns the whole gateway: its metrics, keys, usage
 
 
 NOTHING = Rights()

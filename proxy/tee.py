@@ -25,6 +25,7 @@ _ATTACHMENT = re.compile(rb"[A-Za-z0-9+/=]{2000,}")  # base64
 # Within a text its quotes would be escaped, so it is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _PACKED = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
+_MOST_TOKENS = 10**12  # of one call: what is said beyond it is no count, and its price would fit nowhere
 _DECODER = json.JSONDecoder()
 
 
@@ -156,7 +157,7 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens | None:
 def _number(usage: Mapping[str, Any], *names: str) -> int | None:
     for name in names:
         value = usage.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
             return value
     return None
 

@@ -1,8 +1,8 @@
 """ragway keys: who may use the gateway, and for what. A running gateway knows of a change within seconds."""
 
-import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,37 +11,11 @@ import click
 import orjson
 
 from proxy.cli.common import opened_accounts, options
+from proxy.grants import BadGrant, duration_s, grant_of, told
 from proxy.keys import Key
 from proxy.limits import MEASURES, WORDS, limits_of
-from proxy.rights import Names, Rights
 
 _NONE = "none"
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
-
-
-def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Seconds, of text like 90d, 24h or 30m."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d{1,6})([smhdw])", value)
-    if match is None:
-        raise click.BadParameter(f"{value!r}: write a number with s, m, h, d or w behind it, e.g. 90d")
-    return float(int(match[1]) * _UNITS_S[match[2]])
-
-
-def _collections(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if _COLLECTION.fullmatch(value) is None:
-            raise click.BadParameter(f"{value!r}: letters, digits, '.', '_' and '-', and * at the end only")
-    return values
-
-
-def _models(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        if not value or "*" in value[:-1] or not value.isprintable():
-            raise click.BadParameter(f"{value!r}: the name of a model, with * at the end only")
-    return values
 
 
 def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,8 +35,8 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> in
         number = float(value) if MEASURES[param.name][0] == "dollars" else int(value)
         limits_of({param.name: number})
     except ValueError as error:
-        told = str(error) if param.name in str(error) else f"{value!r}: write a number"
-        raise click.BadParameter(told) from error
+        why = str(error) if param.name in str(error) else f"{value!r}: write a number"
+        raise click.BadParameter(why) from error
     return number
 
 
@@ -78,16 +52,14 @@ def command() -> None:
 @command.command()
 @click.argument("name")
 @click.option("--team", default="", help="Whose it is, for lists and accounts.")
-@click.option("--read", multiple=True, callback=_collections, help="Collection it may read; may be repeated.")
-@click.option("--write", multiple=True, callback=_collections, help="Collection it may write; may be repeated.")
-@click.option("--model", multiple=True, callback=_models, help="Model it may call; may be repeated.")
-@click.option("--admin", is_flag=True, help="It may read what concerns the whole gateway (/metrics).")
-@click.option("--expires", callback=_duration, help="It ends after this long, e.g. 90d (default: never).")
+@click.option("--read", multiple=True, help="Collection it may read; may be repeated.")
+@click.option("--write", multiple=True, help="Collection it may write; may be repeated.")
+@click.option("--model", "models", multiple=True, help="Model it may call; may be repeated.")
+@click.option("--admin", is_flag=True, help="It may do what concerns the whole gateway: metrics, keys, usage of all.")
+@click.option("--expires", help="It ends after this long, e.g. 90d (default: never).")
 @_limits
 @options
-def create(
-    name: str, team: str, expires: float | None, config_file: Path | None, data: str | None, **granted: Any
-) -> None:
+def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
     """Create a key and print it. It is shown this once: only a hash of it is kept.
 
     \b
@@ -96,17 +68,12 @@ def create(
 
     * at the end stands for all names that begin so.
     """
-    limits = limits_of({of: None if (most := granted.pop(of)) == _NONE else most for of in MEASURES})
-    if not any(granted.values()):
-        raise click.UsageError("such a key could do nothing: say what it may, by --read, --write, --model or --admin")
-    if not name.strip() or not name.isprintable():
-        raise click.UsageError("NAME must be text that can be printed")
-    read, write, models = (Names(granted[of]) for of in ("read", "write", "model"))
-    rights = Rights(read, write, models, admin=granted["admin"])
-    until_s = None if expires is None else time.time() + expires
+    limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
+    with _wrong_usage():
+        grant = grant_of({**fields, "limits": limits})
     with opened_accounts(config_file, data) as accounts:
         first = not accounts.keys()
-        key, secret = accounts.create(name, rights, team=team, expires_s=until_s, limits=limits)
+        key, secret = grant.make(accounts)
     click.echo(secret)
     click.echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
     if first:
@@ -121,7 +88,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
     with opened_accounts(config_file, data) as accounts:
         keys = accounts.keys()
     if as_json:
-        click.echo(orjson.dumps([_as_json(key) for key in keys], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([told(key) for key in keys], option=orjson.OPT_INDENT_2))
         return
     if not keys:
         click.echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
@@ -155,14 +122,24 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
 
 @command.command()
 @click.argument("key_id", metavar="ID")
-@click.option("--keep", callback=_duration, help="How long the old one still works, e.g. 24h (default: not at all).")
+@click.option("--keep", help="How long the old one still works, e.g. 24h (default: not at all).")
 @options
-def rotate(key_id: str, keep: float | None, config_file: Path | None, data: str | None) -> None:
+def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | None) -> None:
     """Give a key a new secret and print it; its rights stay."""
+    with _wrong_usage():
+        keep_s = duration_s(keep, "keep") or 0.0
     with opened_accounts(config_file, data) as accounts:
-        key, secret = accounts.rotate(key_id, keep_s=keep or 0.0)
+        key, secret = accounts.rotate(key_id, keep_s=keep_s)
     click.echo(secret)
     click.echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
+
+
+@contextmanager
+def _wrong_usage() -> Iterator[None]:
+    try:
+        yield
+    except BadGrant as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _told(key: Key) -> str:
@@ -184,12 +161,3 @@ def _limited(key: Key) -> str:
 
 def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _as_json(key: Key) -> dict[str, object]:
-    rights = key.rights
-    return {
-        "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
-        "models": rights.models.granted, "admin": rights.admin, "created_s": key.created_s,
-        "expires_s": key.expires_s, "revoked_s": key.revoked_s, "limits": key.limits.given(),
-    }  # fmt: skip

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from proxy.accounts import SqlAccounts
+from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
@@ -31,11 +32,13 @@ class _Refusing:
 
 def _app() -> App:
     refusing = _Refusing()
+    accounts, keyring = SqlAccounts(Path("nowhere")), ring()
     return application(
         Parts(
             chat=refusing, mcp=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
-            knowledge=_NONE, metrics=Metrics(), keyring=ring(),
-            ledger=Ledger(SqlBook(SqlAccounts(Path("nowhere")), keep_days=1), record="never", metrics=Metrics()),
+            knowledge=_NONE, metrics=Metrics(), keyring=keyring,
+            admin=Admin(accounts, keyring, max_body_bytes=1000),
+            ledger=Ledger(SqlBook(accounts, keep_days=1), record="never", metrics=Metrics()),
             open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
         )
     )  # fmt: skip

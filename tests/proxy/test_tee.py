@@ -100,7 +100,10 @@ def test_the_words_of_every_dialect_are_understood(usage: dict[str, object], exp
     assert passed([json.dumps({"data": [], "usage": usage}).encode()])[0] == expected
 
 
-@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": -1}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, None])
+@pytest.mark.parametrize(
+    "usage",
+    [{}, {"prompt_tokens": -1}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, {"prompt_tokens": 2**53}, None],
+)
 def test_a_usage_that_says_nothing_leaves_an_estimate(usage: object) -> None:
     assert passed([json.dumps({"choices": [], "usage": usage}).encode()])[0].estimated
 

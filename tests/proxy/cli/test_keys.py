@@ -39,7 +39,7 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
     ("words", "why"),
     [
         (["create", "a"], "such a key could do nothing"),
-        (["create", " ", "--admin"], "NAME must be text"),
+        (["create", " ", "--admin"], "name must be text"),
         (["create", "a", "--read", "*docs"], "'*docs': letters"),
         (["create", "a", "--read", "a,b"], "'a,b': letters"),
         (["create", "a", "--model", ""], "the name of a model"),
