@@ -96,5 +96,37 @@ audiences = Table(  # the groups of a revision that not everybody may read; they
     Column("member", Name, primary_key=True),  # name of a group
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
+files = Table(  # that clients uploaded and have not put into a collection, or into several
+    "files", metadata,
+    Column("id", Name, primary_key=True),
+    Column("owner", Name, nullable=False, index=True),  # whoever may see it
+    Column("name", AnyString, nullable=False),
+    Column("purpose", AnyString, nullable=False),
+    Column("created_s", Float, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)  # fmt: skip
+jobs = Table(  # documents on their way into a collection, see `jobs`; they go with it
+    "jobs", metadata,
+    Column("id", Name, primary_key=True),  # the later, the greater
+    Column("collection", ForeignKey("collections.name", ondelete="CASCADE"), nullable=False, index=True),
+    Column("state", String, nullable=False, index=True),
+    Column("created_s", Float, nullable=False),
+    Column("updated_s", Float, nullable=False),
+    Column("interruptions", Integer, nullable=False),  # how often the index ended meanwhile, with nothing done between
+    Column("reason", AnyText, nullable=False),
+)  # fmt: skip
+tasks = Table(  # the documents of a job
+    "tasks", metadata,
+    Column("job", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("key", AnyString, nullable=False, index=True),
+    Column("source", AnyString, nullable=False),
+    Column("said", AnyText, nullable=False),  # the rest of `Given`, as JSON
+    Column("state", String, nullable=False),
+    Column("document", String, nullable=False),
+    Column("reason", AnyText, nullable=False),
+    Column("content", LargeBinary),  # while it waits; without: that of the file whose id is the key
+)  # fmt: skip
 
 schema = Schema("catalog", metadata, Path(__file__).with_name("migrations"))

@@ -5,6 +5,7 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── Invalid               a name or a language that cannot be
 ├── UnknownCollection     a collection that was asked for by name and does not exist
 ├── UnknownDocument       a document that does not exist
+├── UnknownJob            a job that does not exist
 ├── CollectionExists      a collection that was to be made, and is there
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
 ├── DataInUse             the data folder is held by another process
@@ -36,6 +37,10 @@ class UnknownCollection(RetrievalError):
 
 class UnknownDocument(RetrievalError):
     """A document that does not exist."""
+
+
+class UnknownJob(RetrievalError):
+    """A job that does not exist."""
 
 
 class WrongEmbedder(RetrievalError):

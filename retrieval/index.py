@@ -10,11 +10,14 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from retrieval import spool
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
 from retrieval.documents import Documents
 from retrieval.embed import label
 from retrieval.errors import RetrievalError
+from retrieval.ingest.background import Background
+from retrieval.jobs import Jobs
 from retrieval.knowledge import EmbedderChoice, Mode, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
 from retrieval.records import (
@@ -24,6 +27,7 @@ from retrieval.records import (
     DocumentInfo,
     FullDocument,
     Given,
+    Job,
     Outline,
     Placed,
     Report,
@@ -51,6 +55,8 @@ class Index:
         self._lanes = {configured.key: configured}
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
         self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
+        self._jobs = Jobs(catalog)
+        self._background = Background(self._jobs, opener.shared.writing, self._put_one)
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None) -> "Index":
@@ -73,6 +79,9 @@ class Index:
             lock.close()
             raise
         await opener.removal.recover()
+        spool.sweep(data)
+        for collection in index._jobs.recover() if serving else ():
+            index._background.wake(collection)
         return index
 
     async def _open_pinned(self) -> None:
@@ -161,11 +170,53 @@ class Index:
 
     async def _put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
         async with self._opener.shared.writing:
-            try:
-                placed, _ = await self._lane_of(collection).putter.put(given, collection)
-            finally:
-                self._collections_changed()
-        return tuple(placed)
+            return tuple(await self._write(collection, given))
+
+    async def _put_one(self, collection: str, given: Given) -> Placed:
+        (placed,) = await self._write(collection, [given])
+        return placed
+
+    async def _write(self, collection: str, given: Sequence[Given]) -> list[Placed]:
+        try:
+            placed, _ = await self._lane_of(collection).putter.put(given, collection)
+        finally:
+            self._collections_changed()
+        return placed
+
+    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+        return await self._finish(self._start_job(collection, given, spooled))
+
+    async def _start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str]) -> Job:
+        id = self._jobs.begin(collection)
+        try:
+            for place, one in enumerate(given):  # one at a time: together they may be larger than the memory
+                name = spooled[place] if spooled else None
+                await asyncio.to_thread(self._keep, id, place, one, name)
+        except BaseException:
+            self._jobs.drop(id)
+            raise
+        self._jobs.queue(id)
+        self._background.wake(collection)
+        return self._jobs.read(id)
+
+    def _keep(self, id: str, place: int, given: Given, spooled: str | None) -> None:
+        most = self._plan.max_file_bytes
+        content = None if spooled is None else spool.read(Path(self._plan.data), spooled, max_bytes=most)
+        self._jobs.add(id, place, given, content)
+
+    async def job(self, id: str) -> Job:
+        return self._jobs.read(id)
+
+    async def finished_job(self, id: str) -> Job:
+        return await self._background.over(id)
+
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+        return self._jobs.page(collections, before=before, limit=limit)
+
+    async def cancel_job(self, id: str) -> Job:
+        self._jobs.finish(id, "cancelled")
+        self._background.ended(id)
+        return self._jobs.read(id)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What it returns; it goes on where the caller leaves."""
@@ -223,6 +274,7 @@ class Index:
             await self._opener.removal.collection(name)
             self._pinned.pop(name, None)
         finally:
+            self._background.ended()
             self._collections_changed()
 
     async def check(self) -> None:
@@ -232,6 +284,7 @@ class Index:
 
     async def close(self) -> None:
         """Close the stores and give the data folder back."""
+        await self._background.close()
         for task in self._finishing:
             task.cancel()
         if self._finishing:

@@ -14,6 +14,7 @@ from retrieval.records import (
     DocumentInfo,
     FullDocument,
     Given,
+    Job,
     Outline,
     Placed,
     Report,
@@ -180,6 +181,30 @@ class Knowledge(Protocol):
 
         What is already as it was given is left alone. Raises UnknownCollection.
         """
+        ...
+
+    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+        """Have documents written one after the other, in the background.
+
+        spooled: the content of each, as a name in the data folder's spool; without, that of the files whose ids are
+        the keys. It is safe once this returns. Raises UnknownCollection.
+        """
+        ...
+
+    async def job(self, id: str) -> Job:
+        """With its documents. Raises UnknownJob."""
+        ...
+
+    async def finished_job(self, id: str) -> Job:
+        """The same, once it is over."""
+        ...
+
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+        """At most `limit` jobs of these collections, newest first, from behind the id `before` on ("": from all)."""
+        ...
+
+    async def cancel_job(self, id: str) -> Job:
+        """Write no more of its documents; those that are written stay. Raises UnknownJob."""
         ...
 
     async def delete_document(self, id: str) -> None:

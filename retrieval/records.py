@@ -204,6 +204,24 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """Documents on their way into a collection."""
+
+    id: str
+    collection: str
+    state: Literal["queued", "running", "completed", "failed", "cancelled"]
+    created_s: float
+    updated_s: float
+    counts: Mapping[str, int] = field(hash=False)  # of its documents, by their state
+    reason: str = ""  # why it failed, or waits
+    documents: Sequence[Placed] = ()  # where one job was asked for
+
+    @property
+    def over(self) -> bool:
+        return self.state not in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """A document that an ingest would write; `source` is "" where a rebuild would, from the catalog."""
 

@@ -29,6 +29,7 @@ from retrieval.records import (
     DocumentInfo,
     FullDocument,
     Given,
+    Job,
     Outline,
     Placed,
     Report,
@@ -117,6 +118,28 @@ class Client:
     async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
         rows = await self._call("put", {"collection": collection, "given": wire.given_rows(given)})
         return tuple(_record(Placed, row) for row in rows)
+
+    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+        args = {"collection": collection, "given": wire.given_rows(given), "spooled": list(spooled)}
+        return self._job(await self._call("start_job", args))
+
+    async def job(self, id: str) -> Job:
+        return self._job(await self._call("job", {"id": id}))
+
+    async def finished_job(self, id: str) -> Job:
+        return self._job(await self._call("finished_job", {"id": id}))
+
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+        args = {"collections": list(collections), "before": before, "limit": limit}
+        return [self._job(row) for row in await self._call("jobs", args)]
+
+    async def cancel_job(self, id: str) -> Job:
+        return self._job(await self._call("cancel_job", {"id": id}))
+
+    @staticmethod
+    def _job(row: Any) -> Job:
+        job: Job = _record(Job, row)
+        return job
 
     async def delete_document(self, id: str) -> None:
         await self._call("delete_document", {"id": id})

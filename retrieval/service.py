@@ -36,7 +36,7 @@ _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused a
 # Calls whose arguments and answers are what JSON holds.
 _AS_THEY_ARE = {
     "collections", "documents", "document", "find_document", "create_collection", "delete_document",
-    "delete_collection", "check",
+    "delete_collection", "check", "job", "finished_job", "jobs", "cancel_job",
 }  # fmt: skip
 _STEP_S = 1.0  # between two signs of life while the index opens
 
@@ -96,6 +96,8 @@ class Server:
                 answer = await knowledge.outline(Changed(**args["changed"]), args["collection"])
             case "put":
                 answer = await knowledge.put(args["collection"], wire.given(args["given"]))
+            case "start_job":
+                answer = await knowledge.start_job(args["collection"], wire.given(args["given"]), args["spooled"])
             case "rebuild":
                 embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
                 answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Given, Placed, Report, Retrieved, Turn
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Given, Job, Placed, Report, Retrieved, Turn
 
 
 class Unasked(Knowledge):
@@ -35,6 +35,21 @@ class Unasked(Knowledge):
         raise AssertionError
 
     async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+        raise AssertionError
+
+    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+        raise AssertionError
+
+    async def job(self, id: str) -> Job:
+        raise AssertionError
+
+    async def finished_job(self, id: str) -> Job:
+        raise AssertionError
+
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+        raise AssertionError
+
+    async def cancel_job(self, id: str) -> Job:
         raise AssertionError
 
     async def delete_document(self, id: str) -> None:

@@ -9,5 +9,6 @@ chunk      Document -> Chunks with exact spans (sections, blocks, markdown, rst:
 prepare    both of these and the vectors, in a thread or in a child process
 reader     which files changed, which are gone, and what language they are in
 given      documents that clients give, instead of files
+background jobs of such documents, written one after the other
 context    what a model wrote of each chunk, kept by content
 """

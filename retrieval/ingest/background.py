@@ -1,0 +1,104 @@
+"""Writes jobs, document by document, while searches and other writers go on.
+
+Each collection's jobs are written in the order they came; collections take turns at every document, and so do an
+ingest, a deletion and a put beside them. A cancelled job stops between two documents.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from retrieval.errors import IndexDown, RetrievalError
+from retrieval.jobs import Jobs, Task
+from retrieval.records import Given, Job, Placed
+
+log = logging.getLogger("ragway")
+_AGAIN_S = 5.0  # between two tries while the store or the database is away, or a disk is full
+
+Put = Callable[[str, Given], Awaitable[Placed]]
+
+
+class Background:
+    """Runs while there is something to write."""
+
+    def __init__(self, jobs: Jobs, writing: asyncio.Lock, put: Put) -> None:
+        """put: writes one document to a collection, while `writing` is held."""
+        self._jobs = jobs
+        self._writing = writing
+        self._put = put
+        self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
+        self._over: dict[str, asyncio.Event] = {}  # by job, where somebody waits
+
+    def wake(self, collection: str) -> None:
+        """See to it that the collection's jobs are written."""
+        if collection not in self._runs:
+            self._runs[collection] = run = asyncio.create_task(self._run(collection))
+            run.add_done_callback(lambda run: self._ended(collection, run))
+
+    async def over(self, id: str) -> Job:
+        """The job once it is over. Raises UnknownJob where it is gone by then."""
+        while not (job := self._jobs.read(id)).over:
+            await self._over.setdefault(id, asyncio.Event()).wait()
+        return job
+
+    def ended(self, *ids: str) -> None:
+        """To be called for jobs that are over, or gone; without any: for all that may be."""
+        for id in ids or list(self._over):
+            if (over := self._over.pop(id, None)) is not None:
+                over.set()
+
+    async def close(self) -> None:
+        """Stop; what was not finished is for the next process."""
+        runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        if runs:
+            await asyncio.wait(runs)
+            with contextlib.suppress(RetrievalError):
+                self._jobs.rest()
+
+    async def _run(self, collection: str) -> None:
+        while (id := self._jobs.next(collection)) is not None:
+            try:
+                await self._write(id, collection)
+            except IndexDown as error:
+                await self._pause(id, error)
+            except RetrievalError as error:
+                try:
+                    self._jobs.finish(id, "failed", str(error))
+                except RetrievalError as refusal:  # a full disk
+                    await self._pause(id, refusal)
+            self.ended(id)
+
+    async def _write(self, id: str, collection: str) -> None:
+        """The documents of a job that wait."""
+        while True:
+            async with self._writing:
+                task = await asyncio.to_thread(self._jobs.take, id)
+                if task is None:
+                    self._jobs.finish(id)
+                    return
+                self._jobs.done(id, task.place, await self._placed(task, collection))
+
+    async def _placed(self, task: Task, collection: str) -> Placed:
+        if task.lost:
+            return Placed(task.given.key, "failed", reason="the file was deleted before its turn came")
+        return await self._put(collection, task.given)
+
+    async def _pause(self, id: str, error: RetrievalError) -> None:
+        with contextlib.suppress(RetrievalError):
+            self._jobs.wait(id, f"tried again every {_AGAIN_S:g} s: {error}")
+        await asyncio.sleep(_AGAIN_S)
+
+    def _ended(self, collection: str, run: asyncio.Task[None]) -> None:
+        del self._runs[collection]
+        fault = None if run.cancelled() else run.exception()
+        if fault is None:
+            return
+        log.error("a job of the collection %r failed", collection, exc_info=fault)
+        with contextlib.suppress(RetrievalError):
+            if (id := self._jobs.next(collection)) is not None:
+                self._jobs.finish(id, "failed", f"the index failed ({type(fault).__name__}): its log has more")
+                self.ended(id)
+                self.wake(collection)

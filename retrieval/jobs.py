@@ -1,0 +1,206 @@
+"""Jobs: documents that clients gave, kept in the catalog until each is written; `ingest.background` writes them.
+
+A job is `queued` until its first document's turn comes, then `running`, then `completed` (also where some documents
+failed), `failed` (all did, or the collection cannot be written) or `cancelled`. It survives a restart: what still waits
+is written by the next index process. It goes with its collection.
+"""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from retrieval.catalog import Catalog
+from retrieval.catalog_tables import files, jobs, tasks
+from retrieval.errors import UnknownCollection, UnknownJob
+from retrieval.records import Given, Job, Placed
+
+_MAKING = "making"  # not all of its documents are there yet: what is left of it by a crash was never acknowledged
+_OPEN = ("queued", "running")
+_SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise")
+_MOST_INTERRUPTIONS = 3  # of one document: it may be what ends the index
+_KEPT_S = 30 * 86_400.0  # a job that is over
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A document of a job, to be written now."""
+
+    place: int
+    given: Given
+    lost: bool  # its content was that of a file that is deleted
+
+
+class Jobs:
+    """The jobs of one catalog. All methods are short transactions."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    # Making
+
+    def begin(self, collection: str) -> str:
+        """A new job, that nobody sees before `queue`; returns its id. Raises UnknownCollection."""
+        self._catalog.collection(collection)
+        id, now = _new_id("job"), time.time()
+        row = {"id": id, "collection": collection, "state": _MAKING, "created_s": now, "updated_s": now}
+        try:
+            with self._catalog.writing() as sql:
+                sql.execute(
+                    delete(jobs).where(jobs.c.state.not_in((*_OPEN, _MAKING)), jobs.c.updated_s < now - _KEPT_S)
+                )
+                sql.execute(insert(jobs).values(**row, interruptions=0, reason=""))
+        except IntegrityError as error:
+            raise UnknownCollection(f"there is no collection {collection!r} any more") from error
+        return id
+
+    def add(self, id: str, place: int, given: Given, content: bytes | None) -> None:
+        """One of its documents. content: None takes that of the file whose id is the key."""
+        said = orjson.dumps({name: getattr(given, name) for name in _SAID}).decode()
+        row = {"job": id, "place": place, "key": given.key, "source": given.source, "said": said, "content": content}
+        try:
+            with self._catalog.writing() as sql:
+                sql.execute(insert(tasks).values(**row, state="waiting", document="", reason=""))
+        except IntegrityError as error:
+            raise UnknownCollection("the collection was deleted meanwhile") from error
+
+    def queue(self, id: str) -> None:
+        self._update(jobs.c.id == id, jobs.c.state == _MAKING, state="queued")
+
+    def drop(self, id: str) -> None:
+        """Take away what was not made to its end."""
+        with self._catalog.writing() as sql:
+            sql.execute(delete(jobs).where(jobs.c.id == id, jobs.c.state == _MAKING))
+
+    def recover(self) -> list[str]:
+        """What another process left: returns the collections with jobs that are to go on."""
+        with self._catalog.writing() as sql:
+            sql.execute(delete(jobs).where(jobs.c.state == _MAKING))
+            running = list(sql.execute(select(*jobs.c["id", "interruptions"]).where(jobs.c.state == "running")))
+        for row in running:
+            if row.interruptions + 1 < _MOST_INTERRUPTIONS:
+                self._update(jobs.c.id == row.id, state="queued", interruptions=row.interruptions + 1)
+                continue
+            self._update(jobs.c.id == row.id, state="queued", interruptions=0)
+            if (found := self.take(row.id, start=False)) is not None:
+                why = f"the index ended {_MOST_INTERRUPTIONS} times while this document was written"
+                self.done(row.id, found.place, Placed(found.given.key, "failed", reason=why))
+        with self._catalog.engine.connect() as sql:
+            return list(sql.scalars(select(jobs.c.collection).where(jobs.c.state.in_(_OPEN)).distinct()))
+
+    # Running
+
+    def next(self, collection: str) -> str | None:
+        """The id of its oldest job that is not over."""
+        query = select(func.min(jobs.c.id)).where(jobs.c.collection == collection, jobs.c.state.in_(_OPEN))
+        with self._catalog.engine.connect() as sql:
+            found: str | None = sql.scalar(query)
+        return found
+
+    def take(self, id: str, *, start: bool = True) -> Task | None:
+        """The next document to write; None where none waits, or the job is gone. start: it runs from now on."""
+        query = (
+            select(tasks, files.c.content.label("of_file"))
+            .join(jobs, jobs.c.id == tasks.c.job)
+            .join(files, (files.c.id == tasks.c.key) & tasks.c.content.is_(None), isouter=True)
+            .where(tasks.c.job == id, tasks.c.state == "waiting", jobs.c.state.in_(_OPEN))
+            .order_by(tasks.c.place)
+            .limit(1)
+        )
+        with self._catalog.engine.connect() as sql:
+            row = sql.execute(query).one_or_none()
+        if row is None:
+            return None
+        if start:
+            self._update(jobs.c.id == id, jobs.c.state == "queued", state="running")
+        content = row.content if row.content is not None else row.of_file
+        return Task(row.place, _given(row, bytes(content or b"")), content is None)
+
+    def done(self, id: str, place: int, placed: Placed) -> None:
+        """What became of a document."""
+        this = tasks.c.job == id, tasks.c.place == place
+        with self._catalog.writing() as sql:
+            sql.execute(
+                update(tasks)
+                .where(*this)
+                .values(state=placed.state, document=placed.id, reason=placed.reason, content=None)
+            )
+            sql.execute(update(jobs).where(jobs.c.id == id).values(updated_s=time.time(), interruptions=0, reason=""))
+
+    def finish(self, id: str, state: str | None = None, reason: str = "") -> None:
+        """The job is over. state: without, as its documents say. What still waits will not be written."""
+        with self._catalog.writing() as sql:
+            this = tasks.c.job == id, tasks.c.state == "waiting"
+            left = "cancelled" if state == "cancelled" else "failed"
+            sql.execute(update(tasks).where(*this).values(state=left, reason=reason, content=None))
+            if state is None:
+                counts = self._counts(sql, [id]).get(id, {})
+                state = "failed" if counts and set(counts) == {"failed"} else "completed"
+            values = {"state": state, "reason": reason, "updated_s": time.time()}
+            sql.execute(update(jobs).where(jobs.c.id == id, jobs.c.state.in_(_OPEN)).values(**values))
+
+    def wait(self, id: str, reason: str) -> None:
+        """Tell why it does not go on now."""
+        self._update(jobs.c.id == id, jobs.c.state == "running", state="queued", reason=reason)
+
+    def rest(self) -> None:
+        """All of them wait for the next process; that is no interruption."""
+        self._update(jobs.c.state == "running", state="queued")
+
+    # Looking
+
+    def read(self, id: str) -> Job:
+        """With its documents. Raises UnknownJob."""
+        with self._catalog.engine.connect() as sql:
+            row = sql.execute(select(jobs).where(jobs.c.id == id, jobs.c.state != _MAKING)).one_or_none()
+            if row is None:
+                raise UnknownJob(f"there is no job {id!r}")
+            columns = tasks.c["key", "state", "document", "reason"]
+            of = [
+                Placed(*one) for one in sql.execute(select(*columns).where(tasks.c.job == id).order_by(tasks.c.place))
+            ]
+        return _job(row, Counter(one.state for one in of), of)
+
+    def page(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+        """At most `limit` jobs of these collections, newest first, from behind the id `before` on ("": from all)."""
+        query = select(jobs).where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
+        query = query.where(jobs.c.id < before) if before else query
+        with self._catalog.engine.connect() as sql:
+            rows = list(sql.execute(query.order_by(jobs.c.id.desc()).limit(limit)))
+            counts = self._counts(sql, [row.id for row in rows])
+        return [_job(row, counts.get(row.id, {})) for row in rows]
+
+    @staticmethod
+    def _counts(sql: Any, ids: Sequence[str]) -> dict[str, dict[str, int]]:
+        query = select(*tasks.c["job", "state"], func.count()).where(tasks.c.job.in_(ids))
+        found: dict[str, dict[str, int]] = {}
+        for job, state, count in sql.execute(query.group_by(*tasks.c["job", "state"])):
+            found.setdefault(job, {})[state] = count
+        return found
+
+    def _update(self, *this: ColumnElement[bool], **values: Any) -> None:
+        with self._catalog.writing() as sql:
+            sql.execute(update(jobs).where(*this).values(**values))
+
+
+def _new_id(kind: str) -> str:
+    """The later, the greater."""
+    return f"{kind}-{time.time_ns():016x}{secrets.token_hex(8)}"
+
+
+def _given(row: Any, content: bytes) -> Given:
+    said = orjson.loads(row.said)
+    groups = said["groups"]
+    return Given(row.key, row.source, content, **{**said, "groups": None if groups is None else tuple(groups)})
+
+
+def _job(row: Any, counts: dict[str, int] | Counter[Any], of: Sequence[Placed] = ()) -> Job:
+    return Job(
+        row.id, row.collection, cast(Any, row.state), row.created_s, row.updated_s, dict(counts), row.reason, tuple(of)
+    )

@@ -1,0 +1,220 @@
+"""Jobs: documents that wait in the catalog, are written one after the other, and survive whatever ends the index."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrieval import spool
+from retrieval.catalog import Catalog
+from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownJob
+from retrieval.index import Index
+from retrieval.ingest import background
+from retrieval.jobs import Jobs
+from retrieval.records import Given, Job, Placed, Turn
+from tests.plans import plan_for, silent
+
+
+def given(number: int, text: str = "", **said: object) -> Given:
+    content = (text or f"The pump number {number} is called Oskar{number}.").encode()
+    return Given(f"{number}.md", f"{number}.md", content, **said)  # type: ignore[arg-type]
+
+
+async def start(index: Index, data: Path, collection: str, *of: Given) -> Job:
+    """A job of these, uploaded as a gateway does it."""
+    names = []
+    for one in of:
+        with spool.create(data) as file:
+            file.write(one.content)
+        names.append(Path(str(file.name)).name)
+    job = await index.start_job(collection, [Given(one.key, one.source, b"", one.title) for one in of], names)
+    for name in names:
+        (data / "spool" / name).unlink()
+    return job
+
+
+@pytest.fixture
+async def index(data: Path) -> AsyncIterator[Index]:
+    opened = await Index.open(plan_for(data), serving=False)
+    await opened.create_collection("docs", "en")
+    yield opened
+    await opened.close()
+
+
+async def texts(index: Index, name: str = "docs") -> set[str]:
+    return {(await index.document(one.id)).text for one in await index.documents(name, after="", limit=100)}
+
+
+async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data: Path) -> None:
+    job = await start(index, data, "docs", given(1), given(2, "\0"), given(3))
+    assert (job.state, job.counts) == ("queued", {"waiting": 3})
+    over = await index.finished_job(job.id)
+    assert (over.state, over.counts) == ("completed", {"created": 2, "failed": 1})
+    assert [one.state for one in over.documents] == ["created", "failed", "created"]
+    assert "binary" in over.documents[1].reason
+    assert over.documents[0].id == await index.find_document("docs", "1.md")
+    hits = (await index.retrieve([Turn("user", "What is pump number 3 called?")], ["docs"], k=9)).hits
+    assert any("Oskar3" in hit.passage.text for hit in hits)
+    again = await index.finished_job((await start(index, data, "docs", given(1), given(3, "New."))).id)
+    assert again.counts == {"unchanged": 1, "replaced": 1}
+    assert [one.id for one in await index.jobs(["docs"], before="", limit=9)] == [again.id, job.id]
+    assert [one.id for one in await index.jobs(["docs"], before=again.id, limit=9)] == [job.id]
+    assert await index.jobs(["other"], before="", limit=9) == []
+    failed = await index.finished_job((await start(index, data, "docs", given(4, "\0"))).id)
+    assert failed.state == "failed"
+
+
+async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Index, data: Path, corpus: Path) -> None:
+    async with index._opener.shared.writing:  # as an ingest holds it
+        job = await start(index, data, "docs", given(1))
+        ingest = asyncio.create_task(index.ingest([corpus], "docs", silent))
+        await asyncio.sleep(0)
+        assert (await index.job(job.id)).state == "queued"
+    assert (await ingest).added == 5
+    assert (await index.finished_job(job.id)).state == "completed"
+    assert len(await texts(index)) == 6
+
+
+async def test_a_cancelled_job_stops_between_two_documents(index: Index, data: Path) -> None:
+    put, begun, go = index._background._put, asyncio.Event(), asyncio.Event()
+
+    async def slow(collection: str, one: Given) -> Placed:
+        begun.set()
+        await go.wait()
+        return await put(collection, one)
+
+    index._background._put = slow
+    async with index._opener.shared.writing:
+        job = await start(index, data, "docs", *(given(i) for i in range(4)))
+        second = await start(index, data, "docs", given(9))
+    await begun.wait()
+    cancelled = await index.cancel_job(job.id)
+    assert (cancelled.state, cancelled.counts) == ("cancelled", {"cancelled": 4})
+    go.set()
+    assert (await index.finished_job(second.id)).state == "completed"
+    job = await index.job(job.id)  # the document whose turn it was is whole
+    assert (job.state, job.counts) == ("cancelled", {"created": 1, "cancelled": 3})
+    assert len(await texts(index)) == 2
+    assert (await index.cancel_job(second.id)).state == "completed"
+    with pytest.raises(UnknownJob):
+        await index.cancel_job("job-none")
+
+
+async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
+    async with index._opener.shared.writing:
+        job = await start(index, data, "docs", given(1), given(2))
+        waiting = asyncio.create_task(index.finished_job(job.id))
+        deleting = asyncio.create_task(index.delete_collection("docs"))
+        await asyncio.sleep(0)
+    await deleting
+    with pytest.raises(UnknownJob):
+        await waiting
+    await index.create_collection("docs", "en")
+    assert await texts(index) == set()
+    assert await index.jobs(["docs"], before="", limit=9) == []
+    with pytest.raises(UnknownCollection):
+        await start(index, data, "none", given(1))
+
+
+async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
+    index = await Index.open(plan_for(data), serving=False)
+    await index.create_collection("docs", "en")
+    await index._opener.shared.writing.acquire()
+    job = await start(index, data, "docs", given(1), given(2))
+    left = spool.create(data)  # somebody still uploads
+    (data / "spool" / ("0" * 32)).write_text("a gateway that died left this", "utf-8")
+    await index.close()
+    index = await Index.open(plan_for(data), serving=True)
+    over = await index.finished_job(job.id)
+    assert (over.state, over.counts) == ("completed", {"created": 2})
+    assert [file.name for file in (data / "spool").iterdir()] == [Path(str(left.name)).name]
+    left.close()
+    await index.close()
+
+
+async def test_an_upload_that_cannot_be_read_makes_no_job(index: Index) -> None:
+    for name in ("0" * 32, "../catalog.sqlite"):
+        with pytest.raises(RetrievalError, match="upload"):
+            await index.start_job("docs", [given(1), given(2)], [name, name])
+    assert await index.jobs(["docs"], before="", limit=9) == []
+
+
+async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
+    index: Index, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "_AGAIN_S", 0.01)
+    put, refusals = index._background._put, [IndexDown("the store is away"), RetrievalError("of another embedder")]
+    reasons = list[tuple[str, str]]()
+
+    async def refusing(collection: str, one: Given) -> Placed:
+        now, *_ = await index.jobs(["docs"], before="", limit=9)
+        reasons.append((now.state, now.reason))
+        if refusals:
+            raise refusals.pop(0)
+        return await put(collection, one)
+
+    index._background._put = refusing
+    over = await index.finished_job((await start(index, data, "docs", given(1))).id)
+    assert (over.state, over.reason, over.counts) == ("failed", "of another embedder", {"failed": 1})
+    assert [reason for _, reason in reasons] == ["", "tried again every 0.01 s: the store is away"]
+    assert (await index.finished_job((await start(index, data, "docs", given(1))).id)).state == "completed"
+
+
+def probes() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    return np.eye(4, dtype=np.float32)
+
+
+def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> None:
+    catalog = reopened()
+    for name in ("docs", "other"):
+        catalog.create(name, embedder="tiny", probes=probes())
+    jobs = Jobs(catalog)
+    id, never = jobs.begin("docs"), jobs.begin("other")
+    said = Given("a", "a.txt", b"", "Title", "text", 1.5, {"year": 2024, "tags": ["x"]}, ("hr",), "markdown")
+    jobs.add(id, 0, said, b"\0\xff")
+    jobs.add(id, 1, Given("file-gone", "b.md", b""), None)
+    with pytest.raises(UnknownJob):
+        jobs.read(id)
+    jobs.queue(id)
+    assert jobs.next("docs") == id
+    catalog.close()
+    catalog = reopened()
+    jobs = Jobs(catalog)
+    assert jobs.recover() == ["docs"]
+    with pytest.raises(UnknownCollection):
+        jobs.add(never, 0, said, b"")
+    task = jobs.take(id)
+    assert task is not None
+    assert (task.place, task.lost) == (0, False)
+    assert task.given == Given(**{**{name: getattr(said, name) for name in said.__slots__}, "content": b"\0\xff"})
+    assert jobs.read(id).state == "running"
+    jobs.done(id, 0, Placed("a", "created", "x"))
+    task = jobs.take(id)
+    assert task is not None
+    assert task.lost
+    for _ in range(3):  # each time the index ended while it was written
+        jobs.recover()
+        jobs.take(id)
+    assert jobs.take(id) is None
+    jobs.finish(id)
+    job = jobs.read(id)
+    assert (job.state, job.counts) == ("completed", {"created": 1, "failed": 1})
+    assert "3 times" in job.documents[1].reason
+    catalog.remove("docs")
+    with pytest.raises(UnknownJob):
+        jobs.read(id)
+    catalog.close()
+
+
+def test_the_spool_takes_no_names_of_others(data: Path) -> None:
+    (data / "spool").mkdir()
+    (data / "secret").write_text("x", "utf-8")
+    for name in ("../secret", "..", "", "0" * 33):
+        with pytest.raises(RetrievalError, match="no name"):
+            spool.read(data, name, max_bytes=10)
+    with spool.create(data) as file:
+        file.write(b"12345678901")
+    with pytest.raises(RetrievalError, match="larger"):
+        spool.read(data, Path(str(file.name)).name, max_bytes=10)
