@@ -61,7 +61,7 @@ def application(parts: Parts) -> App:
         [
             Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
             Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
-            *parts.knowledge.routes(stores=stores.PATH not in relayed),
+            *parts.knowledge.routes(relayed=relayed),
             *parts.admin.routes(usage=admin.USAGE not in relayed),
             Route("/v1/{path:path}", parts.passthrough),
             Route(mcp.PATH, parts.mcp),

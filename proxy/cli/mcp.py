@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from config.settings import KEY, Settings
-from proxy.accounts import SqlAccounts
+from proxy.build import accounts
 from proxy.cli.common import knowledge, options, run, settings_of
 from proxy.errors import ApiError
 from proxy.keys import Keyring
@@ -36,7 +36,7 @@ def command(config_file: Path | None, data: str | None) -> None:
 async def _serve(settings: Settings) -> int:
     from mcp.server.stdio import stdio_server
 
-    keyring = Keyring(SqlAccounts(Path(settings.data)), required=settings.auth.required)
+    keyring = Keyring(accounts(settings), required=settings.auth.required)
 
     def rights(_context: "ServerRequestContext[Any, Any] | None" = None) -> Rights:
         keyring.look()

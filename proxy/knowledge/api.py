@@ -1,6 +1,6 @@
 """All routes of the Knowledge API."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from starlette.routing import Route
 
@@ -26,8 +26,8 @@ class KnowledgeApi:
         self._documents = Documents(access)
         self._stores = Stores(access)
 
-    def routes(self, *, stores: bool) -> list[Route]:
-        """stores: OpenAI's dialect, too."""
-        description = Description(self._access, () if stores else (STORES,))
+    def routes(self, *, relayed: Collection[str]) -> list[Route]:
+        """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
+        description = Description(self._access, relayed)
         ours = [*description.routes(), *self._searches.routes(), *self._documents.routes()]
-        return [*ours, *(self._stores.routes() if stores else ())]
+        return ours if STORES in relayed else [*ours, *self._stores.routes()]

@@ -1,6 +1,6 @@
-"""The Knowledge API's OpenAPI document, at /v1/knowledge/openapi.json."""
+"""The OpenAPI document of all that the gateway answers by itself, at /v1/knowledge/openapi.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,8 +17,8 @@ PATH = "/v1/knowledge/openapi.json"
 class Description:
     """What is served here, told to programs."""
 
-    def __init__(self, access: Access, relayed: Sequence[str]) -> None:
-        """relayed: paths, with all below them, that are the upstream's here."""
+    def __init__(self, access: Access, relayed: Collection[str]) -> None:
+        """relayed: paths that are an upstream's here, with all below them."""
         self._access = access
         self._relayed = tuple(relayed)
 

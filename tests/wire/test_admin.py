@@ -13,6 +13,7 @@ import pytest
 
 from proxy.accounts import SqlAccounts
 from proxy.rights import Names, Rights
+from tests.described import described
 from tests.gateway import Served, serving
 
 SETTINGS = """
@@ -43,7 +44,7 @@ class Administered:
     def call(self, method: str, path: str, secret: str = "", body: Any = None, **headers: str) -> httpx.Response:
         """One request on a connection of its own: the workers take turns."""
         sent = {"authorization": f"Bearer {secret or self.admin}", **headers}
-        return httpx.request(method, self.served.url + path, headers=sent, json=body, timeout=30)
+        return described(httpx.request(method, self.served.url + path, headers=sent, json=body, timeout=30))
 
     def make(self, **fields: Any) -> dict[str, Any]:
         """A new key, as it is told the one time."""

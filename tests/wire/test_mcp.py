@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, TextContent
 
 from config.settings import KEY
-from tests.gateway import Served, environment, ragway, serving
+from proxy.accounts import SqlAccounts
+from proxy.rights import Names, Rights
+from tests.gateway import Served, environment, ragway, refused, serving
+from tests.postgres_server import Postgres
 
 SETTINGS = """
 retrieval: {collections: [red, blue], min_relevance: 0.0}
@@ -205,3 +208,11 @@ def test_on_stdio_a_missing_key_is_told_at_once(served: Served, keys: dict[str, 
     assert done.returncode == 1
     assert f"set {KEY}" in done.stderr
     assert not done.stdout
+
+
+def test_on_stdio_keys_in_postgresql_are_asked_for_too(postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.database()
+    with closing(SqlAccounts(tmp_path, url)) as accounts:
+        accounts.create("team", Rights(read=Names(["red"])))
+    done = ragway("mcp", "--data", str(tmp_path), folder=tmp_path, environ={"RAGWAY_CATALOG__URL": url})
+    assert f"set {KEY}" in refused(done)

@@ -3,6 +3,7 @@
 That requests and replies are as it says is seen where they are tested: `tests.described`.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
+from proxy.accounts import SqlAccounts
+from proxy.admin import Admin
+from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.description import PATH
+from proxy.rights import EVERYTHING
 from tests.described import described
 from tests.gateway import serving
 from tests.unasked import Unasked
@@ -20,34 +25,44 @@ from tests.unasked import Unasked
 pytestmark = pytest.mark.models
 
 
-@pytest.mark.parametrize(("settings", "stores"), [("", True), ("upstream: {paths: {/v1/vector_stores: echo}}", False)])
+RELAYED = [frozenset(), frozenset({"/v1/vector_stores", "/v1/usage"})]
+
+
+@pytest.mark.parametrize("relayed", RELAYED)
 def test_every_route_is_described_and_every_description_is_a_route(
-    tmp_path: Path, models: Path, settings: str, stores: bool
+    tmp_path: Path, models: Path, relayed: frozenset[str]
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "models").symlink_to(models)
-    with serving(data, tmp_path, f"models: {{echo: {{lane: echo}}}}\n{settings}") as served:
-        document = described(httpx.get(served.url + PATH, timeout=30)).json()
-        taken = {path: methods_taken(served.url + path) for path in document["paths"]}
+    everything = SqlAccounts(data).create("root", EVERYTHING)[1]
+    to_echo = json.dumps(dict.fromkeys(sorted(relayed), "echo"))
+    with serving(data, tmp_path, f"models: {{echo: {{lane: echo}}}}\nupstream: {{paths: {to_echo}}}") as served:
+        client = httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {everything}"}, timeout=30)
+        with client:
+            document = described(client.get(PATH)).json()
+            taken = {path: methods_taken(client, path) for path in document["paths"]}
     validate(document)
     assert {path: methods_told(item) for path, item in document["paths"].items()} == taken
-    assert set(document["paths"]) == paths(stores)
+    assert set(document["paths"]) == paths(relayed)
     ids = [item[method]["operationId"] for item in document["paths"].values() for method in methods_told(item)]
     assert len(set(ids)) == len(ids)
 
 
-def paths(stores: bool) -> set[str]:
+def paths(relayed: frozenset[str]) -> set[str]:
     api = KnowledgeApi(Unasked(), enabled=True, collections=[], k=1, deadline_s=1, max_body_bytes=1)
-    return {re.sub(r":\w+}", "}", route.path) for route in api.routes(stores=stores)}
+    accounts = SqlAccounts(Path("nowhere"))
+    admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)
+    routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]
+    return {re.sub(r":\w+}", "}", route.path) for route in routes}
 
 
 def methods_told(item: dict[str, Any]) -> set[str]:
     return set(item) - {"parameters"}
 
 
-def methods_taken(url: str) -> set[str]:
+def methods_taken(client: httpx.Client, path: str) -> set[str]:
     """What a path takes, as it says itself to what it does not."""
-    refused = httpx.options(url, timeout=30)
+    refused = client.options(path)
     assert refused.status_code == 405, refused.text
     return {method.lower() for method in refused.headers["allow"].split(", ")} - {"head"}

@@ -51,7 +51,7 @@ def info(id: str) -> DocumentInfo:
 def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
         cast(Knowledge, shelf), enabled=enabled, collections=("docs",), k=3, deadline_s=5.0, max_body_bytes=10_000
-    ).routes(stores=True)
+    ).routes(relayed=())
     router: App = Router(routes)
 
     async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
