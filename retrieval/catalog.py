@@ -37,6 +37,7 @@ from retrieval.catalog_tables import documents as _documents
 from retrieval.catalog_tables import languages as _languages
 from retrieval.catalog_tables import revisions as _revisions
 from retrieval.catalog_tables import schema as _schema
+from retrieval.changes import Change, What, note
 from retrieval.database import open_file, open_server, prepare
 from retrieval.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
@@ -52,8 +53,10 @@ class Catalog:
 
     def __init__(self, engine: Engine, *, lasting: bool = True) -> None:
         self._engine, self._lasting = engine, lasting
+        self.shared = engine.name != "sqlite"  # other processes may write to it, too
+        self.process = uuid.uuid4().hex  # its name among them
         # A question to a server is one exchange that way, without a transaction around it.
-        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if engine.name != "sqlite" else engine
+        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if self.shared else engine
         # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
         self._collections: dict[str, Collection] = {}
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
@@ -138,6 +141,7 @@ class Catalog:
                 )  # fmt: skip
                 if language is not None:
                     self._speak(sql, name, 1, language)
+                self._note(sql, "collections")
         return self.collection(name)
 
     def language(self, collection: str, generation: int) -> str:
@@ -156,6 +160,7 @@ class Catalog:
         """Set the language of a generation that has no points yet."""
         with self.writing() as sql:
             self._speak(sql, collection, generation, language)
+            self._note(sql, "collections")
         self._collections.pop(collection, None)
 
     def _speak(self, sql: Any, collection: str, generation: int, language: str) -> None:
@@ -170,6 +175,7 @@ class Catalog:
         with self.writing() as sql:
             sql.execute(update(_revisions).where(_revisions.c.document.in_(ours)).values(state="retired"))
             sql.execute(update(_collections).where(_collections.c.name == name).values(updated_s=time()))
+            self._note(sql, "documents")
         self._current = None
 
     def remove(self, name: str) -> None:
@@ -178,6 +184,7 @@ class Catalog:
             for table in (_languages, _builds):
                 sql.execute(delete(table).where(table.c.collection == name))
             sql.execute(delete(_collections).where(_collections.c.name == name))
+            self._note(sql, "collections")
         self._collections.pop(name, None)
         self._languages = None
 
@@ -255,6 +262,7 @@ class Catalog:
                 sql.execute(_set_state(old, "retired"))
             sql.execute(_set_state(staged, "current"))
             self._touch(sql, staged.document)
+            self._note(sql, "document", staged)
         if self._current is not None:
             self._current[staged.document] = staged.revision
         return replaced
@@ -266,6 +274,8 @@ class Catalog:
             for old in gone:
                 sql.execute(_set_state(old, "retired"))
             self._touch(sql, document)
+            for old in gone:
+                self._note(sql, "document", old, gone=True)
         (self._current or {}).pop(document, None)
         return gone
 
@@ -287,6 +297,7 @@ class Catalog:
                     probes=probes.astype("<f4").tobytes(), updated_s=time(),
                 )
             )  # fmt: skip
+            self._note(sql, "documents")
         self._collections.pop(collection.name, None)
         self._current = None
 
@@ -317,6 +328,32 @@ class Catalog:
         """How many points the collection's current revisions must have in the store."""
         with self._reading.connect() as sql:
             return sql.scalar(_CHUNKS, {"name": collection}) or 0
+
+    # Other processes
+
+    def _note(self, sql: Connection, what: What, revision: Revision | None = None, *, gone: bool = False) -> None:
+        """Tell them; the last thing in its transaction."""
+        if self.shared:
+            document, number = ("", 0) if revision is None else (revision.document, revision.revision)
+            note(sql, self.process, Change(what, document, number, gone))
+
+    def take_over(self, changes: Sequence[Change]) -> None:
+        """Heed what others changed."""
+        for change in changes:
+            if change.what != "document":
+                self._collections.clear()
+                self._languages = None
+                self._current = None if change.what == "documents" else self._current
+            elif self._current is not None and change.revision >= self._current.get(change.document, 0):
+                self._current.pop(change.document, None)
+                if not change.gone:
+                    self._current[change.document] = change.revision
+
+    def reread(self, documents: Sequence[str]) -> None:
+        """Look anew which revisions of these documents are current."""
+        with self._reading.connect() as sql:
+            found = list(sql.execute(_CURRENT.where(_revisions.c.document.in_(documents))))
+        self.take_over([Change("document", *row) for row in found])
 
     def _find(self, sql: Any, *conditions: Any) -> list[Revision]:
         query = (

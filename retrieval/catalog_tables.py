@@ -7,8 +7,8 @@ from pathlib import Path
 
 # isort: off
 from sqlalchemy import (
-    Column, Dialect, Float, ForeignKey, ForeignKeyConstraint, Integer, LargeBinary, MetaData, String, Table, Text,
-    TypeDecorator, UniqueConstraint,
+    BigInteger, Boolean, Column, Dialect, Float, ForeignKey, ForeignKeyConstraint, Integer, LargeBinary, MetaData,
+    String, Table, Text, TypeDecorator, UniqueConstraint,
 )  # fmt: skip
 
 # isort: on
@@ -127,6 +127,16 @@ tasks = Table(  # the documents of a job
     Column("document", String, nullable=False),
     Column("reason", AnyText, nullable=False),
     Column("content", LargeBinary),  # while it waits; without: that of the file whose id is the key
+)  # fmt: skip
+changes = Table(  # in PostgreSQL: what other processes must hear of; see `changes`
+    "changes", metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("writer", String, nullable=False),  # the process
+    Column("at_s", Float, nullable=False),
+    Column("what", String, nullable=False),
+    Column("document", Name, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("gone", Boolean, nullable=False),
 )  # fmt: skip
 
 schema = Schema("catalog", metadata, Path(__file__).with_name("migrations"))

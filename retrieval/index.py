@@ -13,6 +13,7 @@ from typing import IO, Any, TypeVar
 from retrieval import spool
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
+from retrieval.changes import Change
 from retrieval.documents import Documents
 from retrieval.embed import label
 from retrieval.errors import RetrievalError
@@ -34,6 +35,7 @@ from retrieval.records import (
     Retrieved,
     Turn,
 )  # fmt: skip
+from retrieval.replicas import Replicas
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 from retrieval.shards import hold, remove_unused_shards, shard_name, with_okapi
@@ -46,13 +48,17 @@ _CHECKED = "check"  # a text to embed, and a tenant that no collection has (thei
 class Index:
     """The index in this process."""
 
-    def __init__(self, lock: IO[str], plan: Plan, catalog: Catalog, opener: Opener, configured: Lane) -> None:
+    def __init__(
+        self, lock: IO[str], plan: Plan, catalog: Catalog, replicas: Replicas, opener: Opener, configured: Lane
+    ) -> None:
         self._lock = lock
         self._plan = plan
         self._catalog = catalog
+        self._replicas = replicas
         self._opener = opener
         self._configured = configured
         self._lanes = {configured.key: configured}
+        self._opening = asyncio.Lock()
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
         self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
         self._jobs = Jobs(catalog)
@@ -69,10 +75,11 @@ class Index:
         lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
         try:
             catalog = _catalog(plan, lasting=scratch is None)
+            replicas = Replicas(catalog)
             reranker = await open_reranker(plan.search.rerank_model)
             opener = Opener(plan, catalog, reranker, serving=serving, scratch=scratch)
             configured = await opener.open(choice_of(plan))
-            index = Index(lock, plan, catalog, opener, configured)
+            index = Index(lock, plan, catalog, replicas, opener, configured)
             await index._open_pinned()
             index._remove_unused(data / "index")
         except BaseException:
@@ -82,20 +89,33 @@ class Index:
         spool.sweep(data)
         for collection in index._jobs.recover() if serving else ():
             index._background.wake(collection)
+        replicas.watch(index._heed)
         return index
 
     async def _open_pinned(self) -> None:
+        """Have the lanes of collections that do not take the configured embedder."""
         for collection, choice in Builds(self._catalog).embedders().items():
             try:
-                self._pinned[collection] = await self._lane(from_text(choice))
+                await self._lane(from_text(choice))
             except RetrievalError as error:  # the others can be searched all the same
                 log.error("collection %r cannot be searched: %s", collection, error)
+        needed = {
+            collection: as_text(from_text(choice)) for collection, choice in Builds(self._catalog).embedders().items()
+        }
+        self._pinned = {collection: self._lanes[key] for collection, key in needed.items() if key in self._lanes}
 
     async def _lane(self, choice: EmbedderChoice) -> Lane:
         key = as_text(choice)
-        if key not in self._lanes:
-            self._lanes[key] = await self._opener.open(choice)
+        async with self._opening:
+            if key not in self._lanes:
+                self._lanes[key] = await self._opener.open(choice)
         return self._lanes[key]
+
+    def _heed(self, changes: Sequence[Change]) -> None:
+        """Another process changed something; the catalog knows."""
+        self._collections_changed()
+        if any(change.what != "document" for change in changes):
+            self._go_on(self._open_pinned())
 
     def _remove_unused(self, folder: Path) -> None:
         """Delete the stores that no collection needs; an unfinished build may need any."""
@@ -220,10 +240,13 @@ class Index:
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What it returns; it goes on where the caller leaves."""
+        return await asyncio.shield(self._go_on(work))
+
+    def _go_on(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
         task = asyncio.create_task(work)
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)
-        return await asyncio.shield(task)
+        return task
 
     def searching(self, options: SearchOptions, *, okapi: bool = False, questions: Path | None = None) -> Retriever:
         """Another retriever over the same collections that has nothing in memory; okapi: with rank-bm25's scores."""
@@ -284,6 +307,7 @@ class Index:
 
     async def close(self) -> None:
         """Close the stores and give the data folder back."""
+        await self._replicas.close()
         await self._background.close()
         for task in self._finishing:
             task.cancel()

@@ -14,6 +14,7 @@ from pathlib import Path
 from retrieval.attributes import digest
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
+from retrieval.changes import HEARD_S
 from retrieval.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable
 from retrieval.ingest.load import Candidate, content_hash, find, shown
@@ -252,6 +253,8 @@ class Ingester:
         await self._build(collection, generation, batch, tally)
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
+        if self._catalog.shared:  # others search the generation before until they hear of this one
+            await asyncio.sleep(HEARD_S)
         await (replaced or self._store).drop(collection.tenant)
         await self._removal.recover()
         return self._catalog.chunks(collection.name)

@@ -1,0 +1,189 @@
+"""Two index processes' indexes over one PostgreSQL catalog and one Qdrant: what one writes, the other finds."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from retrieval.catalog import Catalog
+from retrieval.errors import UnknownCollection
+from retrieval.index import Index
+from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.lanes import choice_of, chosen
+from retrieval.records import Given, Turn
+from tests.plans import plan_for, silent
+from tests.postgres_server import Postgres
+from tests.recording_upstream import recording
+from tests.served_qdrant import SharedQdrant
+from tests.tiny_model import make_tiny_model
+
+SEEN_S = 5.0  # docs/databases.md promises two; the machine may be slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[Callable[[], str]]:
+    """Serves an empty Qdrant each time; one at a time."""
+    with recording() as recorder:
+        yield lambda: SharedQdrant().serve(recorder)
+
+
+@pytest.fixture
+def plans(tmp_path: Path, tiny_model: Path, postgres: Postgres, address: Callable[[], str]) -> list[Plan]:
+    """Two gateways that share everything but their data folders."""
+    shared = {"catalog_url": postgres.database(), "qdrant_url": address(), "model": str(tiny_model)}
+    made = [plan_for(tmp_path / name, **shared) for name in ("one", "two")]
+    return [replace(plan, search=replace(plan.search, min_relevance=0.0)) for plan in made]  # the model knows nothing
+
+
+@contextlib.asynccontextmanager
+async def opened(*plans: Plan) -> AsyncIterator[list[Index]]:
+    async with contextlib.AsyncExitStack() as stack:
+        made = []
+        for plan in plans:
+            made.append(await Index.open(plan, serving=False))
+            stack.push_async_callback(made[-1].close)
+        yield made
+
+
+def given(key: str, words: str) -> Given:
+    return Given(key, f"{key}.md", words.encode(), format="markdown")
+
+
+async def found(index: Index, question: str, collection: str = "docs") -> set[str]:
+    """The texts that a question finds."""
+    hits = (await index.retrieve([Turn("user", question)], [collection], k=20)).hits
+    return {hit.passage.text for hit in hits}
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    began = time.monotonic()
+    while not await holds():
+        assert time.monotonic() < began + SEEN_S, "the other never saw it"
+        await asyncio.sleep(0.05)
+
+
+async def test_what_one_puts_replaces_and_deletes_the_other_finds(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        (placed,) = await one.put("docs", [given("pump", "The pump is called Oskar.")])
+
+        async def finds(*texts: str) -> bool:
+            with contextlib.suppress(UnknownCollection):
+                return await found(two, "pump") == set(texts)
+            return False
+
+        await until(lambda: finds("The pump is called Oskar."))
+        assert (await two.document(placed.id)).text == "The pump is called Oskar."
+        await one.put("docs", [given("pump", "The pump is called Wilma.")])
+        await until(lambda: finds("The pump is called Wilma."))
+        await two.put("docs", [given("valve", "The valve is not the pump.")])
+        assert await found(one, "pump") == {"The pump is called Wilma.", "The valve is not the pump."}
+        await two.delete_document(placed.id)
+        await until(lambda: finds("The valve is not the pump."))
+        await one.delete_collection("docs")
+
+        async def gone() -> bool:
+            with contextlib.suppress(UnknownCollection):
+                await found(two, "pump")
+                return False
+            return True
+
+        await until(gone)
+
+
+async def test_a_new_revision_is_found_at_once_however_long_nobody_has_looked(plans: list[Plan]) -> None:
+    """The search itself sees that a point is newer than what it knows: at no time is the document not there."""
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump is called Oskar.")])
+        await two.put("docs", [given("valve", "A valve.")])
+        assert await found(two, "pump") >= {"The pump is called Oskar."}
+        two._replicas._watching.cancel()  # type: ignore[union-attr]
+        for name in ("Wilma", "Berta", "Emil"):
+            await one.put("docs", [given("pump", f"The pump is called {name}.")])
+            assert f"The pump is called {name}." in await found(two, "pump")
+
+
+async def test_a_document_is_the_old_one_or_the_new_one_at_the_other(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump has number 0.")])
+        await until(lambda: _knows(two))
+        done = asyncio.Event()
+
+        async def write() -> None:
+            for number in range(1, 30):
+                await one.put("docs", [given("pump", f"The pump has number {number}.")])
+            done.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(write())
+            while not done.is_set():
+                assert len(await found(two, "pump")) <= 1
+        assert await found(two, "pump") == {"The pump has number 29."}
+
+
+async def _knows(index: Index) -> bool:
+    with contextlib.suppress(UnknownCollection):
+        return bool(await found(index, "pump"))
+    return False
+
+
+async def test_the_other_follows_a_rebuild_and_another_embedder(
+    plans: list[Plan], corpus: Path, tmp_path: Path
+) -> None:
+    """Searches of the other find all the time; with another embedder as soon as it is loaded."""
+    other = choice_of(
+        chosen(
+            plans[0], EmbedderChoice(str(make_tiny_model(tmp_path / "m", seed=1)), "auto", "auto", None, None, "", 0)
+        )
+    )
+    async with opened(*plans) as (one, two):
+        await one.ingest([corpus], "docs", silent)
+        whole = await found(one, "TLS")
+        await until(lambda: _knows(two))
+        rebuilding = asyncio.create_task(one.rebuild("docs", silent))
+        while not rebuilding.done():
+            assert await found(two, "TLS") == whole
+        await rebuilding
+        assert await found(two, "TLS") == whole
+        await one.rebuild("docs", silent, embedder=other)
+
+        async def follows() -> bool:
+            return set(two._pinned) == {"docs"} and await found(two, "TLS") == await found(one, "TLS")
+
+        await until(follows)
+
+
+async def test_changes_that_are_kept_no_more_count_as_all(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await until(lambda: _lists(two, "docs"))
+        two._replicas._watching.cancel()  # type: ignore[union-attr]
+        await one.put("docs", [given("pump", "The pump.")])
+        assert await found(two, "pump") == {"The pump."}
+        (row,) = await one.documents("docs", after="", limit=1)
+        await one.delete_document(row.id)
+        catalog = Catalog.connect(plans[0].catalog_url)
+        with catalog.writing() as sql:
+            sql.execute(text("DELETE FROM changes WHERE number < (SELECT max(number) FROM changes)"))
+        catalog.close()
+        await two._replicas.look()
+        assert two._catalog.current([row.id]) == {}
+
+
+async def _lists(index: Index, name: str) -> bool:
+    return name in [row.name for row in await index.collections()]
+
+
+async def test_a_catalog_in_a_file_notes_nothing(tmp_path: Path, tiny_model: Path) -> None:
+    async with opened(plan_for(tmp_path / "data", model=str(tiny_model))) as (index,):
+        await index.create_collection("docs", "en")
+        await index.put("docs", [given("pump", "The pump.")])
+        with index._catalog.engine.connect() as sql:
+            assert sql.execute(text("SELECT count(*) FROM changes")).scalar_one() == 0
