@@ -11,6 +11,7 @@ class Server:
     port: int
     workers: int
     max_body_mb: int
+    max_upload_mb: int
     cors_origins: tuple[str, ...]
     receive_timeout_s: float
     keepalive_s: float

@@ -59,9 +59,9 @@ Tree = dict[str, Any]
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
 }
-_AT_LEAST_ONE = ("workers", "max_body_mb", "max_connections", "candidates", "rerank_candidates", "rrf_k", "k",
-                 "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb", "context_tokens",
-                 "context_concurrency", "shards", "replicas", "keep_days")  # fmt: skip
+_AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
+                 "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
+                 "context_tokens", "context_concurrency", "shards", "replicas", "keep_days")  # fmt: skip
 
 
 def load(

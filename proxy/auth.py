@@ -11,6 +11,7 @@ a browser on the same machine out: so `Host` must be loopback (no DNS rebinding)
 
 import functools
 import ipaddress
+import re
 from collections.abc import Awaitable, Collection
 
 from proxy.asgi import App, Receive, Scope, Send, covers
@@ -20,6 +21,7 @@ from proxy.keys import Keyring, bearer
 from proxy.rights import EVERYTHING
 
 _UNGUARDED = ("/healthz", "/readyz")
+_UPLOADS = re.compile(r"/v1/knowledge/collections/[^/]+/files")  # forms, as a page may send them, too
 
 
 class Guard:
@@ -70,11 +72,21 @@ class Guard:
             message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins."
             raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
         if scope["method"] in ("POST", "PUT", "PATCH") and not self._takes_any_type(scope["path"]):
-            must_be_json(scope)
+            if not _UPLOADS.fullmatch(scope["path"]):
+                must_be_json(scope)
+            elif not origin:
+                _must_be_no_page(scope)
 
     def _takes_any_type(self, path: str) -> bool:
         """Whether a listed path covers this one, as it does where it is relayed."""
         return any(covers(listed, path) for listed in self._any_type_paths)
+
+
+def _must_be_no_page(scope: Scope) -> None:
+    """Refuse a form of another site's page: browsers say that, also where they keep the origin to themselves."""
+    if any(name == b"sec-fetch-site" and value not in (b"same-origin", b"none") for name, value in scope["headers"]):
+        message = "A page of another site may not upload files here."
+        raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
 def must_be_json(scope: Scope) -> None:

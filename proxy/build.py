@@ -18,6 +18,7 @@ from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
+from proxy.knowledge.forms import UploadOptions
 from proxy.ledger import Ledger
 from proxy.mcp import Mcp
 from proxy.metered import Metered
@@ -133,6 +134,9 @@ def gateway(
         knowledge=KnowledgeApi(
             knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
             k=settings.retrieval.k, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+            uploads=UploadOptions(
+                Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
+            ),
         ),
         mcp=mcp, admin=Admin(kept, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(

@@ -1,32 +1,54 @@
-"""Where an upload rests until it is in the catalog: files in the data folder, each locked by who writes it.
+"""Where uploads rest until they are in the catalog: a folder for each request, locked by its gateway.
 
-Their names are ours, never a client's. What a gateway that died left has no lock, and goes when the index opens.
+All names in there are ours, never a client's. What a gateway that died left has no lock, and goes when the index opens.
 """
 
 import contextlib
 import fcntl
+import os
 import re
 import secrets
-from io import FileIO
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from retrieval.errors import RetrievalError
 
 _FOLDER = "spool"
-_NAME = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"[0-9a-f]{32}/[0-9]{1,4}")
 
 
-def create(data: Path) -> FileIO:
-    """A new file, open and locked; whoever makes it deletes it. Raises OSError."""
-    folder = data / _FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = (folder / secrets.token_hex(16)).open("xb", buffering=0)
-    fcntl.flock(file, fcntl.LOCK_EX)
-    return file
+class Spool:
+    """The folder of one request."""
+
+    def __init__(self, data: Path) -> None:
+        """Raises OSError."""
+        parent = data / _FOLDER
+        parent.mkdir(mode=0o700, exist_ok=True)
+        self._folder = parent / secrets.token_hex(16)
+        self._folder.mkdir(mode=0o700)
+        self._lock = os.open(self._folder, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def append(self, number: int, data: bytes) -> None:
+        """Write behind what there is of the file of that number. Raises OSError."""
+        with (self._folder / str(number)).open("ab", buffering=0) as file:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+
+    def name(self, number: int) -> str:
+        """The name by which `read` knows a file."""
+        return f"{self._folder.name}/{number}"
+
+    def close(self) -> None:
+        """Delete it with all that is in it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
 
 def read(data: Path, name: str, *, max_bytes: int) -> bytes:
-    """The content of one of them. Raises RetrievalError where it is gone, or larger."""
+    """The content of one of the files. Raises RetrievalError where it is gone, or larger."""
     if not _NAME.fullmatch(name):
         raise RetrievalError(f"{name!r} is no name of an upload")
     try:
@@ -41,7 +63,16 @@ def read(data: Path, name: str, *, max_bytes: int) -> bytes:
 
 def sweep(data: Path) -> None:
     """Delete what nobody writes any more."""
-    for file in (data / _FOLDER).glob("*"):
-        with contextlib.suppress(OSError), file.open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.unlink()
+    for folder in _folders(data):
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _folders(data: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from list((data / _FOLDER).iterdir())

@@ -7,6 +7,7 @@ api        all of its routes
 searches   passages for a query
 documents  collections and documents: made, listed, read, exported, deleted
 puts       documents that clients give
+uploads    files that clients upload, and the jobs that write them    forms  how files come in
 stores     OpenAI's dialect of both
 description  all of it as OpenAPI (openapi.yaml)
 access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says

@@ -22,6 +22,7 @@ from retrieval.errors import (
     RetrievalError,
     UnknownCollection,
     UnknownDocument,
+    UnknownJob,
 )  # fmt: skip
 from retrieval.knowledge import Knowledge, Mode
 from retrieval.records import CollectionInfo, Retrieved, Turn
@@ -51,9 +52,12 @@ class Access:
         self._deadline_s = deadline_s
         self._max_body_bytes = max_body_bytes
 
-    def route(self, path: str, *, writing: Sequence[str] = (), **answers: Answer) -> Route:
-        """A path, and by method what answers there. writing: methods that write, beside PUT and DELETE."""
-        return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing)))
+    def route(self, path: str, *, writing: Sequence[str] = (), slow: Sequence[str] = (), **answers: Answer) -> Route:
+        """A path, and by method what answers there.
+
+        writing: methods that write, beside PUT and DELETE. slow: those that keep the index's deadlines themselves.
+        """
+        return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing), slow))
 
     async def collection(self, scope: Scope) -> CollectionInfo:
         """The collection that the path names. Raises UnknownCollection, also where it may not be read."""
@@ -88,10 +92,11 @@ class Access:
             raise no_index()
 
     @contextlib.asynccontextmanager
-    async def asking(self, *, writing: bool = False) -> AsyncIterator[None]:
-        """What the index refuses, as an answer of ours."""
+    async def asking(self, *, writing: bool = False, slow: bool = False) -> AsyncIterator[None]:
+        """What the index refuses, as an answer of ours. slow: however long it takes."""
+        deadline_s = _WRITE_DEADLINE_S if writing else self._deadline_s
         try:
-            async with asyncio.timeout(_WRITE_DEADLINE_S if writing else self._deadline_s):
+            async with asyncio.timeout(None if slow else deadline_s):
                 yield
         except permitted.NotThere as error:
             raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
@@ -104,6 +109,8 @@ class Access:
             raise invalid(str(error), "name") from error
         except UnknownDocument as error:
             raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
+        except UnknownJob as error:
+            raise ApiError(404, f"{error}.", code="job_not_found", param="job") from error
         except TimeoutError as error:
             raise _unavailable("The index took too long: try again later.") from error
         except IndexDown as error:
@@ -115,14 +122,18 @@ class Access:
 class _Endpoint:
     """One of the routes: its answer to each method, and what is said where there is none."""
 
-    def __init__(self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str]) -> None:
+    def __init__(
+        self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str], slow: Sequence[str]
+    ) -> None:
         self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
         self._access = access
         self._writing = writing
+        self._slow = slow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._access.check(scope, list(self._answers))
-        async with self._access.asking(writing=scope["method"] in self._writing):
+        method = scope["method"]
+        async with self._access.asking(writing=method in self._writing, slow=method in self._slow):
             found = await self._answers[scope["method"]](scope, receive)
         reply = found if isinstance(found, Reply) else Reply(200, found)
         await send_json(send, reply.status, orjson.dumps(reply.body))

@@ -7,9 +7,12 @@ from starlette.routing import Route
 from proxy.knowledge.access import Access
 from proxy.knowledge.description import Description
 from proxy.knowledge.documents import Documents
+from proxy.knowledge.forms import UploadOptions
+from proxy.knowledge.puts import Puts
 from proxy.knowledge.searches import Searches
 from proxy.knowledge.stores import PATH as STORES
 from proxy.knowledge.stores import Stores
+from proxy.knowledge.uploads import Uploads
 from retrieval.knowledge import Knowledge
 
 
@@ -18,16 +21,18 @@ class KnowledgeApi:
 
     def __init__(
         self, knowledge: Knowledge, *, enabled: bool, collections: Sequence[str], k: int, deadline_s: float,
-        max_body_bytes: int,
+        max_body_bytes: int, uploads: UploadOptions,
     ) -> None:  # fmt: skip
         """enabled: whether there is retrieval. collections, k: searched and found where the request says nothing."""
         self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
         self._searches = Searches(access, collections=collections, k=k)
-        self._documents = Documents(access)
+        puts = Puts(access)
+        self._documents = Documents(access, puts)
+        self._uploads = Uploads(access, puts, uploads)
         self._stores = Stores(access)
 
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
         description = Description(self._access, relayed)
-        ours = [*description.routes(), *self._searches.routes(), *self._documents.routes()]
+        ours = [*description.routes(), *self._searches.routes(), *self._uploads.routes(), *self._documents.routes()]
         return ours if STORES in relayed else [*ours, *self._stores.routes()]

@@ -22,9 +22,9 @@ _LISTED = 100
 class Documents:
     """All documents that a caller may read."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, puts: Puts) -> None:
         self._access = access
-        self._puts = Puts(access)
+        self._puts = puts
 
     def routes(self) -> list[Route]:
         route, collection, puts = self._access.route, "/v1/knowledge/collections/{name}", self._puts

@@ -29,17 +29,17 @@ class Puts:
 
     async def put_one(self, scope: Scope, receive: Receive) -> Reply:
         """One document, under the key in the path: 201 where it is new."""
-        name = await self._writable(scope)
+        name = await self.writable(scope)
         key = _name(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
         (placed,) = await self._access.knowledge.put(name, [given_of(fields, key)])
         if placed.state == "failed":
             raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-        return Reply(201 if placed.state == "created" else 200, {**_placed(placed), "collection": name})
+        return Reply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
 
     async def put_many(self, scope: Scope, receive: Receive) -> Reply:
         """A list of documents; each says what became of it."""
-        name = await self._writable(scope)
+        name = await self.writable(scope)
         fields = await self._access.fields(scope, receive, "documents")
         rows = fields.get("documents")
         if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
@@ -48,9 +48,9 @@ class Puts:
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
         placed = await self._access.knowledge.put(name, given)
-        return Reply(200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(_placed, placed)]})
+        return Reply(200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]})
 
-    async def _writable(self, scope: Scope) -> str:
+    async def writable(self, scope: Scope) -> str:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
         return name
@@ -58,18 +58,24 @@ class Puts:
 
 def given_of(fields: Mapping[str, Any], key: str) -> Given:
     """The document that these fields are, under this key. Raises ApiError."""
-    text, format = fields.get("text"), fields.get("format")
+    text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise invalid("'text' must be text, and not empty", "text")
+    return said_of(fields, key, _utf8(text), otherwise="markdown")
+
+
+def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None) -> Given:
+    """A document of which these fields say what they say beside its text. Raises ApiError."""
+    key, format = _name(key, "key"), fields.get("format")
     if format is not None and format not in _FORMATS:
         raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
     source = _name(fields.get("source", key), "source")
     title = fields.get("title", "")
     return Given(
-        key, source, _utf8(text), title and _name(title, "title"), cast(Format | None, format),
+        key, source, content, title and _name(title, "title"), cast(Format | None, format),
         _seconds(fields.get("modified_at"), "modified_at"),
         _checked(checked_attributes, fields.get("attributes"), "attributes"),
-        _checked(checked_groups, fields.get("groups"), "groups"), otherwise="markdown",
+        _checked(checked_groups, fields.get("groups"), "groups"), otherwise,
     )  # fmt: skip
 
 
@@ -87,7 +93,7 @@ def _row(row: object, place: int) -> Given:
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
 
 
-def _placed(placed: Placed) -> dict[str, Any]:
+def placed_row(placed: Placed) -> dict[str, Any]:
     why = {"reason": placed.reason} if placed.reason else {}
     return {"id": placed.id or None, "object": "knowledge.document", "key": placed.key, "status": placed.state, **why}
 

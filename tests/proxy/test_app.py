@@ -9,6 +9,7 @@ from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.knowledge.api import KnowledgeApi
+from proxy.knowledge.forms import UploadOptions
 from proxy.ledger import Ledger
 from proxy.metrics import Metrics
 from proxy.shares import SqlBook
@@ -21,7 +22,8 @@ PAGE = b"https://chat.example.com"
 
 
 _NONE = KnowledgeApi(
-    cast(Knowledge, None), enabled=False, collections=(), k=1, deadline_s=1.0, max_body_bytes=1000
+    cast(Knowledge, None), enabled=False, collections=(), k=1, deadline_s=1.0, max_body_bytes=1000,
+    uploads=UploadOptions(Path("nowhere"), 1, 1),
 )  # fmt: skip
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval import spool
 from retrieval.catalog import Catalog
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownJob
 from retrieval.index import Index
 from retrieval.ingest import background
 from retrieval.jobs import Jobs
 from retrieval.records import Given, Job, Placed, Turn
+from retrieval.spool import Spool, read
 from tests.plans import plan_for, silent
 
 
@@ -24,15 +24,14 @@ def given(number: int, text: str = "", **said: object) -> Given:
 
 async def start(index: Index, data: Path, collection: str, *of: Given) -> Job:
     """A job of these, uploaded as a gateway does it."""
-    names = []
-    for one in of:
-        with spool.create(data) as file:
-            file.write(one.content)
-        names.append(Path(str(file.name)).name)
-    job = await index.start_job(collection, [Given(one.key, one.source, b"", one.title) for one in of], names)
-    for name in names:
-        (data / "spool" / name).unlink()
-    return job
+    spool = Spool(data)
+    for number, one in enumerate(of):
+        spool.append(number, one.content)
+    given = [Given(one.key, one.source, b"", one.title) for one in of]
+    try:
+        return await index.start_job(collection, given, [spool.name(i) for i in range(len(of))])
+    finally:
+        spool.close()
 
 
 @pytest.fixture
@@ -123,19 +122,21 @@ async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     await index.create_collection("docs", "en")
     await index._opener.shared.writing.acquire()
     job = await start(index, data, "docs", given(1), given(2))
-    left = spool.create(data)  # somebody still uploads
-    (data / "spool" / ("0" * 32)).write_text("a gateway that died left this", "utf-8")
+    uploading, left = Spool(data), data / "spool" / ("0" * 32)
+    left.mkdir()
+    (left / "0").write_text("a gateway that died left this", "utf-8")
     await index.close()
     index = await Index.open(plan_for(data), serving=True)
     over = await index.finished_job(job.id)
     assert (over.state, over.counts) == ("completed", {"created": 2})
-    assert [file.name for file in (data / "spool").iterdir()] == [Path(str(left.name)).name]
-    left.close()
+    assert [folder.name for folder in (data / "spool").iterdir()] == [uploading.name(0).partition("/")[0]]
+    uploading.close()
+    assert list((data / "spool").iterdir()) == []
     await index.close()
 
 
 async def test_an_upload_that_cannot_be_read_makes_no_job(index: Index) -> None:
-    for name in ("0" * 32, "../catalog.sqlite"):
+    for name in ("0" * 32 + "/0", "../catalog.sqlite"):
         with pytest.raises(RetrievalError, match="upload"):
             await index.start_job("docs", [given(1), given(2)], [name, name])
     assert await index.jobs(["docs"], before="", limit=9) == []
@@ -209,12 +210,13 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
 
 
 def test_the_spool_takes_no_names_of_others(data: Path) -> None:
-    (data / "spool").mkdir()
     (data / "secret").write_text("x", "utf-8")
-    for name in ("../secret", "..", "", "0" * 33):
+    for name in ("../secret", "..", "", "0" * 32, "0" * 32 + "/../../secret"):
         with pytest.raises(RetrievalError, match="no name"):
-            spool.read(data, name, max_bytes=10)
-    with spool.create(data) as file:
-        file.write(b"12345678901")
+            read(data, name, max_bytes=10)
+    spool = Spool(data)
+    spool.append(7, b"12345678901")
     with pytest.raises(RetrievalError, match="larger"):
-        spool.read(data, Path(str(file.name)).name, max_bytes=10)
+        read(data, spool.name(7), max_bytes=10)
+    assert read(data, spool.name(7), max_bytes=11) == b"12345678901"
+    spool.close()

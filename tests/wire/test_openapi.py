@@ -17,6 +17,7 @@ from proxy.admin import Admin
 from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.description import PATH
+from proxy.knowledge.forms import UploadOptions
 from proxy.rights import EVERYTHING
 from tests.described import described
 from tests.gateway import serving
@@ -50,7 +51,8 @@ def test_every_route_is_described_and_every_description_is_a_route(
 
 
 def paths(relayed: frozenset[str]) -> set[str]:
-    api = KnowledgeApi(Unasked(), enabled=True, collections=[], k=1, deadline_s=1, max_body_bytes=1)
+    uploads = UploadOptions(Path("nowhere"), 1, 1)
+    api = KnowledgeApi(Unasked(), enabled=True, collections=[], k=1, deadline_s=1, max_body_bytes=1, uploads=uploads)
     accounts = SqlAccounts(Path("nowhere"))
     admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)
     routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import httpx
@@ -11,6 +12,7 @@ from starlette.routing import Router
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.exchange import exchange_of
 from proxy.knowledge.api import KnowledgeApi
+from proxy.knowledge.forms import UploadOptions
 from proxy.metrics import Metrics
 from proxy.observe import Observe
 from proxy.rights import EVERYTHING
@@ -50,7 +52,13 @@ def info(id: str) -> DocumentInfo:
 @contextmanager
 def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
-        cast(Knowledge, shelf), enabled=enabled, collections=("docs",), k=3, deadline_s=5.0, max_body_bytes=10_000
+        cast(Knowledge, shelf),
+        enabled=enabled,
+        collections=("docs",),
+        k=3,
+        deadline_s=5.0,
+        max_body_bytes=10_000,
+        uploads=UploadOptions(Path("nowhere"), 1, 1),
     ).routes(relayed=())
     router: App = Router(routes)
 
