@@ -8,6 +8,7 @@ service      the index process: an index behind a socket
 index        everything that holds the data folder, in one object       shards    that folder, and the stores in it
 catalog      collections, documents and their revisions, in SQL        revisions  its values
 changes      what others must hear of                                  replicas   who listens
+locks        in PostgreSQL                                                writers    who may write to a collection
 catalog_tables  its tables            documents    lists of them, and whole texts
 jobs         documents that wait in the catalog until they are written    spool      where uploads rest before
 attributes   of documents, and the groups that may read them: what they may be     descriptions  both, in SQL

@@ -6,15 +6,15 @@ The catalog is the truth, the index is made from it. A document is replaced as a
     current, the one before it retired)  ->  retired points are deleted by their ids  ->  forget
 
 Revision numbers are never used twice, so points left by a crash between two steps can never be taken for
-current ones; `leftovers` names what such a crash left, for `recover` to clear. Only the process that holds
-the data folder's lock writes here, so what every question asks for (a collection's row, the current revisions) is
-answered from memory.
+current ones; `leftovers` names what such a crash left, for `recover` to clear. What every
+question asks for (a collection's row, the current revisions) is answered from memory: in a file, only the process that
+holds the data folder's lock writes; on a server, `replicas` tells what others wrote.
 """
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from time import time
 from typing import Any, cast
@@ -25,23 +25,21 @@ import numpy as np
 from sqlalchemy import (
     Connection, Engine, bindparam, delete, func, insert, select, update,
 )  # fmt: skip
+from retrieval.catalog_tables import (
+    AnyText, builds as _builds, collections as _collections, documents as _documents, languages as _languages,
+    revisions as _revisions, schema as _schema,
+)  # fmt: skip
 
 # isort: on
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval import descriptions
-from retrieval.catalog_tables import AnyText
-from retrieval.catalog_tables import builds as _builds
-from retrieval.catalog_tables import collections as _collections
-from retrieval.catalog_tables import documents as _documents
-from retrieval.catalog_tables import languages as _languages
-from retrieval.catalog_tables import revisions as _revisions
-from retrieval.catalog_tables import schema as _schema
 from retrieval.changes import Change, What, note
 from retrieval.database import open_file, open_server, prepare
 from retrieval.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.language import DEFAULT
+from retrieval.locks import transaction
 from retrieval.records import Document, Format
 from retrieval.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
 
@@ -52,11 +50,11 @@ class Catalog:
     """Collections and documents in SQL (SQLAlchemy Core; SQLite in WAL mode, or PostgreSQL)."""
 
     def __init__(self, engine: Engine, *, lasting: bool = True) -> None:
-        self._engine, self._lasting = engine, lasting
+        self.lockable, self._lasting = engine, lasting
         self.shared = engine.name != "sqlite"  # other processes may write to it, too
         self.process = uuid.uuid4().hex  # its name among them
         # A question to a server is one exchange that way, without a transaction around it.
-        self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if self.shared else engine
+        self.engine = engine.execution_options(isolation_level="AUTOCOMMIT") if self.shared else engine
         # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
         self._collections: dict[str, Collection] = {}
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
@@ -89,19 +87,12 @@ class Catalog:
             ) from error
         return Catalog(engine, lasting=lasting)
 
-    @property
-    def engine(self) -> Engine:
-        """To read by."""
-        return self._reading
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A transaction."""
-        with self._engine.begin() as sql:
-            yield sql
+        return transaction(self.lockable)
 
     def close(self) -> None:
-        self._engine.dispose()
+        self.lockable.dispose()
 
     # Collections
 
@@ -109,7 +100,7 @@ class Catalog:
         """Raises UnknownCollection, naming those there are."""
         if name in self._collections:
             return self._collections[name]
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             row = sql.execute(select(_collections).where(_collections.c.name == name)).one_or_none()
             if row is None:
                 names = ", ".join(sql.scalars(select(_collections.c.name).order_by(_collections.c.name)))
@@ -118,7 +109,7 @@ class Catalog:
 
     def collections(self) -> list[Collection]:
         """All of them, by name."""
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
@@ -131,7 +122,7 @@ class Catalog:
                 f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64, "
                 "beginning with a letter or digit"
             )
-        with self.writing() as sql:
+        with suppress(IntegrityError), self.writing() as sql:  # another process may be quicker
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
@@ -147,7 +138,7 @@ class Catalog:
     def language(self, collection: str, generation: int) -> str:
         """The language of a generation: the one last set for it or for one before it."""
         if self._languages is None:
-            with self._reading.connect() as sql:
+            with self.engine.connect() as sql:
                 self._languages = {(row[0], row[1]): row[2] for row in sql.execute(select(_languages))}
         set_for = [of for name, of in self._languages if name == collection and of <= generation]
         return self._languages[collection, max(set_for)] if set_for else DEFAULT
@@ -198,13 +189,18 @@ class Catalog:
             .where(_documents.c.collection == collection, _revisions.c.state == "current")
         )
         query = query if keys is None else query.where(_documents.c.key.in_(keys))
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             return {row.key: Known(*row[1:]) for row in sql.execute(query)}
+
+    def collection_of(self, document: str) -> str | None:
+        """The name of a document's collection."""
+        with self.engine.connect() as sql:
+            return sql.scalar(select(_documents.c.collection).where(_documents.c.id == document))
 
     def document(self, id: str, revision: int) -> Document:
         """A revision's text and description. Raises KeyError."""
         query = select(_revisions).where(_revisions.c.document == id, _revisions.c.revision == revision)
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             row = sql.execute(query).one_or_none()
             described = descriptions.read(sql, [(id, revision)])[id, revision]
         if row is None:
@@ -213,7 +209,7 @@ class Catalog:
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
         """Pieces of texts: of each (document, revision, start, end) those characters; "" where there is no such one."""
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             return [
                 sql.scalar(_SPAN, {"id": id, "revision": revision, "at": start + 1, "n": end - start}) or ""
                 for id, revision, start, end in wanted
@@ -225,7 +221,7 @@ class Catalog:
         query = select(_revisions.c.document, text).where(
             _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= most_chars
         )
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             return {row.document: row.text for row in sql.execute(query)}
 
     def stage(
@@ -312,21 +308,22 @@ class Catalog:
             left = select(_revisions.c.document).where(_revisions.c.document == revision.document)
             sql.execute(delete(_documents).where(_documents.c.id == revision.document, ~left.exists()))
 
-    def leftovers(self) -> list[Revision]:
-        """What a crash left staged or retired: points to delete, then rows to forget."""
-        with self._reading.connect() as sql:
-            return self._find(sql, _revisions.c.state.in_(("staged", "retired")))
+    def leftovers(self, collection: str | None = None) -> list[Revision]:
+        """What a crash left staged or retired, of all or of one: points to delete, then rows to forget."""
+        ours = () if collection is None else (_documents.c.collection == collection,)
+        with self.engine.connect() as sql:
+            return self._find(sql, _revisions.c.state.in_(("staged", "retired")), *ours)
 
     def current(self, documents: Sequence[str]) -> dict[str, int]:
         """The current revision of each of these documents; those without one are left out."""
         if self._current is None:
-            with self._reading.connect() as sql:
+            with self.engine.connect() as sql:
                 self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
         return {document: self._current[document] for document in documents if document in self._current}
 
     def chunks(self, collection: str) -> int:
         """How many points the collection's current revisions must have in the store."""
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             return sql.scalar(_CHUNKS, {"name": collection}) or 0
 
     # Other processes
@@ -351,7 +348,7 @@ class Catalog:
 
     def reread(self, documents: Sequence[str]) -> None:
         """Look anew which revisions of these documents are current."""
-        with self._reading.connect() as sql:
+        with self.engine.connect() as sql:
             found = list(sql.execute(_CURRENT.where(_revisions.c.document.in_(documents))))
         self.take_over([Change("document", *row) for row in found])
 

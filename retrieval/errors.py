@@ -8,6 +8,7 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── UnknownJob            a job that does not exist
 ├── CollectionExists      a collection that was to be made, and is there
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
+├── Busy                  another process writes to the collection, and takes its time
 ├── DataInUse             the data folder is held by another process
 ├── DiskFull              less room on the data folder's disk than the engine needs
 └── IndexDown             the index cannot be asked right now (not started, died, its Qdrant server is away)
@@ -45,6 +46,10 @@ class UnknownJob(RetrievalError):
 
 class WrongEmbedder(RetrievalError):
     """The collection's vectors were made by another model: searching it would return nonsense."""
+
+
+class Busy(RetrievalError):
+    """Another process writes to the collection: later."""
 
 
 class DataInUse(RetrievalError):

@@ -4,6 +4,7 @@ The index process serves one (`service`); a command that finds no index process 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Coroutine, Sequence
@@ -39,6 +40,7 @@ from retrieval.replicas import Replicas
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 from retrieval.shards import hold, remove_unused_shards, shard_name, with_okapi
+from retrieval.writers import Writers
 
 log = logging.getLogger("ragway")
 _T = TypeVar("_T")
@@ -49,12 +51,13 @@ class Index:
     """The index in this process."""
 
     def __init__(
-        self, lock: IO[str], plan: Plan, catalog: Catalog, replicas: Replicas, opener: Opener, configured: Lane
-    ) -> None:
+        self, lock: IO[str], plan: Plan, catalog: Catalog, replicas: Replicas, writers: Writers, opener: Opener,
+        configured: Lane,
+    ) -> None:  # fmt: skip
         self._lock = lock
         self._plan = plan
         self._catalog = catalog
-        self._replicas = replicas
+        self._replicas, self._writers = replicas, writers
         self._opener = opener
         self._configured = configured
         self._lanes = {configured.key: configured}
@@ -62,7 +65,7 @@ class Index:
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
         self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
         self._jobs = Jobs(catalog)
-        self._background = Background(self._jobs, opener.shared.writing, self._put_one)
+        self._background = Background(self._jobs, opener.shared.alone, self._put_one)
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None) -> "Index":
@@ -73,21 +76,25 @@ class Index:
         """
         data = Path(plan.data)
         lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
-        try:
+        with contextlib.ExitStack() as undone:
+            undone.callback(lock.close)
             catalog = _catalog(plan, lasting=scratch is None)
+            undone.callback(catalog.close)
             replicas = Replicas(catalog)
+            writers = Writers(catalog, replicas)
+            undone.callback(writers.close)
+            writers.settle(shared=bool(plan.qdrant_url))
             reranker = await open_reranker(plan.search.rerank_model)
-            opener = Opener(plan, catalog, reranker, serving=serving, scratch=scratch)
+            opener = Opener(plan, catalog, writers, reranker, serving=serving, scratch=scratch)
             configured = await opener.open(choice_of(plan))
-            index = Index(lock, plan, catalog, replicas, opener, configured)
+            index = Index(lock, plan, catalog, replicas, writers, opener, configured)
             await index._open_pinned()
             index._remove_unused(data / "index")
-        except BaseException:
-            lock.close()
-            raise
-        await opener.removal.recover()
+            undone.pop_all()
+        await opener.removal.recover_all()
         spool.sweep(data)
-        for collection in index._jobs.recover() if serving else ():
+        alone = not (catalog.shared and plan.qdrant_url)
+        for collection in index._jobs.recover(alone=alone) if serving else ():
             index._background.wake(collection)
         replicas.watch(index._heed)
         return index
@@ -189,7 +196,7 @@ class Index:
         return await self._finish(self._put(collection, given))
 
     async def _put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
-        async with self._opener.shared.writing:
+        async with self._opener.shared.alone(collection):
             return tuple(await self._write(collection, given))
 
     async def _put_one(self, collection: str, given: Given) -> Placed:
@@ -316,6 +323,7 @@ class Index:
         await self._configured.retriever.close()
         for lane in self._lanes.values():
             await lane.close()
+        self._writers.close()
         self._catalog.close()
         self._lock.close()
 

@@ -25,6 +25,7 @@ _MAKING = "making"  # not all of its documents are there yet: what is left of it
 _OPEN = ("queued", "running")
 _SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise")
 _MOST_INTERRUPTIONS = 3  # of one document: it may be what ends the index
+_MADE_S = 3600.0  # by then a job is made, or its maker is gone
 _KEPT_S = 30 * 86_400.0  # a job that is over
 
 
@@ -78,12 +79,16 @@ class Jobs:
         with self._catalog.writing() as sql:
             sql.execute(delete(jobs).where(jobs.c.id == id, jobs.c.state == _MAKING))
 
-    def recover(self) -> list[str]:
-        """What another process left: returns the collections with jobs that are to go on."""
+    def recover(self, *, alone: bool = True) -> list[str]:
+        """What another process left: returns the collections with jobs that are to go on.
+
+        alone: whether no other process is making or running jobs now.
+        """
+        old = () if alone else (jobs.c.created_s < time.time() - _MADE_S,)
         with self._catalog.writing() as sql:
-            sql.execute(delete(jobs).where(jobs.c.state == _MAKING))
+            sql.execute(delete(jobs).where(jobs.c.state == _MAKING, *old))
             running = list(sql.execute(select(*jobs.c["id", "interruptions"]).where(jobs.c.state == "running")))
-        for row in running:
+        for row in running if alone else ():
             if row.interruptions + 1 < _MOST_INTERRUPTIONS:
                 self._update(jobs.c.id == row.id, state="queued", interruptions=row.interruptions + 1)
                 continue

@@ -26,6 +26,7 @@ from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.shards import open_store
 from retrieval.stores.base import Store
+from retrieval.writers import Writers
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,12 @@ class Opener:
     """Opens lanes over one catalog. scratch: a folder in which vectors are kept for the next process."""
 
     def __init__(
-        self, plan: Plan, catalog: Catalog, reranker: Reranker | None, *, serving: bool, scratch: Path | None
-    ) -> None:
+        self, plan: Plan, catalog: Catalog, writers: Writers, reranker: Reranker | None, *, serving: bool,
+        scratch: Path | None,
+    ) -> None:  # fmt: skip
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
-        self.shared = Shared()
+        self.shared = Shared(writers)
         self.removal = Removal(catalog, self.shared)  # from all stores that are opened
 
     async def open(self, choice: EmbedderChoice) -> Lane:

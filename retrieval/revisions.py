@@ -56,6 +56,11 @@ def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
     return f"{collection}@{generation}" + (f".{language}" if language != DEFAULT else "")
 
 
+def collection_of(tenant: str) -> str:
+    """The collection that a tenant is a generation of."""
+    return tenant.partition("@")[0]
+
+
 def point_id(tenant: str, document: str, revision: int, ordinal: int) -> str:
     """The id of a chunk's point; the same again for the same chunk, so that a repeated write changes nothing."""
     return str(uuid.uuid5(NAMESPACE, f"{tenant}/{document}/{revision}/{ordinal}"))

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
-from retrieval.errors import IndexDown, RetrievalError
+from retrieval.errors import Busy, IndexDown, RetrievalError
 from retrieval.jobs import Jobs, Task
 from retrieval.records import Given, Job, Placed
 
@@ -22,10 +23,10 @@ Put = Callable[[str, Given], Awaitable[Placed]]
 class Background:
     """Runs while there is something to write."""
 
-    def __init__(self, jobs: Jobs, writing: asyncio.Lock, put: Put) -> None:
-        """put: writes one document to a collection, while `writing` is held."""
+    def __init__(self, jobs: Jobs, alone: Callable[[str], AbstractAsyncContextManager[None]], put: Put) -> None:
+        """put: writes one document to a collection, while that is had `alone`."""
         self._jobs = jobs
-        self._writing = writing
+        self._alone = alone
         self._put = put
         self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
         self._over: dict[str, asyncio.Event] = {}  # by job, where somebody waits
@@ -62,7 +63,7 @@ class Background:
         while (id := self._jobs.next(collection)) is not None:
             try:
                 await self._write(id, collection)
-            except IndexDown as error:
+            except (IndexDown, Busy) as error:
                 await self._pause(id, error)
             except RetrievalError as error:
                 try:
@@ -74,7 +75,7 @@ class Background:
     async def _write(self, id: str, collection: str) -> None:
         """The documents of a job that wait."""
         while True:
-            async with self._writing:
+            async with self._alone(collection):
                 task = await asyncio.to_thread(self._jobs.take, id)
                 if task is None:
                     self._jobs.finish(id)

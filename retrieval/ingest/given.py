@@ -35,7 +35,7 @@ def client_key(key: str) -> str:
 
 
 class Putter:
-    """Writes given documents to collections. Whoever asks it to holds `Shared.writing`."""
+    """Writes given documents to collections. Whoever asks it to has them `alone`."""
 
     def __init__(
         self, catalog: Catalog, ingester: Ingester, preparation: Preparation, *, recipe: Recipe, max_bytes: int

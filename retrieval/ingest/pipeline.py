@@ -97,7 +97,7 @@ class Ingester:
         self._recipe, self._language_of = recipe.text, recipe.language_of
         self._reader = Reader(preparation, recipe, max_bytes=max_bytes)
         self._max_bytes = max_bytes
-        self._writing = shared.writing
+        self._alone = shared.alone
 
     async def ingest(self, paths: Sequence[Path], name: str, progress: Progress) -> Report:
         """Bring the collection up to date with files and folders.
@@ -105,8 +105,8 @@ class Ingester:
         Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go.
         Raises WrongEmbedder if the collection was built with another embedder.
         """
-        async with self._writing:
-            await self._removal.recover()
+        async with self._alone(name):
+            await self._removal.recover(name)
             found = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes)
             known = self._catalog.known(name)
             lost = gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
@@ -144,7 +144,7 @@ class Ingester:
 
     async def ready(self, name: str) -> Collection:
         """A collection that is to be written: nothing half done is left. Raises UnknownCollection, WrongEmbedder."""
-        await self._removal.recover()
+        await self._removal.recover(name)
         collection = self._catalog.collection(name)
         check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
         return collection
@@ -162,7 +162,7 @@ class Ingester:
 
         Raises RetrievalError if the collection exists, or if two documents have one source.
         """
-        async with self._writing:
+        async with self._alone(name):
             if self._catalog.known(name) or len({one.source for one in documents}) < len(documents):
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._reader.language(name, documents)
@@ -222,8 +222,8 @@ class Ingester:
         called as soon as the new one is in use.
         Raises UnknownCollection.
         """
-        async with self._writing:
-            await self._removal.recover()
+        async with self._alone(name):
+            await self._removal.recover(name)
             return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
 
     async def _rebuild(
@@ -237,7 +237,7 @@ class Ingester:
         ready = self._builds.begin(collection, embedder=pinned, made_with="\n".join(made_with))
         stale = {key: one for key, one in ready.items() if not _same(one, known.get(key))}
         self._builds.retire(list(stale.values()))
-        await self._removal.recover()
+        await self._removal.recover(collection.name)
         if not ready:
             some = [self._catalog.document(one.document, one.revision) for one in spread(list(known.values()))]
             self._catalog.speak(collection.name, generation, await self._reader.language(collection.name, some))
@@ -256,7 +256,7 @@ class Ingester:
         if self._catalog.shared:  # others search the generation before until they hear of this one
             await asyncio.sleep(HEARD_S)
         await (replaced or self._store).drop(collection.tenant)
-        await self._removal.recover()
+        await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
 
     async def _build(self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally) -> None:

@@ -4,22 +4,23 @@ What is retired in the catalog is found by nobody from that transaction on. Its 
 crash leaves of them is cleared before the next write, or by the next start.
 """
 
-import asyncio
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from retrieval.catalog import Catalog
-from retrieval.errors import UnknownDocument
-from retrieval.revisions import Revision
+from retrieval.errors import Busy, UnknownDocument
+from retrieval.revisions import Revision, collection_of
 from retrieval.stores.base import Store
+from retrieval.writers import Writers
 
 
-@dataclass(frozen=True, slots=True)
 class Shared:
     """What all that write to a catalog share."""
 
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)  # one writes at a time; others wait
-    stores: list[Store] = field(default_factory=list)  # all that may hold what an interruption left
+    def __init__(self, writers: Writers) -> None:
+        self.alone = writers.alone
+        self.writing = writers.writing
+        self.stores: list[Store] = []  # all that may hold what an interruption left
 
 
 class Removal:
@@ -31,7 +32,10 @@ class Removal:
 
     async def document(self, id: str) -> None:
         """Take a document away. Raises UnknownDocument."""
-        async with self._shared.writing:
+        collection = self._catalog.collection_of(id)
+        if collection is None:
+            raise UnknownDocument(f"there is no document {id!r}")
+        async with self._shared.alone(collection):
             gone = self._catalog.retire(id)
             if not gone:
                 raise UnknownDocument(f"there is no document {id!r}")
@@ -39,15 +43,22 @@ class Removal:
 
     async def collection(self, name: str) -> None:
         """Take a collection away with all of its documents. Raises UnknownCollection."""
-        async with self._shared.writing:
+        async with self._shared.alone(name):
             self._catalog.collection(name)
             self._catalog.empty(name)
-            await self.recover()
+            await self.recover(name)
             self._catalog.remove(name)
 
-    async def recover(self) -> None:
-        """Clear what an interrupted write left behind; nobody may write meanwhile."""
-        await self.clear(self._catalog.leftovers())
+    async def recover_all(self) -> None:
+        """Clear what interrupted writes left behind, but where another process writes now: it has done so."""
+        for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
+            with contextlib.suppress(Busy):
+                async with self._shared.alone(name, patience_s=0):
+                    await self.recover(name)
+
+    async def recover(self, collection: str) -> None:
+        """The same for one; nobody else may write to it meanwhile."""
+        await self.clear(self._catalog.leftovers(collection))
 
     async def clear(self, revisions: Sequence[Revision]) -> None:
         """Delete the points of revisions that are staged or retired, then their rows."""

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from retrieval.catalog import Catalog
-from retrieval.errors import UnknownCollection
+from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
 from retrieval.index import Index
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.lanes import choice_of, chosen
@@ -179,6 +179,143 @@ async def test_changes_that_are_kept_no_more_count_as_all(plans: list[Plan]) -> 
 
 async def _lists(index: Index, name: str) -> bool:
     return name in [row.name for row in await index.collections()]
+
+
+# Writers
+
+
+async def test_writers_of_two_processes_lose_nothing_and_leave_nothing(plans: list[Plan], corpus: Path) -> None:
+    """Puts of the same keys, ingests and a rebuild by both at once; what is left is whole."""
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+
+        async def put(index: Index, who: str) -> None:
+            for number in range(12):
+                await index.put("docs", [given(f"d{number % 4}", f"Number {number} of {who}. " * 20)])
+
+        await asyncio.gather(
+            put(one, "one"), put(two, "two"), one.ingest([corpus], "docs", silent),
+            two.ingest([corpus], "docs", silent), two.rebuild("docs", silent),
+        )  # fmt: skip
+        rows = await one.documents("docs", after="", limit=100)
+        assert sorted(row.key for row in rows if row.key) == ["d0", "d1", "d2", "d3"]
+        assert len(rows) == 4 + 5
+        catalog = one._catalog
+        assert catalog.leftovers() == []
+        await one._replicas.look()
+        collection = catalog.collection("docs")
+        assert await one._configured.store.count(collection.tenant) == catalog.chunks("docs")
+        for index in (one, two):
+            await index._replicas.look()
+            texts = await found(index, "Number 11")
+            assert texts
+            for row in rows:
+                assert (await index.document(row.id)).text
+
+
+async def test_one_writer_of_a_collection_keeps_others_from_it_alone(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        for name in ("docs", "wiki"):
+            await one.create_collection(name, "en")
+        async with one._writers.alone("docs"):
+            with pytest.raises(Busy, match="'docs' is being written by another gateway"):
+                async with two._writers.alone("docs", patience_s=0.1):
+                    pass
+            await two.put("wiki", [given("pump", "The pump.")])
+            waiting = asyncio.create_task(two.put("docs", [given("pump", "The pump.")]))
+            left = asyncio.create_task(two.put("docs", [given("valve", "The valve.")]))
+            assert not (await asyncio.wait({waiting}, timeout=0.3))[0]
+            left.cancel()
+        (placed,) = await waiting
+        assert placed.state == "created"
+        async with one._writers.alone("docs", patience_s=1):
+            pass
+
+
+async def test_who_no_longer_waits_gets_no_lock(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+
+        async def write() -> None:
+            async with two._writers.alone("docs"):
+                raise AssertionError
+
+        async with one._writers.alone("docs"):
+            leaving = asyncio.create_task(write())
+            await asyncio.wait({leaving}, timeout=0.3)
+            leaving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leaving
+        async with one._writers.alone("docs", patience_s=SEEN_S):
+            pass
+
+
+async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id, making = one._jobs.begin("docs"), one._jobs.begin("docs")
+        for number in range(20):
+            one._jobs.add(id, number, given(f"d{number}", ""), b"Number %d." % number)
+        one._jobs.queue(id)
+        assert two._jobs.recover(alone=False) == ["docs"]
+        for index in (one, two):
+            index._background.wake("docs")
+        done = await one.finished_job(id)
+        assert done.counts == {"created": 20}
+        assert {one.state for one in done.documents} == {"created"}
+        assert len(await two.documents("docs", after="", limit=100)) == 20
+        one._jobs.add(making, 0, given("later", "What is being made stays."), b"x")
+
+
+async def test_who_starts_leaves_what_is_being_written(plans: list[Plan]) -> None:
+    """And clears what nobody writes any more."""
+    async with opened(plans[0]) as (one,):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump.")])
+        catalog = one._catalog
+        (row,) = await one.documents("docs", after="", limit=1)
+        async with one._writers.alone("docs"):
+            collection = catalog.collection("docs")
+            document = catalog.document(row.id, 1)
+            written = catalog.stage(collection, "k", document, content_hash="", recipe="", chunks=1, generation=1)
+            async with opened(plans[1]):
+                assert catalog.leftovers() == [written]
+        async with opened(plans[1]):
+            assert catalog.leftovers() == []
+
+
+async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump is called Oskar.")])
+        catalog = one._catalog
+        (row,) = await one.documents("docs", after="", limit=1)
+
+        async def take() -> None:
+            async with two._writers.alone("docs", patience_s=SEEN_S):
+                pass
+
+        async with one._writers.alone("docs"):
+            with catalog.writing() as sql:
+                pid = sql.scalar(text("SELECT pg_backend_pid()"))
+            with two._catalog.engine.connect() as sql:
+                sql.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+            await asyncio.create_task(take())
+            for _ in range(2):
+                with pytest.raises(IndexDown):
+                    catalog.retire(row.id)
+        assert [one.id for one in await two.documents("docs", after="", limit=1)] == [row.id]
+        await one.put("docs", [given("valve", "The valve.")])  # over another connection, with the lock
+
+
+async def test_an_index_in_a_data_folder_is_no_replica(plans: list[Plan]) -> None:
+    alone = replace(plans[1], qdrant_url="")
+    async with opened(plans[0]):
+        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+            await Index.open(alone, serving=False)
+    async with opened(alone) as (index,):
+        await index.create_collection("docs", "en")
+        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+            await Index.open(plans[0], serving=False)
 
 
 async def test_a_catalog_in_a_file_notes_nothing(tmp_path: Path, tiny_model: Path) -> None:

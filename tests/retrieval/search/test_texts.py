@@ -34,7 +34,7 @@ def catalog(tmp_path: Path) -> Iterator[Counted]:
     plain = Catalog.open(tmp_path / "catalog.sqlite")
     plain.create("docs", embedder="x", probes=np.zeros((4, 2), np.float32))
     plain.close()
-    opened = Counted(Catalog.open(tmp_path / "catalog.sqlite")._engine)
+    opened = Counted(Catalog.open(tmp_path / "catalog.sqlite").lockable)
     yield opened
     opened.close()
 
