@@ -21,7 +21,7 @@ from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.keys import Keyring
-from proxy.knowledge import stores
+from proxy.knowledge import files, stores
 from proxy.knowledge.api import KnowledgeApi
 from proxy.ledger import Ledger
 from proxy.metered import Entry
@@ -55,7 +55,9 @@ class Parts:
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
     listed = parts.any_type_paths
-    relayed = {path for path in (stores.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
+    relayed = {path for path in (stores.PATH, files.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
+    if stores.PATH in relayed:  # files are for vector stores
+        relayed.add(files.PATH)
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(
         [

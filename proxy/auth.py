@@ -21,7 +21,7 @@ from proxy.keys import Keyring, bearer
 from proxy.rights import EVERYTHING
 
 _UNGUARDED = ("/healthz", "/readyz")
-_UPLOADS = re.compile(r"/v1/knowledge/collections/[^/]+/files")  # forms, as a page may send them, too
+_UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, as a page may send them, too
 
 
 class Guard:
@@ -53,6 +53,7 @@ class Guard:
             again = [(b"www-authenticate", b"Bearer")]
             raise ApiError(401, message, code="invalid_api_key", headers=again)
         exchange = exchange_of(scope)
+        exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
 

@@ -56,6 +56,7 @@ class Exchange:
     method: str = ""
     path: str = ""
     key: str = ""  # id of the caller's; "" while there are none
+    owner: str = ""  # of the files that the caller uploads: its team, or the key by itself; "" while there are no keys
     rights: Rights = NOTHING  # the caller's; `auth` knows them
     limits: Limits = UNLIMITED  # the same
     counted_by: "Callable[[Exchange], None] | None" = field(default=None, repr=False)  # told when it is over

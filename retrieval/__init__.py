@@ -10,6 +10,7 @@ catalog      collections, documents and their revisions, in SQL        revisions
 changes      what others must hear of                                  replicas   who listens
 locks        in PostgreSQL                                                writers    who may write to a collection
 catalog_tables  its tables            documents    lists of them, and whole texts
+files        that clients uploaded
 jobs         documents that wait in the catalog until they are written    spool      where uploads rest before
 attributes   of documents, and the groups that may read them: what they may be     descriptions  both, in SQL
 database     SQLite or PostgreSQL, opened and brought up to date       migrations/  how the tables came about

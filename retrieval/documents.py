@@ -1,6 +1,6 @@
 """Collections and documents as they are shown: lists, and whole texts, from the catalog's current revisions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select
@@ -63,6 +63,12 @@ class Documents:
         if id is None:
             raise UnknownDocument(f"there is no document {key!r}")
         return str(id)
+
+    def keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Document -> the key under which a client put it, of those that clients put."""
+        query = select(*documents.c["id", "key"]).where(documents.c.id.in_(ids))
+        with self._catalog.engine.connect() as sql:
+            return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
 
     def read(self, id: str) -> FullDocument:
         """The document, whole. Raises UnknownDocument."""

@@ -6,6 +6,7 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── UnknownCollection     a collection that was asked for by name and does not exist
 ├── UnknownDocument       a document that does not exist
 ├── UnknownJob            a job that does not exist
+├── UnknownFile           an uploaded file that does not exist
 ├── CollectionExists      a collection that was to be made, and is there
 ├── WrongEmbedder         a collection built with another embedder than the one now loaded
 ├── Busy                  another process writes to the collection, and takes its time
@@ -42,6 +43,10 @@ class UnknownDocument(RetrievalError):
 
 class UnknownJob(RetrievalError):
     """A job that does not exist."""
+
+
+class UnknownFile(RetrievalError):
+    """A file that was not uploaded, or is deleted, or is somebody else's."""
 
 
 class WrongEmbedder(RetrievalError):

@@ -17,12 +17,14 @@ from retrieval.catalog import Catalog
 from retrieval.changes import Change
 from retrieval.documents import Documents
 from retrieval.embed import label
-from retrieval.errors import RetrievalError
+from retrieval.errors import RetrievalError, UnknownDocument
+from retrieval.files import Files
 from retrieval.ingest.background import Background
 from retrieval.jobs import Jobs
 from retrieval.knowledge import EmbedderChoice, Mode, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
 from retrieval.records import (
+    Attached,
     Changed,
     CollectionInfo,
     Document,
@@ -35,6 +37,7 @@ from retrieval.records import (
     Report,
     Retrieved,
     Turn,
+    UploadedFile,
 )  # fmt: skip
 from retrieval.replicas import Replicas
 from retrieval.search.pipeline import Retriever
@@ -227,9 +230,10 @@ class Index:
         return self._jobs.read(id)
 
     def _keep(self, id: str, place: int, given: Given, spooled: str | None) -> None:
-        most = self._plan.max_file_bytes
-        content = None if spooled is None else spool.read(Path(self._plan.data), spooled, max_bytes=most)
-        self._jobs.add(id, place, given, content)
+        self._jobs.add(id, place, given, None if spooled is None else self._spooled(spooled))
+
+    def _spooled(self, name: str) -> bytes:
+        return spool.read(Path(self._plan.data), name, max_bytes=self._plan.max_file_bytes)
 
     async def job(self, id: str) -> Job:
         return self._jobs.read(id)
@@ -244,6 +248,44 @@ class Index:
         self._jobs.finish(id, "cancelled")
         self._background.ended(id)
         return self._jobs.read(id)
+
+    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+        return self._jobs.attached(collections)
+
+    async def detach(self, collection: str, key: str) -> bool:
+        async with self._opener.shared.alone(collection):  # so that it is not just being written
+            found = self._jobs.forget(collection, key)
+        try:
+            await self.delete_document(await self.find_document(collection, key))
+        except UnknownDocument:
+            return found
+        return True
+
+    async def holders(self, key: str) -> list[str]:
+        return self._jobs.holders(key)
+
+    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        return Documents(self._catalog).keys(ids)
+
+    async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
+        def add() -> UploadedFile:
+            return Files(self._catalog).add(owner, name, purpose, self._spooled(spooled))
+
+        return await self._finish(asyncio.to_thread(add))
+
+    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
+        return Files(self._catalog).find(ids, owner)
+
+    async def files(
+        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
+    ) -> list[UploadedFile]:
+        return Files(self._catalog).page(owner, purpose, after=after, limit=limit, newest_first=newest_first)
+
+    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
+        return await asyncio.to_thread(Files(self._catalog).part, id, owner, start, length)
+
+    async def delete_file(self, id: str, owner: str) -> None:
+        Files(self._catalog).delete(id, owner)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What it returns; it goes on where the caller leaves."""

@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from retrieval.catalog import Catalog
-from retrieval.catalog_tables import files, jobs, tasks
+from retrieval.catalog_tables import documents, files, jobs, tasks
 from retrieval.errors import UnknownCollection, UnknownJob
-from retrieval.records import Given, Job, Placed
+from retrieval.records import Attached, Given, Job, Placed
 
 _MAKING = "making"  # not all of its documents are there yet: what is left of it by a crash was never acknowledged
 _OPEN = ("queued", "running")
+PREFIX = "api:"  # of the catalog's keys of documents that clients gave
+FILE = "file-"  # how the ids of files begin
 _SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise")
 _MOST_INTERRUPTIONS = 3  # of one document: it may be what ends the index
 _MADE_S = 3600.0  # by then a job is made, or its maker is gone
@@ -180,6 +182,37 @@ class Jobs:
             rows = list(sql.execute(query.order_by(jobs.c.id.desc()).limit(limit)))
             counts = self._counts(sql, [row.id for row in rows])
         return [_job(row, counts.get(row.id, {})) for row in rows]
+
+    def attached(self, collections: Sequence[str]) -> list[Attached]:
+        """The files that these collections are still to get, or could not, the latest first."""
+        there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(PREFIX) + tasks.c.key)
+        query = (
+            select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s)
+            .join(jobs, jobs.c.id == tasks.c.job)
+            .join(documents, there, isouter=True)
+            .where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
+            .where(tasks.c.key.startswith(FILE), tasks.c.state.in_(("waiting", "failed", "cancelled")))
+            .where(documents.c.id.is_(None) | (tasks.c.state == "waiting"))
+            .order_by(jobs.c.id.desc(), tasks.c.place)
+        )
+        found: dict[tuple[str, str], Attached] = {}
+        with self._catalog.engine.connect() as sql:
+            for row in sql.execute(query):
+                found.setdefault((row.collection, row.key), Attached(*tuple(row)))
+        return list(found.values())
+
+    def holders(self, key: str) -> list[str]:
+        """The collections that have, or are to get, a document under this key."""
+        waiting = select(jobs.c.collection).join(tasks, tasks.c.job == jobs.c.id).where(tasks.c.key == key)
+        query = union(waiting, select(documents.c.collection).where(documents.c.key == PREFIX + key))
+        with self._catalog.engine.connect() as sql:
+            return list(sql.scalars(query))
+
+    def forget(self, collection: str, key: str) -> bool:
+        """Take a document out of all jobs of the collection; whether there was any. Whoever calls holds `writing`."""
+        ours = select(jobs.c.id).where(jobs.c.collection == collection)
+        with self._catalog.writing() as sql:
+            return bool(sql.execute(delete(tasks).where(tasks.c.key == key, tasks.c.job.in_(ours))).rowcount)
 
     @staticmethod
     def _counts(sql: Any, ids: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from retrieval.records import (
+    Attached,
     Changed,
     CollectionInfo,
     DocumentInfo,
@@ -20,6 +21,7 @@ from retrieval.records import (
     Report,
     Retrieved,
     Turn,
+    UploadedFile,
 )  # fmt: skip
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
@@ -205,6 +207,44 @@ class Knowledge(Protocol):
 
     async def cancel_job(self, id: str) -> Job:
         """Write no more of its documents; those that are written stay. Raises UnknownJob."""
+        ...
+
+    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+        """Files that these collections are still to get, or could not."""
+        ...
+
+    async def detach(self, collection: str, key: str) -> bool:
+        """Take away the document of this key, also where it was still to be written. Whether there was any."""
+        ...
+
+    async def holders(self, key: str) -> list[str]:
+        """The collections with a document of this key, written or not."""
+        ...
+
+    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Document -> the key under which a client put it, of those that clients put."""
+        ...
+
+    async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
+        """Keep a file; spooled: its name in the data folder's spool."""
+        ...
+
+    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
+        """Those of these that the owner has, in no order."""
+        ...
+
+    async def files(
+        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
+    ) -> list[UploadedFile]:
+        """At most `limit` files of an owner, from behind the id `after` on; purpose, after: "" for all."""
+        ...
+
+    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
+        """So many bytes of a file. Raises UnknownFile."""
+        ...
+
+    async def delete_file(self, id: str, owner: str) -> None:
+        """Raises UnknownFile."""
         ...
 
     async def delete_document(self, id: str) -> None:

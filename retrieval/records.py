@@ -222,6 +222,28 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file that a client uploaded, without its content."""
+
+    id: str
+    name: str  # the client's
+    purpose: str
+    created_s: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that is to become a document of a collection, or did not."""
+
+    collection: str
+    key: str  # the file's id
+    state: Literal["waiting", "failed", "cancelled"]
+    reason: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """A document that an ingest would write; `source` is "" where a rebuild would, from the catalog."""
 

@@ -24,6 +24,7 @@ from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.frames import Frame, Frames, framed
 from retrieval.knowledge import EmbedderChoice, Mode, Progress
 from retrieval.records import (
+    Attached,
     Changed,
     CollectionInfo,
     DocumentInfo,
@@ -35,6 +36,7 @@ from retrieval.records import (
     Report,
     Retrieved,
     Turn,
+    UploadedFile,
 )  # fmt: skip
 
 SOCKET = "index.sock"
@@ -135,6 +137,41 @@ class Client:
 
     async def cancel_job(self, id: str) -> Job:
         return self._job(await self._call("cancel_job", {"id": id}))
+
+    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+        rows = await self._call("attached", {"collections": list(collections)})
+        return [_record(Attached, row) for row in rows]
+
+    async def detach(self, collection: str, key: str) -> bool:
+        return bool(await self._call("detach", {"collection": collection, "key": key}))
+
+    async def holders(self, key: str) -> list[str]:
+        return list(await self._call("holders", {"key": key}))
+
+    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        return dict(await self._call("document_keys", {"ids": list(ids)}))
+
+    async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
+        args = {"owner": owner, "name": name, "purpose": purpose, "spooled": spooled}
+        file: UploadedFile = _record(UploadedFile, await self._call("add_file", args))
+        return file
+
+    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
+        rows = await self._call("find_files", {"ids": list(ids), "owner": owner})
+        return [_record(UploadedFile, row) for row in rows]
+
+    async def files(
+        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
+    ) -> list[UploadedFile]:
+        args = {"owner": owner, "purpose": purpose, "after": after, "limit": limit, "newest_first": newest_first}
+        return [_record(UploadedFile, row) for row in await self._call("files", args)]
+
+    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
+        args = {"id": id, "owner": owner, "start": start, "length": length}
+        return wire.from_text(await self._call("file_part", args))
+
+    async def delete_file(self, id: str, owner: str) -> None:
+        await self._call("delete_file", {"id": id, "owner": owner})
 
     @staticmethod
     def _job(row: Any) -> Job:

@@ -37,6 +37,7 @@ _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused a
 _AS_THEY_ARE = {
     "collections", "documents", "document", "find_document", "create_collection", "delete_document",
     "delete_collection", "check", "job", "finished_job", "jobs", "cancel_job",
+    "attached", "detach", "holders", "document_keys", "add_file", "find_files", "files", "delete_file",
 }  # fmt: skip
 _STEP_S = 1.0  # between two signs of life while the index opens
 
@@ -98,6 +99,8 @@ class Server:
                 answer = await knowledge.put(args["collection"], wire.given(args["given"]))
             case "start_job":
                 answer = await knowledge.start_job(args["collection"], wire.given(args["given"]), args["spooled"])
+            case "file_part":
+                answer = wire.as_text(await knowledge.file_part(**args))
             case "rebuild":
                 embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
                 answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)

@@ -77,7 +77,15 @@ _GIVEN = [field.name for field in fields(Given)]
 def given_rows(given: Sequence[Given]) -> list[dict[str, Any]]:
     """Documents as JSON can hold them; `given` reads them."""
     rows = [{name: getattr(one, name) for name in _GIVEN} for one in given]
-    return [{**row, "content": b64encode(row["content"]).decode()} for row in rows]
+    return [{**row, "content": as_text(row["content"])} for row in rows]
+
+
+def as_text(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def from_text(text: str) -> bytes:
+    return b64decode(text)
 
 
 def given(rows: Sequence[dict[str, Any]]) -> list[Given]:
@@ -86,4 +94,4 @@ def given(rows: Sequence[dict[str, Any]]) -> list[Given]:
 
 def _given(row: dict[str, Any]) -> Given:
     groups = None if row["groups"] is None else tuple(row["groups"])
-    return Given(**{**row, "content": b64decode(row["content"]), "groups": groups})
+    return Given(**{**row, "content": from_text(row["content"]), "groups": groups})

@@ -39,9 +39,10 @@ def serving_shelves(folder: Path, models: Path, settings: str = "") -> Iterator[
     data.mkdir()
     (data / "models").symlink_to(models)
     rights = {
-        "writer": ["--read", "red*", "--write", "red*", "--write", "blind"], "reader": ["--read", "red*"],
-        "other": ["--read", "blue*", "--write", "blue*"],
-    }  # fmt: skip
+        "writer": ["--read", "red*", "--write", "red*", "--write", "blind", "--team", "red"],
+        "reader": ["--read", "red*", "--team", "red"],
+        "other": ["--read", "blue*", "--write", "blue*", "--team", "blue"],
+    }
     keys = {}
     for name, granted in rights.items():
         done = ragway("keys", "create", name, *granted, "--data", str(data), folder=folder)

@@ -29,8 +29,8 @@ HEAVY_DOORS = {
 LIGHTER_DOORS = {
     "alembic": r"retrieval\.database|\w+\.migrations\.\w+",
     "rank_bm25": r"retrieval\.stores\.okapi",
-    "sqlalchemy": r"retrieval\.(database|catalog(_tables)?|builds|changes|descriptions|documents|jobs|locks|writers)"
-    r"|proxy\.(accounts(_tables)?|shares|usage)|\w+\.migrations\.\w+",
+    "sqlalchemy": r"retrieval\.(database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
+    r"|locks|writers)|proxy\.(accounts(_tables)?|shares|usage)|\w+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}

@@ -4,7 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Given, Job, Placed, Report, Retrieved, Turn
+from retrieval.records import (
+    Attached,
+    CollectionInfo,
+    DocumentInfo,
+    FullDocument,
+    Given,
+    Job,
+    Placed,
+    Report,
+    Retrieved,
+    Turn,
+    UploadedFile,
+)
 
 
 class Unasked(Knowledge):
@@ -50,6 +62,35 @@ class Unasked(Knowledge):
         raise AssertionError
 
     async def cancel_job(self, id: str) -> Job:
+        raise AssertionError
+
+    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+        raise AssertionError
+
+    async def detach(self, collection: str, key: str) -> bool:
+        raise AssertionError
+
+    async def holders(self, key: str) -> list[str]:
+        raise AssertionError
+
+    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        raise AssertionError
+
+    async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
+        raise AssertionError
+
+    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
+        raise AssertionError
+
+    async def files(
+        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
+    ) -> list[UploadedFile]:
+        raise AssertionError
+
+    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
+        raise AssertionError
+
+    async def delete_file(self, id: str, owner: str) -> None:
         raise AssertionError
 
     async def delete_document(self, id: str) -> None:

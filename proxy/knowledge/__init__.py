@@ -8,7 +8,7 @@ searches   passages for a query
 documents  collections and documents: made, listed, read, exported, deleted
 puts       documents that clients give
 uploads    files that clients upload, and the jobs that write them    forms  how files come in
-stores     OpenAI's dialect of both
+stores     OpenAI's dialect of both: vector stores    attachments  what is in them    files  OpenAI's files
 description  all of it as OpenAPI (openapi.yaml)
 access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says
 """

@@ -22,6 +22,7 @@ from retrieval.errors import (
     RetrievalError,
     UnknownCollection,
     UnknownDocument,
+    UnknownFile,
     UnknownJob,
 )  # fmt: skip
 from retrieval.knowledge import Knowledge, Mode
@@ -109,6 +110,8 @@ class Access:
             raise invalid(str(error), "name") from error
         except UnknownDocument as error:
             raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
+        except UnknownFile as error:
+            raise ApiError(404, f"{error}.", code="file_not_found", param="file") from error
         except UnknownJob as error:
             raise ApiError(404, f"{error}.", code="job_not_found", param="job") from error
         except TimeoutError as error:

@@ -5,8 +5,11 @@ from collections.abc import Collection, Sequence
 from starlette.routing import Route
 
 from proxy.knowledge.access import Access
+from proxy.knowledge.attachments import Attachments
 from proxy.knowledge.description import Description
 from proxy.knowledge.documents import Documents
+from proxy.knowledge.files import PATH as FILES
+from proxy.knowledge.files import Files
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.puts import Puts
 from proxy.knowledge.searches import Searches
@@ -29,10 +32,14 @@ class KnowledgeApi:
         puts = Puts(access)
         self._documents = Documents(access, puts)
         self._uploads = Uploads(access, puts, uploads)
-        self._stores = Stores(access)
+        attachments = Attachments(access, puts)
+        self._stores = Stores(access, attachments)
+        self._attachments, self._files = attachments, Files(access, uploads)
 
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
         description = Description(self._access, relayed)
         ours = [*description.routes(), *self._searches.routes(), *self._uploads.routes(), *self._documents.routes()]
-        return ours if STORES in relayed else [*ours, *self._stores.routes()]
+        if FILES not in relayed:
+            ours += self._files.routes()
+        return ours if STORES in relayed else [*ours, *self._stores.routes(), *self._attachments.routes()]

@@ -30,7 +30,7 @@ class Puts:
     async def put_one(self, scope: Scope, receive: Receive) -> Reply:
         """One document, under the key in the path: 201 where it is new."""
         name = await self.writable(scope)
-        key = _name(scope["path_params"]["key"], "key")
+        key = name_of(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
         (placed,) = await self._access.knowledge.put(name, [given_of(fields, key)])
         if placed.state == "failed":
@@ -66,13 +66,13 @@ def given_of(fields: Mapping[str, Any], key: str) -> Given:
 
 def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None) -> Given:
     """A document of which these fields say what they say beside its text. Raises ApiError."""
-    key, format = _name(key, "key"), fields.get("format")
+    key, format = name_of(key, "key"), fields.get("format")
     if format is not None and format not in _FORMATS:
         raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
-    source = _name(fields.get("source", key), "source")
+    source = name_of(fields.get("source", key), "source")
     title = fields.get("title", "")
     return Given(
-        key, source, content, title and _name(title, "title"), cast(Format | None, format),
+        key, source, content, title and name_of(title, "title"), cast(Format | None, format),
         _seconds(fields.get("modified_at"), "modified_at"),
         _checked(checked_attributes, fields.get("attributes"), "attributes"),
         _checked(checked_groups, fields.get("groups"), "groups"), otherwise,
@@ -87,7 +87,7 @@ def _row(row: object, place: int) -> Given:
     try:
         if unknown := sorted(set(row) - {"key", *_FIELDS}):
             raise invalid(f"there is no '{unknown[0]}' here; it takes key, {', '.join(_FIELDS)}", unknown[0])
-        return given_of(row, _name(row.get("key", row.get("source")), "key"))
+        return given_of(row, name_of(row.get("key", row.get("source")), "key"))
     except ApiError as error:
         message = f"In '{param}': {error.message}"
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
@@ -98,7 +98,7 @@ def placed_row(placed: Placed) -> dict[str, Any]:
     return {"id": placed.id or None, "object": "knowledge.document", "key": placed.key, "status": placed.state, **why}
 
 
-def _name(value: object, param: str) -> str:
+def name_of(value: object, param: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME_CHARS or not value.isprintable():
         raise invalid(f"'{param}' must be 1 to {_MOST_NAME_CHARS} printable characters", param)
     return value

@@ -1,5 +1,7 @@
 """OpenAI's vector stores: each collection is one, by its name."""
 
+import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,25 +9,28 @@ from starlette.routing import Route
 
 from proxy import permitted
 from proxy.asgi import Receive, Scope
-from proxy.knowledge.access import Access, listed, rights_of
+from proxy.knowledge.access import Access, listed, must_make, must_write, rights_of
+from proxy.knowledge.attachments import Attachments, check_chunking, counts_of, file_id, of_ids
 from proxy.knowledge.parameters import invalid, k_of, query_of, query_text, whole_number
 from retrieval.records import CollectionInfo, Hit
 
 PATH = "/v1/vector_stores"  # a configuration may relay it instead
+_OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # of none of which there is anything here
 _NOT_YET = ("filters", "attribute_filter")
 
 
 class Stores:
     """Collections as vector stores."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, attachments: Attachments) -> None:
         self._access = access
+        self._attachments = attachments
 
     def routes(self) -> list[Route]:
         route = self._access.route
         return [
-            route(PATH, GET=self._list_stores),
-            route(PATH + "/{name}", GET=self._read_store),
+            route(PATH, writing=["POST"], GET=self._list_stores, POST=self._create_store),
+            route(PATH + "/{name}", GET=self._read_store, POST=self._change_store, DELETE=self._delete_store),
             route(PATH + "/{name}/search", POST=self._search_store),
         ]
 
@@ -39,10 +44,53 @@ class Stores:
             rows.reverse()
         names = [row.name for row in rows]
         first = names.index(asked["after"]) + 1 if asked.get("after") in names else 0
-        return listed([_store(row) for row in rows[first : first + limit]], more=len(rows) > first + limit)
+        stores = await self._stores(rows[first : first + limit])
+        return listed(stores, more=len(rows) > first + limit)
+
+    async def _create_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        """A collection; `file_ids` become documents of it by a job."""
+        fields = await self._access.fields(scope, receive, "name", "file_ids", *_OPTIONS)
+        _check_options(fields)
+        name = fields.get("name") or f"vs-{secrets.token_hex(12)}"
+        if not isinstance(name, str):
+            raise invalid("'name' must be text", "name")
+        must_make(name, rights_of(scope))
+        files = of_ids(fields.get("file_ids") or [])
+        if files:
+            await self._attachments.given(files, scope)  # one that is not there makes no collection
+        await self._access.knowledge.create_collection(name, None)
+        if files:
+            await self._attachments.start(name, files, scope)
+        scope["path_params"] = {"name": name}
+        return await self._read_store(scope, receive)
+
+    async def _change_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
+        """Nothing can be changed but to what it is: a store's name is its collection's."""
+        name = (await self._access.collection(scope)).name
+        must_write(name, rights_of(scope))
+        fields = await self._access.fields(scope, receive, "name", *_OPTIONS)
+        _check_options(fields)
+        if fields.get("name") not in (None, name):
+            raise invalid("a vector store keeps its name: make another one", "name")
+        return await self._read_store(scope, receive)
+
+    async def _delete_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        name = (await self._access.collection(scope)).name
+        must_write(name, rights_of(scope))
+        await self._access.knowledge.delete_collection(name)
+        return {"id": name, "object": "vector_store.deleted", "deleted": True}
 
     async def _read_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        return _store(await self._access.collection(scope))
+        row = await self._access.collection(scope)
+        (store,) = await self._stores([row])
+        return store
+
+    async def _stores(self, rows: Sequence[CollectionInfo]) -> list[dict[str, Any]]:
+        """Collections as vector stores, with the files that they are still to get."""
+        states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
+        for one in await self._access.knowledge.attached([row.name for row in rows]):
+            states[one.collection][one.state] += 1
+        return [_store(row, counts_of(states[row.name])) for row in rows]
 
     async def _search_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         allowed = ("query", "max_num_results", "rewrite_query", "ranking_options", *_NOT_YET)
@@ -56,27 +104,37 @@ class Stores:
         k = k_of(fields, "max_num_results", 10)
         found = await self._access.search(text, [scope["path_params"]["name"]], scope, explicit=True, k=k)
         shares = _shares(found.hits)
-        data = [_result(hit, share) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
+        keys = await self._access.knowledge.document_keys(list({hit.passage.document for hit in found.hits}))
+        data = [_result(hit, share, keys) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
         return {
             "object": "vector_store.search_results.page", "search_query": [text], "data": data, "has_more": False,
             "next_page": None,
         }  # fmt: skip
 
 
-def _store(row: CollectionInfo) -> dict[str, Any]:
+def _check_options(fields: Mapping[str, Any]) -> None:
+    check_chunking(fields)
+    for name in ("metadata", "expires_after", "description"):
+        if fields.get(name):
+            raise invalid(f"'{name}' is not kept here: leave it out", name)
+
+
+def _store(row: CollectionInfo, counts: Mapping[str, int]) -> dict[str, Any]:
     """A collection as a vector store; it does not say what nobody counts here (bytes) or when it was made."""
     at = int(row.updated_s)
-    counts = {"in_progress": 0, "completed": row.documents, "failed": 0, "cancelled": 0, "total": row.documents}
     return {
         "id": row.name, "object": "vector_store", "created_at": at, "name": row.name, "usage_bytes": 0,
-        "file_counts": counts, "status": "completed", "last_active_at": at, "metadata": {},
+        "file_counts": counts,
+        "status": "in_progress" if counts["in_progress"] else "completed", "last_active_at": at, "metadata": {},
     }  # fmt: skip
 
 
-def _result(hit: Hit, score: float) -> dict[str, Any]:
+def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
+    """keys: of documents that clients put."""
     passage = hit.passage
+    id = file_id(passage.document, keys.get(passage.document, ""))
     return {
-        "file_id": passage.document, "filename": passage.source, "score": score,
+        "file_id": id, "filename": passage.source, "score": score,
         "attributes": {"title": passage.title} if passage.title else {},
         "content": [{"type": "text", "text": passage.text}],
     }  # fmt: skip

@@ -17,6 +17,7 @@ from proxy.knowledge.access import Access, Reply, listed, rights_of
 from proxy.knowledge.forms import File, Form, UploadOptions, received
 from proxy.knowledge.parameters import invalid, none_but, query_of, whole_number
 from proxy.knowledge.puts import Puts, placed_row, said_of
+from proxy.rights import Rights
 from retrieval.errors import UnknownJob
 from retrieval.records import Given, Job
 
@@ -55,19 +56,11 @@ class Uploads:
             async with self._access.asking(writing=True):
                 job = await self._access.knowledge.start_job(name, given, [file.spooled for file in form.files])
         if not background:
-            job = await self._finished(job)
+            job = await finished(self._access, job)
         if not job.over:
             return Reply(202, job_row(job))
         return Reply(200, {"object": "knowledge.documents.put", "collection": name, "job": job.id,
                            "data": [placed_row(one) for one in job.documents]})  # fmt: skip
-
-    async def _finished(self, job: Job) -> Job:
-        """The job, over where that does not take too long."""
-        try:
-            async with asyncio.timeout(_WAIT_S):
-                return await self._access.knowledge.finished_job(job.id)
-        except TimeoutError:
-            return await self._access.knowledge.job(job.id)
 
     async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         asked = query_of(scope, "limit", "after", "collection")
@@ -87,12 +80,24 @@ class Uploads:
         return _whole(await self._access.knowledge.cancel_job(job.id))
 
     async def _job(self, scope: Scope) -> Job:
-        """The job that the path names. Raises UnknownJob, also where it may not be seen."""
-        id, rights = scope["path_params"]["id"], rights_of(scope)
-        job = await self._access.knowledge.job(id)
-        if job.collection not in rights.read or job.collection not in rights.write:
-            raise UnknownJob(f"there is no job {id!r}")
-        return job
+        return await visible_job(self._access, scope["path_params"]["id"], rights_of(scope))
+
+
+async def finished(access: Access, job: Job) -> Job:
+    """The job, over where that does not take too long."""
+    try:
+        async with asyncio.timeout(_WAIT_S):
+            return await access.knowledge.finished_job(job.id)
+    except TimeoutError:
+        return await access.knowledge.job(job.id)
+
+
+async def visible_job(access: Access, id: str, rights: Rights) -> Job:
+    """Raises UnknownJob, also where it may not be seen."""
+    job = await access.knowledge.job(id)
+    if job.collection not in rights.read or job.collection not in rights.write:
+        raise UnknownJob(f"there is no job {id!r}")
+    return job
 
 
 def job_row(job: Job) -> dict[str, Any]:

@@ -18,20 +18,20 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
 from retrieval.ingest.prepare import File, Preparation, Recipe
+from retrieval.jobs import PREFIX
 from retrieval.records import Given, Placed
 
-_PREFIX = "api:"
 _SLICE = 96  # chunks embedded at a time, as in `pipeline`
 
 
 def catalog_key(key: str) -> str:
     """The key in the catalog of what a client names `key`."""
-    return _PREFIX + key
+    return PREFIX + key
 
 
 def client_key(key: str) -> str:
     """What a client names the document of that key in the catalog; "" where it is a file."""
-    return key.removeprefix(_PREFIX) if key.startswith(_PREFIX) else ""
+    return key.removeprefix(PREFIX) if key.startswith(PREFIX) else ""
 
 
 class Putter:

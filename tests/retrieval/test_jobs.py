@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from retrieval.catalog import Catalog
-from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownJob
+from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownFile, UnknownJob
+from retrieval.files import Files
 from retrieval.index import Index
 from retrieval.ingest import background
 from retrieval.jobs import Jobs
@@ -206,6 +207,40 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
     catalog.remove("docs")
     with pytest.raises(UnknownJob):
         jobs.read(id)
+    catalog.close()
+
+
+def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> None:
+    catalog = reopened()
+    catalog.create("docs", embedder="tiny", probes=probes())
+    files, jobs = Files(catalog), Jobs(catalog)
+    content = bytes(range(256)) * 3
+    file, empty = files.add("red", "a.md", "assistants", content), files.add("red", "b.md", "assistants", b"")
+    assert files.page("red", "", after="", limit=9, newest_first=True) == [empty, file]
+    assert files.page("red", "assistants", after=file.id, limit=9, newest_first=False) == [empty]
+    assert files.part(file.id, "red", 700, 1000) == content[700:]
+    assert files.part(empty.id, "red", 0, 10) == b""
+    assert files.page("blue", "", after="", limit=9, newest_first=True) == files.find([file.id], "blue") == []
+    for refused in (lambda: files.part(file.id, "blue", 0, 9), lambda: files.delete(file.id, "blue")):
+        with pytest.raises(UnknownFile):
+            refused()
+    id = jobs.begin("docs")
+    for place, one in enumerate((file, empty)):
+        jobs.add(id, place, Given(one.id, one.name, b""), None)
+    jobs.queue(id)
+    task = jobs.take(id)
+    assert task is not None
+    assert (task.given.content, task.lost) == (content, False)
+    jobs.done(id, 0, Placed(file.id, "failed", reason="because"))
+    rows = {one.key: (one.collection, one.state, one.reason) for one in jobs.attached(["docs"])}
+    assert rows == {file.id: ("docs", "failed", "because"), empty.id: ("docs", "waiting", "")}
+    assert jobs.attached(["other"]) == []
+    assert jobs.holders(empty.id) == ["docs"]
+    assert jobs.forget("docs", empty.id)
+    assert not jobs.forget("docs", empty.id)
+    assert jobs.take(id) is None
+    files.delete(file.id, "red")
+    assert files.find([file.id, empty.id], "red") == [empty]
     catalog.close()
 
 

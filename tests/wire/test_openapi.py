@@ -26,7 +26,7 @@ from tests.unasked import Unasked
 pytestmark = pytest.mark.models
 
 
-RELAYED = [frozenset(), frozenset({"/v1/vector_stores", "/v1/usage"})]
+RELAYED = [frozenset(), frozenset({"/v1/vector_stores", "/v1/files", "/v1/usage"})]
 
 
 @pytest.mark.parametrize("relayed", RELAYED)
