@@ -83,7 +83,7 @@ class Oracle:
         assert self.begun is not None
         act, self.begun = self.begun, None
         if act.kind == "delete collection":
-            del self.there[act.collection]
+            self.there.pop(act.collection, None)
             return
         texts = self.there.setdefault(act.collection, {})
         for key, text in act.texts.items():

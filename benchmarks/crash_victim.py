@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -135,17 +136,22 @@ class GatewayVictim:
                        str(self._data.with_name("crash.yaml")), "--data", str(self._data)]  # fmt: skip
             folder, extra = self._data.parent, {"PYTHONPATH": str(ROOT)}
             self._running = await asyncio.to_thread(start, command, folder, "gateway", extra, printed_port)
-        for _ in range(int(_PATIENCE_S * 20)):
+        said, until = "", time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until:
             with contextlib.suppress(httpx.TransportError, IndexDown):
                 await self.client.ping()  # /readyz may not have noticed yet that the index is dead
-                if (await self._http.get(f"{self._url}/readyz")).status_code == 200:
+                reply = await self._http.get(f"{self._url}/readyz")
+                said = reply.text
+                if reply.status_code == 200:
                     return
             await asyncio.sleep(0.05)
-        raise RetrievalError("the gateway does not become ready")
+        log = self._data.with_name("gateway.log").read_text("utf-8", "replace")
+        raise RetrievalError(f"the gateway does not become ready: {said}\n{log[-3000:]}")
 
     @property
     def _url(self) -> str:
-        assert self._running is not None
+        if self._running is None:
+            raise Killed("all of it")
         return f"http://127.0.0.1:{self._running.port}"
 
     async def do(self, act: Act) -> bool:

@@ -20,6 +20,7 @@ questions    questions -> vectors: from memory, or together with others that com
 lanes        each embedder in use with its store, and what writes and searches there
 builds       generations in the making, and which embedder each needs
 vector_cache vectors of documents' texts, kept between runs
+audit        whether the points are those that the catalog says
 logs         what both processes write to standard error, without what anybody said
 garbage      how seldom both collect it
 terms        text -> sparse BM25 vector      tokens     text -> number of model tokens

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # What the disk, the folder's rights or another process refuse: nothing of it speaks against the file.
 _REFUSALS = {"SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_NOMEM"}
+_DAMAGE = {"SQLITE_CORRUPT", "SQLITE_NOTADB"}
 _MOST_CHARS = 300  # of what a server says
 # Of libpq, unless the URL says otherwise: a server that is gone without a word is noticed within these seconds.
 _PATIENCE = {
@@ -67,6 +68,11 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
             raise RetrievalError(
                 f"{what} cannot be read or written ({context.original_exception}): look at the disk's free space and "
                 "at the rights of the data folder; nothing that was finished is lost"
+            ) from context.original_exception
+        if "_".join(name.split("_")[:2]) in _DAMAGE:
+            raise RetrievalError(
+                f"{what} cannot be read: {file} is damaged, or no database of ours ({context.original_exception}): "
+                "stop `ragway serve`, then restore the file from a backup, or move it away to begin anew"
             ) from context.original_exception
 
     address = URL.create("sqlite", database=str(file))  # in a text, ? and % would not be the path's

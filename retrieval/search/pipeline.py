@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from retrieval.audit import check_there
 from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
-from retrieval.errors import RetrievalError
 from retrieval.knowledge import Mode, SearchOptions
 from retrieval.questions import Questions
 from retrieval.records import Candidate, Context, Hit, Passage, Query, Retrieved, Scored, Turn, Vector, lexical_text
@@ -276,14 +276,13 @@ class Retriever:
     async def _size(self, row: Collection) -> int:
         """The collection's chunks, once the index was seen to hold them all, made by this embedder.
 
-        An index that lost points (deleted, restored from an old copy) must not pass for an empty collection.
+        An index that lost points (deleted, restored from an old copy, another's) must not pass for an empty collection.
         """
         if row.tenant in self._sizes:
             return self._sizes[row.tenant]
         check_same_model(row.name, row.embedder, row.probes, self._probes, label(self._embedder))
         size = self._catalog.chunks(row.name)
-        if await self._store.count(row.tenant) < size:
-            raise RetrievalError(f"the index of collection {row.name!r} is incomplete: run `ragway rebuild {row.name}`")
+        await check_there(self._catalog, self._store, row)
         self._sizes[row.tenant] = size
         return size
 

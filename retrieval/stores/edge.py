@@ -58,6 +58,7 @@ _BATCH = 64  # points a write: 2-4 ms in which no other thread runs, and as long
 _SETTLED_S = 1.0  # without a write, before it is worthwhile to learn whose statistics the shard's are
 _NO_WORD = 0  # id of a term
 _SAME_SCORE = 2e-7  # 32-bit scores of one word in equal statistics; a point more among 100,000 changes them by 1e-6
+_MOST_COSINE = 1.01  # of unit vectors, with room for rounding; beyond it, or no number: the file was damaged
 _LOOK_S = 1.0  # between two looks at whether there is something to tend
 _QUIET_S = 5.0  # without a write: time to flush, and to optimise
 _MOST_UNFLUSHED = 50_000  # points; more are flushed in the middle of an ingest, since a start would replay them: 5 s
@@ -185,7 +186,11 @@ class EdgeStore:
                 queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, alone=alone))
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        return {of: tied(answer, k) for of, answer in zip(lists, answers, strict=True)}
+        found = {of: tied(answer, k) for of, answer in zip(lists, answers, strict=True)}
+        cosines = [point.score for (arm, _), points in found.items() if arm == DENSE for point in points]
+        if not all(-_MOST_COSINE <= cosine <= _MOST_COSINE for cosine in cosines):
+            raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
+        return found
 
     def _is_alone(self, tenant: str, sparse: Sparse) -> bool:
         """Whether the shard's statistics are the tenant's: no other has points here, and none deleted still counts.

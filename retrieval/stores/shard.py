@@ -212,11 +212,14 @@ def check_room(path: Path, more_mb: int = 0) -> None:
 
 @contextmanager
 def engine(doing: str) -> Iterator[None]:
-    """Name the engine's errors. It raises `Exception` itself for everything, so the message has to tell them apart."""
+    """Name the engine's errors. It raises `Exception` itself for everything, so the message has to tell them apart.
+
+    A damaged file may make it panic, which reaches Python as a BaseException and would end the process.
+    """
     try:
         yield
-    except Exception as error:
-        if type(error) is not Exception:
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         if "WouldBlock" in str(error):
             message = "another process has it open (a running `ragway serve`?). Stop that, or use another --data folder"

@@ -1,0 +1,238 @@
+"""Damaged files, a full disk, a read-only folder: what is hit is out of service and says why, all else serves.
+
+Collections made with one embedder share a shard. Here `docs` has the configured embedder, `beside` another.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from retrieval.errors import DiskFull, RetrievalError
+from retrieval.index import Index
+from retrieval.lanes import choice_of
+from retrieval.records import Given, Turn
+from retrieval.service import Server
+from retrieval.shards import passing
+from tests.faulty_gateway import gates
+from tests.gateway import ragway, refused, serving
+from tests.plans import plan_for, silent
+
+pytestmark = pytest.mark.models
+
+ASKED = [Turn("user", "How do I use Zephyr from Kotlin?")]
+ROOM = 2**20
+
+
+@pytest.fixture(scope="module")
+def kept(learned: Callable[[], Path]) -> Path:
+    """A data folder with the corpus in both collections; tests take copies."""
+    data = learned()
+    asyncio.run(_learn_beside(data))
+    return data
+
+
+async def _learn_beside(data: Path) -> None:
+    plan = plan_for(data)
+    index = await Index.open(plan, serving=False)
+    await index.ingest([data.with_name("handbook")], "beside", silent)
+    await index.rebuild("beside", silent, embedder=replace(choice_of(plan), document_prompt="passage: "))
+    await index.close()
+
+
+@pytest.fixture
+def data(kept: Path, tmp_path: Path) -> Path:
+    """A data folder of the test's own."""
+    return shutil.copytree(kept, tmp_path / "data", symlinks=True)
+
+
+@contextlib.asynccontextmanager
+async def answering(data: Path) -> AsyncIterator[Index]:
+    """The index of a data folder behind its socket."""
+    index = await Index.open(plan_for(data), serving=False)
+    try:
+        async with Server(index).listening(data):
+            yield index
+    finally:
+        await index.close()
+
+
+def shard_of(data: Path, *, beside: bool = False) -> Path:
+    (found,) = [path for path in (data / "index").iterdir() if ("passage" in path.name) == beside]
+    return found
+
+
+def one(shard: Path, pattern: str) -> Path:
+    """The largest file of that name: that of the segment that has the points."""
+    return max(shard.rglob(pattern), key=lambda file: file.stat().st_size)
+
+
+def flipped_vectors(data: Path) -> None:
+    file = one(shard_of(data), "chunk_0.mmap")
+    content = bytearray(file.read_bytes())
+    written = [i for i, byte in enumerate(content) if byte]
+    for i in Random(1).sample(written, len(written) // 10):
+        content[i] ^= 0xFF
+    file.write_bytes(content)
+
+
+def flipped_segment(data: Path) -> None:
+    file = one(shard_of(data), "segment.json")
+    file.write_bytes(bytes(byte ^ 0xFF for byte in file.read_bytes()))
+
+
+def truncated_so_that_the_engine_panics(data: Path) -> None:
+    for file in shard_of(data).rglob("vectors/status.dat"):
+        os.truncate(file, 0)
+
+
+def without_vectors(data: Path) -> None:
+    for file in shard_of(data).rglob("chunk_0.mmap"):
+        file.unlink()
+
+
+def without_segments(data: Path) -> None:
+    shutil.rmtree(shard_of(data) / "segments")
+
+
+def swapped_with_the_other_embedders(data: Path) -> None:
+    shutil.rmtree(shard_of(data))
+    shutil.copytree(shard_of(data, beside=True), data / "index" / "all-MiniLM-L6-v2-384")
+
+
+DAMAGES = [
+    flipped_vectors, flipped_segment, truncated_so_that_the_engine_panics, without_vectors,
+    without_segments, swapped_with_the_other_embedders,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_shard_is_out_of_service_and_the_other_serves(
+    data: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(data)
+    async with answering(data) as index, gates(data, deadline_s=5) as both:
+        await both.degraded("index cannot be searched")
+        with pytest.raises(RetrievalError, match="ragway rebuild"):
+            await index.retrieve(ASKED, ["docs"], k=3)
+        assert (await index.retrieve(ASKED, ["beside"], k=3)).hits
+        await index.rebuild("docs", silent)
+        assert (await both.chat())[0] == "augmented"
+        assert (await index.retrieve(ASKED, ["beside"], k=3)).hits
+
+
+async def test_a_shard_of_another_data_folder_is_not_taken_for_this_one(
+    data: Path, learned: Callable[[], Path]
+) -> None:
+    """It has as many points of a collection of that name, and of other documents."""
+    shutil.rmtree(shard_of(data))
+    shutil.copytree(shard_of(learned()), data / "index" / "all-MiniLM-L6-v2-384")
+    async with answering(data), gates(data, deadline_s=5) as both:
+        await both.degraded("index cannot be searched")
+
+
+def test_a_gateway_serves_over_a_damaged_shard_and_its_index_process_lives(data: Path, tmp_path: Path) -> None:
+    truncated_so_that_the_engine_panics(data)
+    with serving(data, tmp_path, "models: {echo: {lane: echo}}") as gateway:
+        index = gateway.index_pid()
+        reply = gateway.ask("How do I use Zephyr from Kotlin?")
+        assert (reply.status_code, reply.headers["x-rag-reason"]) == (200, "index cannot be searched")
+        beside = gateway.ask("How do I use Zephyr from Kotlin?", headers={"x-rag-collection": "beside"})
+        assert beside.headers["x-rag-status"] == "augmented"
+        assert gateway.index_pid() == index
+        assert "ragway rebuild" in gateway.log.read_text("utf-8")
+
+
+# The databases
+
+
+def overwritten(file: Path, at: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        opened.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize("at", [0, 4096])
+def test_a_damaged_catalog_is_refused_in_a_line_that_says_what_to_do(data: Path, tmp_path: Path, at: int) -> None:
+    overwritten(data / "catalog.sqlite", at)
+    line = refused(ragway("search", "Kotlin?", "--data", str(data), folder=tmp_path))
+    assert str(data / "catalog.sqlite") in line
+    assert "restore the file from a backup" in line
+
+
+def test_damaged_accounts_are_refused_in_a_line_that_says_what_to_do(data: Path, tmp_path: Path) -> None:
+    made = ragway("keys", "create", "one", "--read", "docs", "--data", str(data), folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+    overwritten(data / "accounts.db", 0)
+    for command in (("keys", "list"), ("serve", "--port", "0")):
+        line = refused(ragway(*command, "--data", str(data), folder=tmp_path))
+        assert str(data / "accounts.db") in line
+        assert "restore the file from a backup" in line
+
+
+# The disk
+
+
+@pytest.fixture
+def small(kept: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the data folder on a disk of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", disk], check=False).returncode:
+        pytest.skip("no disk can be mounted here: that takes root")
+    try:
+        subprocess.run(["cp", "-a", "--sparse=always", kept, disk / "data"], check=True)
+        yield disk / "data"
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def fill(data: Path, *, but_mb: int) -> Path:
+    """Take what the disk has, but for so much; returns the file that does."""
+    file = data.with_name("ballast")
+    free = shutil.disk_usage(data).free - but_mb * ROOM
+    with file.open("wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, free)
+    return file
+
+
+async def test_a_full_disk_refuses_what_is_written_and_serves_what_is_there(small: Path) -> None:
+    page = Given("new", "new.md", b"# Kites\n\nThe red kite is flown by Odile.\n")
+    async with answering(small) as index, gates(small, deadline_s=5) as both:
+        assert (await both.chat())[0] == "augmented"
+        for but_mb, says in ((64, "needs 128 MB"), (0, "free space|needs 128 MB")):
+            ballast = fill(small, but_mb=but_mb)
+            with pytest.raises(RetrievalError, match=says):
+                await index.put("docs", [page])
+            assert (await both.chat())[0] == "augmented"
+            ballast.unlink()
+        (placed,) = await index.put("docs", [page])
+        assert placed.state == "created"
+        assert (await both.chat())[0] == "augmented"
+        (row,) = [row for row in await index.collections() if row.name == "docs"]
+        assert row.documents == 6
+
+
+async def test_an_index_on_a_full_disk_is_opened_when_there_is_room_again(small: Path) -> None:
+    ballast = fill(small, but_mb=64)
+    with pytest.raises(DiskFull, match="free some") as raised:
+        await Index.open(plan_for(small), serving=False)
+    assert passing(raised.value)
+    ballast.unlink()
+    async with answering(small), gates(small, deadline_s=5) as both:
+        assert (await both.chat())[0] == "augmented"
+
+
+def test_a_read_only_data_folder_is_refused_in_one_line(small: Path, tmp_path: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small.parent], check=True)
+    for command in (("serve", "--port", "0"), ("search", "Kotlin?")):
+        line = refused(ragway(*command, "--data", str(small), folder=tmp_path))
+        assert str(small) in line
+        assert "Read-only" in line
