@@ -29,7 +29,7 @@ HEAVY_DOORS = {
 LIGHTER_DOORS = {
     "alembic": r"retrieval\.database|\w+\.migrations\.\w+",
     "rank_bm25": r"retrieval\.stores\.okapi",
-    "sqlalchemy": r"retrieval\.(database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
+    "sqlalchemy": r"retrieval\.(audit|database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
     r"|locks|writers)|proxy\.(accounts(_tables)?|shares|usage)|\w+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.definitions",
 }
