@@ -99,6 +99,8 @@ class Index:
         alone = not (catalog.shared and plan.qdrant_url)
         for collection in index._jobs.recover(alone=alone) if serving else ():
             index._background.wake(collection)
+        if serving and not alone:
+            index._background.adopt()
         replicas.watch(index._heed)
         return index
 

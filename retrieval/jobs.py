@@ -101,6 +101,12 @@ class Jobs:
         with self._catalog.engine.connect() as sql:
             return list(sql.scalars(select(jobs.c.collection).where(jobs.c.state.in_(_OPEN)).distinct()))
 
+    def idle(self, for_s: float) -> list[str]:
+        """The collections with jobs of which nothing was written for so long."""
+        this = jobs.c.state.in_(_OPEN), jobs.c.updated_s < time.time() - for_s
+        with self._catalog.engine.connect() as sql:
+            return list(sql.scalars(select(jobs.c.collection).where(*this).distinct()))
+
     # Running
 
     def next(self, collection: str) -> str | None:

@@ -16,6 +16,7 @@ from retrieval.records import Given, Job, Placed
 
 log = logging.getLogger("ragway")
 _AGAIN_S = 5.0  # between two tries while the store or the database is away, or a disk is full
+_ADOPTED_S = 60.0  # a job of another process that wrote nothing of it for so long
 
 Put = Callable[[str, Given], Awaitable[Placed]]
 
@@ -29,7 +30,19 @@ class Background:
         self._alone = alone
         self._put = put
         self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
+        self._adopting: asyncio.Task[None] | None = None
         self._over: dict[str, asyncio.Event] = {}  # by job, where somebody waits
+
+    def adopt(self) -> None:
+        """From now on write also what other processes left: who writes the same takes turns at every document."""
+        self._adopting = asyncio.create_task(self._adopt())
+
+    async def _adopt(self) -> None:
+        while True:
+            await asyncio.sleep(_ADOPTED_S / 2)
+            with contextlib.suppress(RetrievalError):  # the database is away: the next time
+                for collection in await asyncio.to_thread(self._jobs.idle, _ADOPTED_S):
+                    self.wake(collection)
 
     def wake(self, collection: str) -> None:
         """See to it that the collection's jobs are written."""
@@ -51,7 +64,7 @@ class Background:
 
     async def close(self) -> None:
         """Stop; what was not finished is for the next process."""
-        runs = list(self._runs.values())
+        runs = [*self._runs.values(), *([] if self._adopting is None else [self._adopting])]
         for run in runs:
             run.cancel()
         if runs:

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from retrieval.catalog import Catalog
 from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
 from retrieval.index import Index
+from retrieval.ingest import background
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.lanes import choice_of, chosen
 from retrieval.records import Given, Turn
@@ -264,6 +265,21 @@ async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -
         assert {one.state for one in done.documents} == {"created"}
         assert len(await two.documents("docs", after="", limit=100)) == 20
         one._jobs.add(making, 0, given("later", "What is being made stays."), b"x")
+
+
+async def test_a_job_that_another_process_left_is_written(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_ADOPTED_S", 0.2)
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id = one._jobs.begin("docs")
+        one._jobs.add(id, 0, given("pump", ""), b"The pump.")
+        one._jobs.queue(id)
+        two._background.adopt()
+
+        async def over() -> bool:
+            return (await one.job(id)).state == "completed"
+
+        await until(over)
 
 
 async def test_who_starts_leaves_what_is_being_written(plans: list[Plan]) -> None:
