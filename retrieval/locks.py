@@ -22,7 +22,8 @@ _held: ContextVar[Connection | None] = ContextVar("held", default=None)
 def transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction, over the connection that holds the lock where there is one."""
     held = _held.get()
-    if held is None or held.engine is not engine:
+    # Closed: this task was begun while the lock was held, and goes on without it.
+    if held is None or held.closed or held.engine is not engine:
         with engine.begin() as sql:
             yield sql
         return

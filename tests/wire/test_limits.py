@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from sqlalchemy import text
 
 from proxy.accounts import SqlAccounts
 from proxy.limits import limits_of
@@ -239,3 +240,29 @@ async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared) -> No
     assert used["prompt_tokens"] > 300
     shared.upstream.fresh()
     await asyncio.to_thread(until, lambda: shared.ask(secret).status_code == 200)
+
+
+async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> None:
+    """In whatever phase they are: some wait for the upstream, some for a share, some are being refused."""
+    reached = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def hang(wire: Any, _received: Any) -> None:
+        loop.call_soon_threadsafe(reached.set)
+        await wire.gone()
+
+    id, secret = shared.key(concurrency=7)
+    shared.upstream.answer = hang
+    asking = asyncio.create_task(shared.ask_at_once(secret, 200))
+    await asyncio.wait_for(reached.wait(), 20)
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    def leased() -> int:
+        with shared.accounts.reading() as sql:
+            query = text("SELECT coalesce(sum(amount), 0) FROM leases WHERE key = :key")
+            return int(sql.execute(query, {"key": id}).scalar_one())
+
+    await asyncio.to_thread(until, lambda: leased() == 0)
+    shared.upstream.fresh().answer = answering(reply(WHOLE, _JSON))
+    assert (await asyncio.to_thread(shared.ask, secret)).status_code == 200
