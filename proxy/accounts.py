@@ -19,7 +19,7 @@ import orjson
 
 from proxy.keys import Key, Lock, hash_of, new_secret
 from proxy.limits import UNLIMITED, Limits, limits_of
-from proxy.rights import Names, Rights
+from proxy.rights import Names, Rights, groups_of
 from retrieval.errors import RetrievalError
 
 if TYPE_CHECKING:
@@ -219,12 +219,13 @@ def _columns(key: Key) -> dict[str, object]:
 def _granted(key: Key) -> str:
     rights = key.rights
     granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
-    return orjson.dumps({**granted, "admin": rights.admin, "limits": key.limits.given()}).decode()
+    more = {"groups": rights.group_names, "admin": rights.admin, "limits": key.limits.given()}
+    return orjson.dumps({**granted, **more}).decode()
 
 
 def _key(row: "Row[Any]") -> Key:
     granted = orjson.loads(row.rights)
     read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
-    rights = Rights(read, write, models, admin=granted.get("admin") is True)
+    rights = Rights(read, write, models, groups_of(granted.get("groups", ())), admin=granted.get("admin") is True)
     limits = limits_of(granted.get("limits", {}))
     return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

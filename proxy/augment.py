@@ -24,7 +24,7 @@ from proxy.rights import Rights
 from proxy.window import room_tokens
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
-from retrieval.records import Retrieved, Turn
+from retrieval.records import Retrieved, Turn, View
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -132,8 +132,8 @@ class Augment:
         """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-            def retrieve(names: Sequence[str]) -> Awaitable[Retrieved]:
-                return self._knowledge.retrieve(turns, names, k=decision.k, budget_tokens=budget_tokens)
+            def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
+                return self._knowledge.retrieve(turns, names, k=decision.k, budget_tokens=budget_tokens, view=view)
 
             rights = exchange_of(scope).rights
             return permitted.search(retrieve, decision.collections, self._knowledge, rights, explicit=decision.explicit)

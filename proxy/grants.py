@@ -9,6 +9,7 @@ from proxy.accounts import SqlAccounts
 from proxy.keys import Key
 from proxy.limits import Limits, limits_of
 from proxy.rights import Names, Rights
+from retrieval.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -40,7 +41,7 @@ class Grant:
 
 
 def grant_of(fields: Mapping[str, object]) -> Grant:
-    """A grant from foreign JSON: name, and some of team, read, write, models, admin, expires (90d), limits.
+    """A grant from foreign JSON: name, and some of team, read, write, groups, models, admin, expires (90d), limits.
 
     Raises BadGrant.
     """
@@ -51,7 +52,7 @@ def grant_of(fields: Mapping[str, object]) -> Grant:
     if not (read or write or models or admin):
         raise BadGrant("such a key could do nothing: give it read, write, models or admin", "read")
     name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
-    rights = Rights(Names(read), Names(write), Names(models), admin=admin is True)
+    rights = Rights(Names(read), Names(write), Names(models), _groups(fields.get("groups")), admin=admin is True)
     expires_s = None if lasts_s is None else time.time() + lasts_s
     return Grant(name, team, rights, expires_s, limits_of(changed_limits(fields.get("limits", {}))))
 
@@ -82,8 +83,9 @@ def told(key: Key) -> dict[str, object]:
     rights = key.rights
     return {
         "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
-        "models": rights.models.granted, "admin": rights.admin, "created_s": key.created_s,
-        "expires_s": key.expires_s, "revoked_s": key.revoked_s, "limits": key.limits.given(),
+        "groups": rights.group_names, "models": rights.models.granted, "admin": rights.admin,
+        "created_s": key.created_s, "expires_s": key.expires_s, "revoked_s": key.revoked_s,
+        "limits": key.limits.given(),
     }  # fmt: skip
 
 
@@ -97,6 +99,16 @@ def _names(value: object, of: str) -> tuple[str, ...]:
         if not name or "*" in name[:-1] or not name.isprintable():
             raise BadGrant(f"{of} {name!r}: the name of a model, with * at the end only", of)
     return tuple(value or ())
+
+
+def _groups(value: object) -> tuple[str, ...] | None:
+    """Names of groups; * alone stands for all."""
+    if value in (["*"], ("*",)):
+        return None
+    try:
+        return checked_groups(value or ())
+    except ValueError as error:
+        raise BadGrant(str(error), "groups") from error
 
 
 def _text(value: object, param: str, *, least: int = 0) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from proxy.rights import Rights
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, FullDocument, Retrieved
+from retrieval.records import CollectionInfo, FullDocument, Retrieved, View
 
-Retrieve = Callable[[Sequence[str]], Awaitable[Retrieved]]  # from collections of these names
+Retrieve = Callable[[Sequence[str], View], Awaitable[Retrieved]]  # what is in view of collections of these names
 
 
 class NotThere(UnknownCollection):
@@ -17,7 +17,7 @@ class NotThere(UnknownCollection):
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
     """The collections that may be read, by name."""
-    return [row for row in await knowledge.collections() if row.name in rights.read]
+    return [row for row in await knowledge.collections(rights.groups) if row.name in rights.read]
 
 
 async def search(
@@ -28,19 +28,20 @@ async def search(
     explicit: whether the caller named the collections.
     Raises UnknownCollection if one asked for by name, or each of the others, does not exist.
     """
+    view = View(rights.groups)
     if all(name in rights.read for name in collections):
         with contextlib.suppress(UnknownCollection):
-            return await retrieve(collections)
+            return await retrieve(collections, view)
     known = [row.name for row in await readable(knowledge, rights)]
     there = [name for name in collections if name in known]
     if explicit or not there:
         raise unknown(next((name for name in collections if name not in known), ""), known)
-    return await retrieve(there)
+    return await retrieve(there, view)
 
 
 async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
     """A document, whole. Raises UnknownDocument, also where it may not be read."""
-    found = await knowledge.document(id)
+    found = await knowledge.document(id, rights.groups)
     if found.info.collection not in rights.read:
         raise UnknownDocument(f"there is no document {id!r}")
     return found

@@ -1,4 +1,4 @@
-"""What a caller may do: collections to read and to write, models to call. What is not granted is denied."""
+"""What a caller may do: collections to read and to write, groups, models to call. What is not granted is denied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,9 +42,19 @@ class Rights:
     read: Names = field(default_factory=Names)  # collections
     write: Names = field(default_factory=Names)  # collections
     models: Names = field(default_factory=Names)
+    groups: tuple[str, ...] | None = ()  # whose documents may be read, beside those for all; None: everybody's
     admin: bool = False  # what concerns the whole gateway: its metrics, keys, usage
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """As they are granted and listed: * stands for all. `groups_of` reads them."""
+        return ("*",) if self.groups is None else self.groups
+
+
+def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:
+    return None if "*" in names else tuple(names)
 
 
 NOTHING = Rights()
 _ALL = Names(["*"])
-EVERYTHING = Rights(_ALL, _ALL, _ALL, admin=True)
+EVERYTHING = Rights(_ALL, _ALL, _ALL, groups=None, admin=True)

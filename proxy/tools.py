@@ -12,7 +12,7 @@ from proxy.knowledge.parameters import k_of, names_of, none_but, query_text, who
 from proxy.quote import quoted, quoted_label
 from proxy.rights import Rights
 from retrieval.knowledge import Knowledge
-from retrieval.records import Hit, Retrieved, Turn
+from retrieval.records import Hit, Retrieved, Turn, View
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # passages of one document
@@ -82,8 +82,8 @@ class Tools:
         none_but(asked, ("query", "collections", "k"))
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
 
-        def retrieve(collections: Sequence[str]) -> Awaitable[Retrieved]:
-            return self._knowledge.retrieve([Turn("user", query)], collections, k=k)
+        def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
+            return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view)
 
         found = await permitted.search(
             retrieve, names or self._collections, self._knowledge, rights, explicit=bool(names)

@@ -40,7 +40,7 @@ from retrieval.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.language import DEFAULT
 from retrieval.locks import transaction
-from retrieval.records import Document, Format
+from retrieval.records import Document, Format, Groups
 from retrieval.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -215,14 +215,14 @@ class Catalog:
                 for id, revision, start, end in wanted
             ]
 
-    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[str, str]:
-        """The current text of those of the documents that are not longer."""
+    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[tuple[str, int], str]:
+        """(document, current revision) -> text, of those of the documents that are not longer."""
         text = _revisions.c.text
-        query = select(_revisions.c.document, text).where(
+        query = select(*_revisions.c["document", "revision"], text).where(
             _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= most_chars
         )
         with self.engine.connect() as sql:
-            return {row.document: row.text for row in sql.execute(query)}
+            return {(row.document, row.revision): row.text for row in sql.execute(query)}
 
     def stage(
         self, collection: Collection, key: str, document: Document, *,
@@ -321,10 +321,10 @@ class Catalog:
                 self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
         return {document: self._current[document] for document in documents if document in self._current}
 
-    def chunks(self, collection: str) -> int:
-        """How many points the collection's current revisions must have in the store."""
+    def chunks(self, collection: str, groups: Groups = None) -> int:
+        """How many points the collection's current revisions that these groups may read must have in the store."""
         with self.engine.connect() as sql:
-            return sql.scalar(_CHUNKS, {"name": collection}) or 0
+            return sql.scalar(_CHUNKS.where(descriptions.readable(groups)), {"name": collection}) or 0
 
     # Other processes
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, Engine, insert, select, true
 
-from retrieval.catalog_tables import attributes, audiences
-from retrieval.records import Attribute, Document
+from retrieval.catalog_tables import attributes, audiences, revisions
+from retrieval.records import Attribute, Document, Groups
 
 Place = tuple[str, int]  # document and revision
 
@@ -20,6 +20,25 @@ def write(sql: Any, place: Place, document: Document) -> None:
     if document.groups:
         members = [{"document": id, "revision": revision, "member": group} for group in document.groups]
         sql.execute(insert(audiences), members)
+
+
+def readable(groups: Groups) -> ColumnElement[bool]:
+    """Of a row of `revisions`: whether who is in these groups may read it."""
+    if groups is None:
+        return true()
+    listed = select(audiences.c.member).where(
+        audiences.c.document == revisions.c.document, audiences.c.revision == revisions.c.revision
+    )
+    return ~listed.exists() | listed.where(audiences.c.member.in_(groups)).exists()
+
+
+def readable_ones(engine: Engine, documents: Sequence[str], groups: Groups) -> set[str]:
+    """Those of the documents whose current revision may be read."""
+    query = select(revisions.c.document).where(
+        revisions.c.document.in_(documents), revisions.c.state == "current", readable(groups)
+    )
+    with engine.connect() as sql:
+        return set(sql.scalars(query))
 
 
 def read(sql: Any, places: Sequence[Place]) -> dict[Place, tuple[dict[str, Attribute], tuple[str, ...]]]:

@@ -10,7 +10,7 @@ from retrieval.catalog import Catalog
 from retrieval.catalog_tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.ingest.given import catalog_key, client_key
-from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument
+from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument, Groups
 
 
 class Documents:
@@ -19,8 +19,8 @@ class Documents:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def collections(self) -> list[CollectionInfo]:
-        """All collections, by name."""
+    def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
+        """All collections, by name, each with the number of documents that these groups may read."""
         counts = (
             select(
                 documents.c.collection,
@@ -28,6 +28,7 @@ class Documents:
                 func.coalesce(func.sum(revisions.c.chunks), 0).label("chunks"),
             )
             .join(revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current"))
+            .where(descriptions.readable(groups))
             .group_by(documents.c.collection)
             .subquery()
         )
@@ -43,23 +44,23 @@ class Documents:
             for row in rows
         ]
 
-    def page(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        """At most `limit` documents of the collection, by id, from behind the id `after` on.
+    def page(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
+        """At most `limit` documents of the collection that these groups may read, by id, from behind `after` on.
 
         Raises UnknownCollection.
         """
         self._catalog.collection(collection)
-        rows = _current().where(documents.c.collection == collection, documents.c.id > after)
+        rows = _current(groups).where(documents.c.collection == collection, documents.c.id > after)
         with self._catalog.engine.connect() as sql:
             page = list(sql.execute(rows.order_by(documents.c.id).limit(limit)))
             described = descriptions.read(sql, [(row.id, row.revision) for row in page])
         return [_info(row, described[row.id, row.revision]) for row in page]
 
-    def find(self, collection: str, key: str) -> str:
+    def find(self, collection: str, key: str, groups: Groups = ()) -> str:
         """The id of the document that a client put under this key. Raises UnknownDocument."""
         this = documents.c.collection == collection, documents.c.key == catalog_key(key)
         with self._catalog.engine.connect() as sql:
-            id = sql.scalar(_current().with_only_columns(documents.c.id).where(*this))
+            id = sql.scalar(_current(groups).with_only_columns(documents.c.id).where(*this))
         if id is None:
             raise UnknownDocument(f"there is no document {key!r}")
         return str(id)
@@ -70,20 +71,34 @@ class Documents:
         with self._catalog.engine.connect() as sql:
             return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
 
-    def read(self, id: str) -> FullDocument:
-        """The document, whole. Raises UnknownDocument."""
+    def hides(self, collection: str, key: str, groups: Groups) -> bool:
+        """Whether there is a document that a client put under this key, and these groups may not read it."""
+        this = documents.c.collection == collection, documents.c.key == catalog_key(key)
         with self._catalog.engine.connect() as sql:
-            row = sql.execute(_current().add_columns(revisions.c.text).where(documents.c.id == id)).one_or_none()
+            there, seen = [
+                sql.scalar(_current(of).with_only_columns(func.count()).where(*this)) for of in (None, groups)
+            ]
+        return there != seen
+
+    def read(self, id: str, groups: Groups = ()) -> FullDocument:
+        """The document, whole. Raises UnknownDocument, also where these groups may not read it."""
+        with self._catalog.engine.connect() as sql:
+            this = _current(groups).add_columns(revisions.c.text).where(documents.c.id == id)
+            row = sql.execute(this).one_or_none()
             if row is None:
                 raise UnknownDocument(f"there is no document {id!r}")
             described = descriptions.read(sql, [(row.id, row.revision)])
         return FullDocument(_info(row, described[row.id, row.revision]), row.text)
 
 
-def _current() -> Select[Any]:
+def _current(groups: Groups) -> Select[Any]:
+    """Of the documents that these groups may read."""
     columns = revisions.c["revision", "source", "title", "format", "modified_s", "chunks"]
-    return select(*documents.c["id", "collection", "key"], *columns, func.length(revisions.c.text).label("chars")).join(
-        revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current")
+    of_documents = documents.c["id", "collection", "key"]
+    return (
+        select(*of_documents, *columns, func.length(revisions.c.text).label("chars"))
+        .join(revisions, (revisions.c.document == documents.c.id) & (revisions.c.state == "current"))
+        .where(descriptions.readable(groups))
     )
 
 

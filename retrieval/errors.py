@@ -41,6 +41,10 @@ class UnknownDocument(RetrievalError):
     """A document that does not exist."""
 
 
+class NotReadable(RetrievalError):
+    """There are documents that the caller may not read, and so not take away."""
+
+
 class UnknownJob(RetrievalError):
     """A job that does not exist."""
 

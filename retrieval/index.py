@@ -24,6 +24,7 @@ from retrieval.jobs import Jobs
 from retrieval.knowledge import EmbedderChoice, Mode, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
 from retrieval.records import (
+    PUBLIC,
     Attached,
     Changed,
     CollectionInfo,
@@ -31,6 +32,7 @@ from retrieval.records import (
     DocumentInfo,
     FullDocument,
     Given,
+    Groups,
     Job,
     Outline,
     Placed,
@@ -38,6 +40,7 @@ from retrieval.records import (
     Retrieved,
     Turn,
     UploadedFile,
+    View,
 )  # fmt: skip
 from retrieval.replicas import Replicas
 from retrieval.search.pipeline import Retriever
@@ -142,12 +145,12 @@ class Index:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
         while True:
             generations = self._generations(collections)
             try:
-                found = await self._retrieve(turns, collections, mode, k=k, budget_tokens=budget_tokens)
+                found = await self._retrieve(turns, collections, mode, view, k=k, budget_tokens=budget_tokens)
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
@@ -159,8 +162,8 @@ class Index:
         return [self._catalog.collection(name).generation for name in collections]
 
     async def _retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], mode: Mode | None, *, k: int | None,
-        budget_tokens: int | None,
+        self, turns: Sequence[Turn], collections: Sequence[str], mode: Mode | None, view: View, *,
+        k: int | None, budget_tokens: int | None,
     ) -> Retrieved:  # fmt: skip
         lanes: dict[str, tuple[Lane, list[str]]] = {}
         for name in collections:
@@ -169,10 +172,10 @@ class Index:
         if len(lanes) <= 1:
             lane = self._lane_of(collections[0]) if collections else self._configured
             retriever = lane.retriever.in_mode(mode)
-            return await retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens)
+            return await retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens, view=view)
         asked = [(lane.retriever.in_mode(mode), names) for lane, names in lanes.values()]
         parts = await asyncio.gather(
-            *(one.retrieve(turns, names, k=k, budget_tokens=budget_tokens) for one, names in asked)
+            *(one.retrieve(turns, names, k=k, budget_tokens=budget_tokens, view=view) for one, names in asked)
         )
         search = self._plan.search
         budget = search.budget_tokens if budget_tokens is None else budget_tokens
@@ -254,11 +257,13 @@ class Index:
     async def attached(self, collections: Sequence[str]) -> list[Attached]:
         return self._jobs.attached(collections)
 
-    async def detach(self, collection: str, key: str) -> bool:
+    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
         async with self._opener.shared.alone(collection):  # so that it is not just being written
+            if Documents(self._catalog).hides(collection, key, groups):
+                return False
             found = self._jobs.forget(collection, key)
         try:
-            await self.delete_document(await self.find_document(collection, key))
+            await self.delete_document(await self.find_document(collection, key, groups), groups)
         except UnknownDocument:
             return found
         return True
@@ -325,27 +330,27 @@ class Index:
         for lane in self._lanes.values():
             lane.retriever.collections_changed()
 
-    async def collections(self) -> list[CollectionInfo]:
-        return Documents(self._catalog).collections()
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
+        return Documents(self._catalog).collections(groups)
 
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        return Documents(self._catalog).page(collection, after=after, limit=limit)
+    async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
+        return Documents(self._catalog).page(collection, after=after, limit=limit, groups=groups)
 
-    async def document(self, id: str) -> FullDocument:
-        return await asyncio.to_thread(Documents(self._catalog).read, id)
+    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
+        return await asyncio.to_thread(Documents(self._catalog).read, id, groups)
 
-    async def find_document(self, collection: str, key: str) -> str:
-        return await asyncio.to_thread(Documents(self._catalog).find, collection, key)
+    async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
+        return await asyncio.to_thread(Documents(self._catalog).find, collection, key, groups)
 
-    async def delete_document(self, id: str) -> None:
+    async def delete_document(self, id: str, groups: Groups = ()) -> None:
         try:
-            await self._opener.removal.document(id)
+            await self._opener.removal.document(id, groups)
         finally:
             self._collections_changed()
 
-    async def delete_collection(self, name: str) -> None:
+    async def delete_collection(self, name: str, groups: Groups = ()) -> None:
         try:
-            await self._opener.removal.collection(name)
+            await self._opener.removal.collection(name, groups)
             self._pinned.pop(name, None)
         finally:
             self._background.ended()

@@ -25,7 +25,7 @@ _MAKING = "making"  # not all of its documents are there yet: what is left of it
 _OPEN = ("queued", "running")
 PREFIX = "api:"  # of the catalog's keys of documents that clients gave
 FILE = "file-"  # how the ids of files begin
-_SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise")
+_SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer")
 _MOST_INTERRUPTIONS = 3  # of one document: it may be what ends the index
 _MADE_S = 3600.0  # by then a job is made, or its maker is gone
 _KEPT_S = 30 * 86_400.0  # a job that is over
@@ -154,7 +154,7 @@ class Jobs:
             sql.execute(update(tasks).where(*this).values(state=left, reason=reason, content=None))
             if state is None:
                 counts = self._counts(sql, [id]).get(id, {})
-                state = "failed" if counts and set(counts) == {"failed"} else "completed"
+                state = "failed" if counts and set(counts) <= {"failed", "refused"} else "completed"
             values = {"state": state, "reason": reason, "updated_s": time.time()}
             sql.execute(update(jobs).where(jobs.c.id == id, jobs.c.state.in_(_OPEN)).values(**values))
 
@@ -197,7 +197,7 @@ class Jobs:
             .join(jobs, jobs.c.id == tasks.c.job)
             .join(documents, there, isouter=True)
             .where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
-            .where(tasks.c.key.startswith(FILE), tasks.c.state.in_(("waiting", "failed", "cancelled")))
+            .where(tasks.c.key.startswith(FILE), tasks.c.state.in_(("waiting", "refused", "failed", "cancelled")))
             .where(documents.c.id.is_(None) | (tasks.c.state == "waiting"))
             .order_by(jobs.c.id.desc(), tasks.c.place)
         )
@@ -240,8 +240,8 @@ def _new_id(kind: str) -> str:
 
 def _given(row: Any, content: bytes) -> Given:
     said = orjson.loads(row.said)
-    groups = said["groups"]
-    return Given(row.key, row.source, content, **{**said, "groups": None if groups is None else tuple(groups)})
+    names = {of: tuple(said[of]) for of in ("groups", "writer") if said.get(of) is not None}
+    return Given(row.key, row.source, content, **{**said, **names})
 
 
 def _job(row: Any, counts: dict[str, int] | Counter[Any], of: Sequence[Placed] = ()) -> Job:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from retrieval.records import (
+    PUBLIC,
     Attached,
     Changed,
     CollectionInfo,
     DocumentInfo,
     FullDocument,
     Given,
+    Groups,
     Job,
     Outline,
     Placed,
@@ -22,6 +24,7 @@ from retrieval.records import (
     Retrieved,
     Turn,
     UploadedFile,
+    View,
 )  # fmt: skip
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
@@ -139,9 +142,9 @@ class Knowledge(Protocol):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
-        """Passages for the latest of `turns`; k, budget_tokens, mode: None takes the setting.
+        """Passages in the view for the latest of `turns`; k, budget_tokens, mode: None takes the setting.
 
         Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
         """
@@ -158,19 +161,22 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def collections(self) -> list[CollectionInfo]:
-        """All collections, by name."""
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
+        """All collections, by name, each with the number of documents that these groups may read."""
         ...
 
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        """At most `limit` documents of a collection, by id, from behind the id `after` on. Raises RetrievalError."""
+    async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
+        """At most `limit` documents that these groups may read, by id, from behind the id `after` on.
+
+        Raises RetrievalError (UnknownCollection).
+        """
         ...
 
-    async def document(self, id: str) -> FullDocument:
-        """A document, whole. Raises UnknownDocument, RetrievalError."""
+    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
+        """A document, whole. Raises UnknownDocument, also where these groups may not read it, RetrievalError."""
         ...
 
-    async def find_document(self, collection: str, key: str) -> str:
+    async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
         """The id of the document that a client put under this key. Raises UnknownDocument."""
         ...
 
@@ -181,7 +187,8 @@ class Knowledge(Protocol):
     async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
         """Write documents, whose keys are different, each wholly; it goes on where the caller leaves.
 
-        What is already as it was given is left alone. Raises UnknownCollection.
+        What is already as it was given is left alone; what the writer may not read is neither replaced nor made.
+        Raises UnknownCollection.
         """
         ...
 
@@ -213,8 +220,11 @@ class Knowledge(Protocol):
         """Files that these collections are still to get, or could not."""
         ...
 
-    async def detach(self, collection: str, key: str) -> bool:
-        """Take away the document of this key, also where it was still to be written. Whether there was any."""
+    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
+        """Take away the document of this key, also where it was still to be written. Whether there was any.
+
+        What these groups may not read stays.
+        """
         ...
 
     async def holders(self, key: str) -> list[str]:
@@ -247,12 +257,12 @@ class Knowledge(Protocol):
         """Raises UnknownFile."""
         ...
 
-    async def delete_document(self, id: str) -> None:
+    async def delete_document(self, id: str, groups: Groups = ()) -> None:
         """Take a document away, wholly or, interrupted, not at all; waits for the writer. Raises UnknownDocument."""
         ...
 
-    async def delete_collection(self, name: str) -> None:
-        """Take a collection and its documents away; waits for the writer. Raises UnknownCollection."""
+    async def delete_collection(self, name: str, groups: Groups = ()) -> None:
+        """Take a collection and its documents away; waits for the writer. Raises UnknownCollection, NotReadable."""
         ...
 
     async def check(self) -> None:

@@ -18,6 +18,7 @@ else:
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
+Groups = Sequence[str] | None  # that a reader is in; None: may read everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,17 @@ class Point:
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of the indexed text
     groups: tuple[str, ...] = ()  # its document's
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What there is of collections for who asks: documents without groups, and those with one of these."""
+
+    groups: tuple[str, ...] | None = ()  # None: all documents
+
+
+PUBLIC = View()  # who says nothing of groups is in none
+ALL = View(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,7 @@ class Given:
     attributes: Mapping[str, Attribute] | None = None  # None: what its front matter says, as with the next
     groups: tuple[str, ...] | None = None
     otherwise: Format | None = None  # its format where neither `format` nor the ending says it; None: it is refused
+    writer: tuple[str, ...] | None = ()  # the groups that the client is in; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +211,9 @@ class Placed:
     """What became of a document that was given."""
 
     key: str
-    state: Literal["waiting", "created", "replaced", "unchanged", "failed", "cancelled"]
+    state: Literal["waiting", "created", "replaced", "unchanged", "refused", "failed", "cancelled"]
     id: str = ""  # the document's; "" where there is none
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed, or was refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,14 @@ from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.frames import Frame, Frames, framed
 from retrieval.knowledge import EmbedderChoice, Mode, Progress
 from retrieval.records import (
+    PUBLIC,
     Attached,
     Changed,
     CollectionInfo,
     DocumentInfo,
     FullDocument,
     Given,
+    Groups,
     Job,
     Outline,
     Placed,
@@ -37,6 +39,7 @@ from retrieval.records import (
     Retrieved,
     Turn,
     UploadedFile,
+    View,
 )  # fmt: skip
 
 SOCKET = "index.sock"
@@ -63,7 +66,7 @@ class Client:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
@@ -74,6 +77,7 @@ class Client:
                 "k": k,
                 "budget_tokens": budget_tokens,
                 "mode": mode,
+                "view": view,
             }
             answer = await self._call("retrieve", args)
         except asyncio.CancelledError:  # out of patience, or the caller left: the check tells
@@ -100,19 +104,19 @@ class Client:
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
         return int(await self._call("rebuild", {"collection": collection, "embedder": embedder}, progress))
 
-    async def collections(self) -> list[CollectionInfo]:
-        return [_record(CollectionInfo, row) for row in await self._call("collections", {})]
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
+        return [_record(CollectionInfo, row) for row in await self._call("collections", {"groups": groups})]
 
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
-        args = {"collection": collection, "after": after, "limit": limit}
+    async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
+        args = {"collection": collection, "after": after, "limit": limit, "groups": groups}
         return [_record(DocumentInfo, row) for row in await self._call("documents", args)]
 
-    async def document(self, id: str) -> FullDocument:
-        found: FullDocument = _record(FullDocument, await self._call("document", {"id": id}))
+    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
+        found: FullDocument = _record(FullDocument, await self._call("document", {"id": id, "groups": groups}))
         return found
 
-    async def find_document(self, collection: str, key: str) -> str:
-        return str(await self._call("find_document", {"collection": collection, "key": key}))
+    async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
+        return str(await self._call("find_document", {"collection": collection, "key": key, "groups": groups}))
 
     async def create_collection(self, name: str, language: str | None) -> None:
         await self._call("create_collection", {"name": name, "language": language})
@@ -142,8 +146,8 @@ class Client:
         rows = await self._call("attached", {"collections": list(collections)})
         return [_record(Attached, row) for row in rows]
 
-    async def detach(self, collection: str, key: str) -> bool:
-        return bool(await self._call("detach", {"collection": collection, "key": key}))
+    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
+        return bool(await self._call("detach", {"collection": collection, "key": key, "groups": groups}))
 
     async def holders(self, key: str) -> list[str]:
         return list(await self._call("holders", {"key": key}))
@@ -178,11 +182,11 @@ class Client:
         job: Job = _record(Job, row)
         return job
 
-    async def delete_document(self, id: str) -> None:
-        await self._call("delete_document", {"id": id})
+    async def delete_document(self, id: str, groups: Groups = ()) -> None:
+        await self._call("delete_document", {"id": id, "groups": groups})
 
-    async def delete_collection(self, name: str) -> None:
-        await self._call("delete_collection", {"name": name})
+    async def delete_collection(self, name: str, groups: Groups = ()) -> None:
+        await self._call("delete_collection", {"name": name, "groups": groups})
 
     async def check(self) -> None:
         await self._call("check", {})

@@ -88,7 +88,8 @@ class Server:
         match call:
             case "retrieve":
                 turns = [Turn(**turn) for turn in args["turns"]]
-                answer = wire.rows(await knowledge.retrieve(**{**args, "turns": turns}))
+                view = wire.view(args["view"])
+                answer = wire.rows(await knowledge.retrieve(**{**args, "turns": turns, "view": view}))
             case "ingest":
                 answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
             case "changes" if isinstance(knowledge, Outlines):

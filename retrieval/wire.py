@@ -10,7 +10,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
-from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved
+from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved, View
 
 _PASSAGE = (
     "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
@@ -93,5 +93,10 @@ def given(rows: Sequence[dict[str, Any]]) -> list[Given]:
 
 
 def _given(row: dict[str, Any]) -> Given:
-    groups = None if row["groups"] is None else tuple(row["groups"])
-    return Given(**{**row, "content": from_text(row["content"]), "groups": groups})
+    names = {of: None if row[of] is None else tuple(row[of]) for of in ("groups", "writer")}
+    return Given(**{**row, **names, "content": from_text(row["content"])})
+
+
+def view(row: dict[str, Any]) -> View:
+    groups = row["groups"]
+    return View(None if groups is None else tuple(groups))

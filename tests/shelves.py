@@ -39,7 +39,7 @@ def serving_shelves(folder: Path, models: Path, settings: str = "") -> Iterator[
     data.mkdir()
     (data / "models").symlink_to(models)
     rights = {
-        "writer": ["--read", "red*", "--write", "red*", "--write", "blind", "--team", "red"],
+        "writer": ["--group", "hr", "--read", "red*", "--write", "red*", "--write", "blind", "--team", "red"],
         "reader": ["--read", "red*", "--team", "red"],
         "other": ["--read", "blue*", "--write", "blue*", "--team", "blue"],
     }

@@ -5,18 +5,21 @@ from pathlib import Path
 
 from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
 from retrieval.records import (
+    PUBLIC,
     Attached,
     CollectionInfo,
     DocumentInfo,
     FullDocument,
     Given,
+    Groups,
     Job,
     Placed,
     Report,
     Retrieved,
     Turn,
     UploadedFile,
-)
+    View,
+)  # fmt: skip
 
 
 class Unasked(Knowledge):
@@ -24,7 +27,7 @@ class Unasked(Knowledge):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
         raise AssertionError
 
@@ -34,13 +37,13 @@ class Unasked(Knowledge):
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
         raise AssertionError
 
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+    async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
         raise AssertionError
 
-    async def document(self, id: str) -> FullDocument:
+    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
         raise AssertionError
 
-    async def find_document(self, collection: str, key: str) -> str:
+    async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
         raise AssertionError
 
     async def create_collection(self, name: str, language: str | None) -> None:
@@ -67,7 +70,7 @@ class Unasked(Knowledge):
     async def attached(self, collections: Sequence[str]) -> list[Attached]:
         raise AssertionError
 
-    async def detach(self, collection: str, key: str) -> bool:
+    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
         raise AssertionError
 
     async def holders(self, key: str) -> list[str]:
@@ -93,13 +96,13 @@ class Unasked(Knowledge):
     async def delete_file(self, id: str, owner: str) -> None:
         raise AssertionError
 
-    async def delete_document(self, id: str) -> None:
+    async def delete_document(self, id: str, groups: Groups = ()) -> None:
         raise AssertionError
 
-    async def delete_collection(self, name: str) -> None:
+    async def delete_collection(self, name: str, groups: Groups = ()) -> None:
         raise AssertionError
 
-    async def collections(self) -> list[CollectionInfo]:
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         raise AssertionError
 
     async def check(self) -> None:

@@ -36,24 +36,24 @@ def command(collection: str, sources: Sequence[str], yes: bool, config_file: Pat
 async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:
     async with knowledge(settings) as documents:
         if not sources:
-            await documents.delete_collection(name)
+            await documents.delete_collection(name, None)
             click.echo(f"{name} is deleted", err=True)
             return 0
         ids = await _ids(documents, name)
         for source in dict.fromkeys(sources):
             for id in ids.get(source, ()):
-                await documents.delete_document(id)
+                await documents.delete_document(id, None)
             click.echo(f"{source} is {'deleted' if source in ids else 'not in ' + name}", err=True)
     return 0 if set(sources) <= set(ids) else 1
 
 
 async def _ids(documents: Library, name: str) -> dict[str, list[str]]:
     """Source -> the documents of it: two folders may each have a README.md. Raises UnknownCollection."""
-    if name not in (known := [row.name for row in await documents.collections()]):
+    if name not in (known := [row.name for row in await documents.collections(None)]):
         raise UnknownCollection(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
     ids: dict[str, list[str]] = {}
     after = ""
-    while page := await documents.documents(name, after=after, limit=_PAGE):
+    while page := await documents.documents(name, after=after, limit=_PAGE, groups=None):
         for info in page:
             ids.setdefault(info.source, []).append(info.id)
         after = page[-1].id

@@ -40,7 +40,7 @@ async def _ingest(settings: Settings, paths: Sequence[Path], collection: str, *,
     async with knowledge(settings) as documents:
         await write_contexts(settings, documents, paths, collection, yes=yes)
         report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"))
-        spoken = {row.name: row.language for row in await documents.collections()}.get(collection)
+        spoken = {row.name: row.language for row in await documents.collections(None)}.get(collection)
     click.echo(_summary(report))
     wanted = settings.ingest.languages.get(collection, settings.ingest.language)
     if wanted not in (DETECTED, spoken) and spoken is not None:

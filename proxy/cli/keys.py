@@ -54,6 +54,7 @@ def command() -> None:
 @click.option("--team", default="", help="Whose it is, for lists and accounts.")
 @click.option("--read", multiple=True, help="Collection it may read; may be repeated.")
 @click.option("--write", multiple=True, help="Collection it may write; may be repeated.")
+@click.option("--group", "groups", multiple=True, help="Whose documents it may read beside those for all (* = all).")
 @click.option("--model", "models", multiple=True, help="Model it may call; may be repeated.")
 @click.option("--admin", is_flag=True, help="It may do what concerns the whole gateway: metrics, keys, usage of all.")
 @click.option("--expires", help="It ends after this long, e.g. 90d (default: never).")
@@ -146,6 +147,7 @@ def _told(key: Key) -> str:
     """What it may do, and until when."""
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
+    parts += [f"in {','.join(key.rights.group_names)}"] if key.rights.group_names else []
     parts += ["admin"] if key.rights.admin else []
     parts += [_limited(key)] if key.limits.given() else []
     if key.revoked_s is not None:

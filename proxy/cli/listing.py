@@ -20,7 +20,7 @@ def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
 
 async def _collections(settings: Settings, *, as_json: bool) -> int:
     async with knowledge(settings) as documents:
-        rows = await documents.collections()
+        rows = await documents.collections(None)
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         return 0

@@ -8,7 +8,7 @@ import orjson
 
 from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, run, settings_of
-from retrieval.records import Hit, Retrieved, Turn
+from retrieval.records import ALL, Hit, Retrieved, Turn
 
 
 @click.command("search")
@@ -36,7 +36,7 @@ async def _search(
     settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
 ) -> int:
     async with knowledge(settings) as documents:
-        found = await documents.retrieve([Turn("user", question)], collections, k=k)
+        found = await documents.retrieve([Turn("user", question)], collections, k=k, view=ALL)
     if as_json:
         click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
         return 0

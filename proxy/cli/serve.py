@@ -207,7 +207,7 @@ async def _warn_of_missing(settings: Settings, index: IndexProcess) -> None:
         return
     knowledge = Client(Path(settings.data))
     with contextlib.suppress(IndexDown):  # it died just now, and is started again
-        _warn_of(settings, await knowledge.collections())
+        _warn_of(settings, await knowledge.collections(None))
     await knowledge.close()
 
 

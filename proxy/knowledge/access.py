@@ -19,6 +19,7 @@ from retrieval.errors import (
     CollectionExists,
     IndexDown,
     Invalid,
+    NotReadable,
     RetrievalError,
     UnknownCollection,
     UnknownDocument,
@@ -26,7 +27,7 @@ from retrieval.errors import (
     UnknownJob,
 )  # fmt: skip
 from retrieval.knowledge import Knowledge, Mode
-from retrieval.records import CollectionInfo, Retrieved, Turn
+from retrieval.records import CollectionInfo, Retrieved, Turn, View
 
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
@@ -74,8 +75,8 @@ class Access:
     ) -> Retrieved:
         """explicit: whether the caller named the collections. Raises UnknownCollection, RetrievalError."""
 
-        def retrieve(names: Sequence[str]) -> Awaitable[Retrieved]:
-            return self.knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode)
+        def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
+            return self.knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode, view=view)
 
         found = await permitted.search(retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit)
         exchange_of(scope).timings_ms.update(found.timings_ms)
@@ -108,6 +109,8 @@ class Access:
             raise ApiError(409, f"{error}.", code="collection_exists", param="name") from error
         except Invalid as error:
             raise invalid(str(error), "name") from error
+        except NotReadable as error:
+            raise forbidden(f"{error}.", "collection") from error
         except UnknownDocument as error:
             raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
         except UnknownFile as error:
@@ -149,15 +152,19 @@ def rights_of(scope: Scope) -> Rights:
 def must_write(name: str, rights: Rights) -> None:
     """To be called for what may be read: of anything else it would tell that it is there."""
     if name not in rights.write:
-        message = f"This key may read the collection {name!r}, and not write it."
-        raise ApiError(403, message, code="forbidden", type="permission_error", param="collection")
+        raise forbidden(f"This key may read the collection {name!r}, and not write it.", "collection")
 
 
 def must_make(name: str, rights: Rights) -> None:
     """To be called before anybody looks whether it is there: the answer must not tell."""
     if name not in rights.write or name not in rights.read:
-        message = f"This key may not make a collection {name!r}: that takes the rights to read and to write it."
-        raise ApiError(403, message, code="forbidden", type="permission_error", param="name")
+        raise forbidden(
+            f"This key may not make a collection {name!r}: that takes the rights to read and to write it.", "name"
+        )
+
+
+def forbidden(message: str, param: str) -> ApiError:
+    return ApiError(403, message, code="forbidden", type="permission_error", param=param)
 
 
 def no_index() -> ApiError:

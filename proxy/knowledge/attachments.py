@@ -5,6 +5,7 @@ by their own ids.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from starlette.routing import Route
@@ -22,7 +23,12 @@ from retrieval.records import Attached, DocumentInfo, FullDocument, Given, Job, 
 _PATH = "/v1/vector_stores/{name}"
 _MOST_FILES = 2000  # in a batch
 _FILE = "file-"  # how the ids of files begin
-_STATUS = {"waiting": "in_progress", "failed": "failed", "cancelled": "cancelled"}  # else completed
+_STATUS = {
+    "waiting": "in_progress",
+    "refused": "failed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}  # else completed
 _OF_JOB = {"queued": "in_progress", "running": "in_progress"}  # else as it is
 
 
@@ -63,7 +69,8 @@ class Attachments:
         for id in ids:
             if id not in known:
                 raise UnknownFile(f"there is no file {id!r}")
-        return [_given(known[one["file_id"]], one) for one in files]
+        writer = rights_of(scope).groups
+        return [replace(_given(known[one["file_id"]], one), writer=writer) for one in files]
 
     async def _attach(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         name = await self._puts.writable(scope)
@@ -86,19 +93,20 @@ class Attachments:
             fields = await self._access.fields(scope, receive, "attributes")
             if fields.get("attributes") is None:
                 raise invalid("'attributes' is needed", "attributes")
-            await self._document(name, id, scope)
+            groups = (await self._document(name, id, scope)).info.groups
             file = await the_file(self._access, id, scope)
         async with self._access.asking(writing=True):
-            job = await self._access.knowledge.start_job(name, [_given(file, fields)])
+            given = replace(_given(file, fields), groups=groups or None, writer=rights_of(scope).groups)
+            job = await self._access.knowledge.start_job(name, [given])
         await finished(self._access, job)
         async with self._access.asking():
             return await self._read(scope, receive)
 
     async def _detach(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-        if not await self._access.knowledge.detach(name, id):
+        if not await self._access.knowledge.detach(name, id, rights_of(scope).groups):
             document = await self._document(name, id, scope)
-            await self._access.knowledge.delete_document(document.info.id)
+            await self._access.knowledge.delete_document(document.info.id, rights_of(scope).groups)
         return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
     async def _content(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
@@ -122,30 +130,30 @@ class Attachments:
         if after in keys:
             waiting, after = waiting[keys.index(after) + 1 :], ""
         elif after:
-            waiting, after = [], await self._id(name, after)
+            waiting, after = [], await self._id(name, after, scope)
         rows = [_waiting_row(one) for one in waiting[: limit + 1]]
         if wanted in ("", "completed") and len(rows) <= limit:
             left = limit + 1 - len(rows)
-            page = await self._access.knowledge.documents(name, after=after, limit=left)
+            page = await self._access.knowledge.documents(name, after=after, limit=left, groups=rights_of(scope).groups)
             rows += [_document_row(info) for info in page]
         return listed(rows[:limit], more=len(rows) > limit)
 
     async def _document(self, name: str, id: str, scope: Scope) -> FullDocument:
         """The document of a file's id, or of its own. Raises UnknownFile."""
         try:
-            found = await permitted.document(self._access.knowledge, await self._id(name, id), rights_of(scope))
+            found = await permitted.document(self._access.knowledge, await self._id(name, id, scope), rights_of(scope))
         except UnknownDocument as error:
             raise UnknownFile(f"there is no file {id!r}") from error
         if found.info.collection != name:
             raise UnknownFile(f"there is no file {id!r}")
         return found
 
-    async def _id(self, name: str, id: str) -> str:
+    async def _id(self, name: str, id: str, scope: Scope) -> str:
         """The document's id; what is no file's id is taken for one."""
         if not id.startswith(_FILE):
             return id
         try:
-            return await self._access.knowledge.find_document(name, id)
+            return await self._access.knowledge.find_document(name, id, rights_of(scope).groups)
         except UnknownDocument:
             return id
 

@@ -62,7 +62,9 @@ class Documents:
         asked = query_of(scope, "limit", "after")
         limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
         row = await self._access.collection(scope)
-        rows = await self._access.knowledge.documents(row.name, after=asked.get("after", ""), limit=limit + 1)
+        rows = await self._access.knowledge.documents(
+            row.name, after=asked.get("after", ""), limit=limit + 1, groups=rights_of(scope).groups
+        )
         return listed([_document(one, rights_of(scope)) for one in rows[:limit]], more=len(rows) > limit)
 
     async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
@@ -79,20 +81,20 @@ class Documents:
 
     async def _find(self, scope: Scope) -> None:
         """Go on as if the path named the document by its id."""
-        row = await self._access.collection(scope)
-        id = await self._access.knowledge.find_document(row.name, scope["path_params"]["key"])
+        row, key = await self._access.collection(scope), scope["path_params"]["key"]
+        id = await self._access.knowledge.find_document(row.name, key, rights_of(scope).groups)
         scope["path_params"] = {"id": id}
 
     async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         document = await self._read_document(scope, receive)
         must_write(document["collection"], rights_of(scope))
-        await self._access.knowledge.delete_document(document["id"])
+        await self._access.knowledge.delete_document(document["id"], rights_of(scope).groups)
         return {"id": document["id"], "object": "knowledge.document.deleted", "deleted": True}
 
     async def _delete_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
-        await self._access.knowledge.delete_collection(name)
+        await self._access.knowledge.delete_collection(name, rights_of(scope).groups)
         return {"id": name, "object": "knowledge.collection.deleted", "deleted": True}
 
 
@@ -107,23 +109,24 @@ class _Export:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         self._access.check(scope, ["GET"])
-        after = query_of(scope, "after").get("after", "")
+        after, groups = query_of(scope, "after").get("after", ""), rights_of(scope).groups
         async with self._access.asking():
             name = (await self._access.collection(scope)).name
-            page = await self._access.knowledge.documents(name, after=after, limit=_LISTED)
+            page = await self._access.knowledge.documents(name, after=after, limit=_LISTED, groups=groups)
         headers = [(b"content-type", b"application/jsonl")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while page:
             for info in page:
                 await self._send(info.id, rights_of(scope), send)
             async with self._access.asking():
-                page = await self._access.knowledge.documents(name, after=page[-1].id, limit=_LISTED)
+                after = page[-1].id
+                page = await self._access.knowledge.documents(name, after=after, limit=_LISTED, groups=groups)
         await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, id: str, rights: Rights, send: Send) -> None:
         async with self._access.asking():
             try:
-                found = await self._access.knowledge.document(id)
+                found = await self._access.knowledge.document(id, rights.groups)
             except UnknownDocument:  # deleted since it was listed
                 return
         shown = {**_document(found.info, rights), "text": found.text}

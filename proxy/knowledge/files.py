@@ -70,7 +70,7 @@ class Files:
         await the_file(self._access, id, scope)
         for name in await knowledge.holders(id):
             if name in rights.read and name in rights.write:
-                await knowledge.detach(name, id)
+                await knowledge.detach(name, id, rights.groups)
         await knowledge.delete_file(id, owner_of(scope))
         return {"id": id, "object": "file", "deleted": True}
 

@@ -5,11 +5,12 @@ sender leaves before the answer.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast, get_args
 
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
-from proxy.knowledge.access import Access, Reply, must_write, rights_of
+from proxy.knowledge.access import Access, Reply, forbidden, must_write, rights_of
 from proxy.knowledge.parameters import invalid
 from retrieval.attributes import checked_attributes, checked_groups
 from retrieval.records import Format, Given, Placed
@@ -32,7 +33,10 @@ class Puts:
         name = await self.writable(scope)
         key = name_of(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
-        (placed,) = await self._access.knowledge.put(name, [given_of(fields, key)])
+        given = replace(given_of(fields, key), writer=rights_of(scope).groups)
+        (placed,) = await self._access.knowledge.put(name, [given])
+        if placed.state == "refused":
+            raise forbidden(f"The document was not written: {placed.reason}.", "groups")
         if placed.state == "failed":
             raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
         return Reply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
@@ -44,7 +48,7 @@ class Puts:
         rows = fields.get("documents")
         if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
             raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
-        given = [_row(row, i) for i, row in enumerate(rows)]
+        given = [replace(_row(row, i), writer=rights_of(scope).groups) for i, row in enumerate(rows)]
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
         placed = await self._access.knowledge.put(name, given)

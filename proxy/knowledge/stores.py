@@ -77,7 +77,7 @@ class Stores:
     async def _delete_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
-        await self._access.knowledge.delete_collection(name)
+        await self._access.knowledge.delete_collection(name, rights_of(scope).groups)
         return {"id": name, "object": "vector_store.deleted", "deleted": True}
 
     async def _read_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:

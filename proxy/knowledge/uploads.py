@@ -6,6 +6,7 @@ those who may read and write its collection; to anybody else there is none.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -52,7 +53,7 @@ class Uploads:
             name = await self._puts.writable(scope)
         async with received(scope, receive, self._options) as form:
             background = _flag(asked or form.fields.get("background", ""))
-            given = _given(form)
+            given = [replace(one, writer=rights_of(scope).groups) for one in _given(form)]
             async with self._access.asking(writing=True):
                 job = await self._access.knowledge.start_job(name, given, [file.spooled for file in form.files])
         if not background:

@@ -21,7 +21,7 @@ from retrieval.evaluate.metrics import scores
 from retrieval.evaluate.results import Found, Outcome, SetResult, rung_results
 from retrieval.index import Index
 from retrieval.knowledge import Plan, Progress
-from retrieval.records import Retrieved, Turn
+from retrieval.records import ALL, Retrieved, Turn
 from retrieval.search.pipeline import Retriever
 
 _COLLECTION = "eval"
@@ -63,7 +63,7 @@ async def measure(judged: Judged, how: Measuring, progress: Callable[[str, str],
     load_before = os.getloadavg()[0]
     async with _subject(judged, how, progress) as subject:
         outcomes = await _ask(rungs, questions, judged, subject, how, progress)
-        (info,) = [one for one in await subject.index.collections() if one.name == subject.collection]
+        (info,) = [one for one in await subject.index.collections(None) if one.name == subject.collection]
     origin = subject.corpus.origin if subject.corpus else f"collection {subject.collection}"
     return SetResult(
         name=judged.name, origin=origin, embedder=info.embedder, documents=info.documents, chunks=info.chunks,
@@ -117,7 +117,7 @@ async def _ask(
     kept = None if how.timed else how.cache
     retrievers = {rung.name: subject.index.searching(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs}
     for retriever in retrievers.values():
-        await retriever.retrieve([_WARM_UP], [subject.collection], k=how.k)
+        await retriever.retrieve([_WARM_UP], [subject.collection], k=how.k, view=ALL)
     outcomes: dict[str, list[Outcome]] = {rung.name: [] for rung in rungs}
     everything = [(question, True) for question in questions]
     everything += [(question, False) for question in judged.unanswerable]
@@ -136,10 +136,10 @@ async def _ask_one(
     """What a chat gets, all that was ranked, and the milliseconds that the first took."""
     turns = rung.turns(question.turns, question.rewrite)
     start = time.perf_counter()
-    injected = await retriever.retrieve(turns, [collection], k=how.k)
+    injected = await retriever.retrieve(turns, [collection], k=how.k, view=ALL)
     took_ms = (time.perf_counter() - start) * 1000
     # Both arms' candidates at most: so deep a ranking costs reading them, which no chat pays.
-    ranked = await retriever.retrieve(turns, [collection], k=2 * rung.options.candidates)
+    ranked = await retriever.retrieve(turns, [collection], k=2 * rung.options.candidates, view=ALL)
     return injected, ranked, took_ms
 
 

@@ -5,7 +5,7 @@ of a folder takes it away, and no client replaces what an ingest wrote.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -14,12 +14,14 @@ from typing import Literal
 import orjson
 
 from retrieval.catalog import Catalog
+from retrieval.descriptions import readable_ones
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
 from retrieval.ingest.prepare import File, Preparation, Recipe
 from retrieval.jobs import PREFIX
-from retrieval.records import Given, Placed
+from retrieval.records import Given, Groups, Placed
+from retrieval.revisions import Known
 
 _SLICE = 96  # chunks embedded at a time, as in `pipeline`
 
@@ -56,15 +58,21 @@ class Putter:
         keys = [catalog_key(one.key) for one in given]
         known = self._catalog.known(name, keys)
         failed: dict[str, str] = {}
+        refused = self._hidden(zip(keys, given, strict=True), known)
         pending: list[Pending] = []
         for key, one in zip(keys, given, strict=True):
             digest, now = _digest(one), known.get(key)
+            if key in refused:
+                continue
             if now is not None and (now.content_hash, now.recipe) == (digest, self._recipe):
                 continue
             try:
                 split = await self._preparation.split(self._file(one))
             except Unreadable as error:
                 failed[key] = str(error)
+                continue
+            if _unreadable(split.document.groups, one.writer):
+                refused[key] = "its groups are none of this key's, which could not read it then"
             else:
                 pending.append(Pending(key, digest, split, now is not None))
         tally = Tally(len(given), lambda *_: None)
@@ -75,11 +83,21 @@ class Putter:
         written, there = {one.key: one.known for one in pending}, self._catalog.known(name, keys)
         placed = []
         for key, one in zip(keys, given, strict=True):
-            if key in failed:
-                placed.append(Placed(one.key, "failed", reason=failed[key]))
+            if key in failed or key in refused:
+                state: Literal["failed", "refused"] = "failed" if key in failed else "refused"
+                placed.append(Placed(one.key, state, reason=failed.get(key) or refused[key]))
                 continue
             placed.append(Placed(one.key, _state(written.get(key)), there[key].document))
         return placed, tally.chunks
+
+    def _hidden(self, given: Iterable[tuple[str, Given]], known: Mapping[str, Known]) -> dict[str, str]:
+        """Those under whose key there is a document that the client may not read, and why that is refused."""
+        there = [(key, known[key].document, one.writer) for key, one in given if key in known]
+        ids = [id for _, id, _ in there]
+        engine, writers = self._catalog.engine, {groups for _, _, groups in there}
+        seen = {groups: readable_ones(engine, ids, groups) for groups in writers}
+        why = "under its key there is a document that this key may not read"
+        return {key: why for key, id, groups in there if id not in seen[groups]}
 
     def _file(self, given: Given) -> File:
         if len(given.content) > self._max_bytes:
@@ -92,6 +110,10 @@ class Putter:
         return File(path, given.source, given.content, modified_s, *said)
 
 
+def _unreadable(groups: Sequence[str], reader: Groups) -> bool:
+    return bool(groups) and reader is not None and not set(groups) & set(reader)
+
+
 def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]:
     """replaced: whether there was another one; None where nothing was written."""
     if replaced is None:
@@ -101,7 +123,7 @@ def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]
 
 def _digest(given: Given) -> str:
     """Of all that a client said; the same again changes nothing."""
-    said = orjson.dumps(replace(given, content=b""), default=lambda _: None, option=orjson.OPT_SORT_KEYS)
+    said = orjson.dumps(replace(given, content=b"", writer=()), default=lambda _: None, option=orjson.OPT_SORT_KEYS)
     return sha256(said + b"\0" + given.content).hexdigest()
 
 

@@ -8,7 +8,9 @@ import contextlib
 from collections.abc import Sequence
 
 from retrieval.catalog import Catalog
-from retrieval.errors import Busy, UnknownDocument
+from retrieval.descriptions import readable_ones
+from retrieval.errors import Busy, NotReadable, UnknownDocument
+from retrieval.records import Groups
 from retrieval.revisions import Revision, collection_of
 from retrieval.stores.base import Store
 from retrieval.writers import Writers
@@ -30,21 +32,26 @@ class Removal:
         self._catalog = catalog
         self._shared = shared
 
-    async def document(self, id: str) -> None:
-        """Take a document away. Raises UnknownDocument."""
+    async def document(self, id: str, groups: Groups) -> None:
+        """Take a document away. Raises UnknownDocument, also where these groups may not read it."""
         collection = self._catalog.collection_of(id)
         if collection is None:
             raise UnknownDocument(f"there is no document {id!r}")
         async with self._shared.alone(collection):
-            gone = self._catalog.retire(id)
+            gone = self._catalog.retire(id) if readable_ones(self._catalog.engine, [id], groups) else []
             if not gone:
                 raise UnknownDocument(f"there is no document {id!r}")
             await self.clear(gone)
 
-    async def collection(self, name: str) -> None:
-        """Take a collection away with all of its documents. Raises UnknownCollection."""
+    async def collection(self, name: str, groups: Groups) -> None:
+        """Take a collection away with all of its documents. Raises UnknownCollection.
+
+        And NotReadable where these groups may not read all of them.
+        """
         async with self._shared.alone(name):
             self._catalog.collection(name)
+            if self._catalog.chunks(name, groups) < self._catalog.chunks(name):
+                raise NotReadable(f"in {name!r} there are documents that this key may not read")
             self._catalog.empty(name)
             await self.recover(name)
             self._catalog.remove(name)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from retrieval.catalog import Catalog
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Context, Hit, Passage, shown_text
+from retrieval.records import Context, Hit, Passage, View, shown_text
 from retrieval.revisions import point_id
 from retrieval.search.neighbours import around, follows, joined, place_of, runs, saving, stitched, tokens_of
 from retrieval.search.texts import Texts
@@ -31,7 +31,7 @@ class Expander:
         self._store = store
         self._options = options
         self._texts = Texts(catalog)
-        self._whole: dict[tuple[str, ...], Context] = {}  # the longest unasked first
+        self._whole: dict[tuple[tuple[str, ...], View], Context] = {}  # the longest unasked first
 
     async def expanded(
         self, context: Context, hits: Sequence[Hit], tenants: Sequence[str], *, budget_tokens: int
@@ -45,15 +45,15 @@ class Expander:
             context = await self._with_neighbours(context, ids, tenants, budget_tokens)
         return await self._merged(context, budget_tokens) if options.merge_neighbours else context
 
-    async def whole(self, sizes: Mapping[str, int], *, budget_tokens: int) -> Context | None:
-        """All text of these tenants (tenant -> chunks), the same each time; None where it does not fit the budget."""
+    async def whole(self, sizes: Mapping[str, int], view: View, *, budget_tokens: int) -> Context | None:
+        """All that is in view of these tenants (tenant -> chunks), the same each time; None where it does not fit."""
         if not 0 < sum(sizes.values()) * _LEAST_CHUNK_TOKENS <= budget_tokens:
             return None
-        tenants = tuple(sizes)
-        context = self._whole.pop(tenants, None)
+        asked = tuple(sizes), view
+        context = self._whole.pop(asked, None)
         if context is None or not self._is_current(context.passages):
-            context = await self._read_whole(tenants)
-        self._whole[tenants] = context  # asked again: to the end
+            context = await self._read_whole(*asked)
+        self._whole[asked] = context  # asked again: to the end
         while len(self._whole) > _REMEMBERED:
             del self._whole[next(iter(self._whole))]
         return context if context.passages and context.tokens <= budget_tokens else None
@@ -61,8 +61,8 @@ class Expander:
     def collections_changed(self) -> None:
         self._whole.clear()
 
-    async def _read_whole(self, tenants: Sequence[str]) -> Context:
-        passages = [passage for tenant in tenants for _, passage in await self._store.passages(tenant)]
+    async def _read_whole(self, tenants: Sequence[str], view: View) -> Context:
+        passages = [passage for tenant in tenants for _, passage in await self._store.passages(tenant, view)]
         current = self._catalog.current([one.document for one in passages])
         passages = [one for one in passages if current.get(one.document) == one.revision]
         passages.sort(key=lambda one: (one.source, place_of(one)))
@@ -98,7 +98,7 @@ class Expander:
         texts = await asyncio.to_thread(self._catalog.short, documents, most_chars=most * _MOST_CHARS_A_TOKEN)
         for document in documents:
             pieces = [one for one in context.passages if one.document == document]
-            text = texts.get(document)
+            text = texts.get((document, pieces[0].revision))
             if text is None or any(text[one.start : one.end] != one.text for one in pieces):
                 continue
             whole = _whole_document(pieces, text)

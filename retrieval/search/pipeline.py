@@ -7,7 +7,7 @@ Those behind fuse are settings, off by default but for the joining of neighbours
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,21 @@ from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
 from retrieval.knowledge import Mode, SearchOptions
 from retrieval.questions import Questions
-from retrieval.records import Candidate, Context, Hit, Passage, Query, Retrieved, Scored, Turn, Vector, lexical_text
+from retrieval.records import (
+    PUBLIC,
+    Candidate,
+    Context,
+    Groups,
+    Hit,
+    Passage,
+    Query,
+    Retrieved,
+    Scored,
+    Turn,
+    Vector,
+    View,
+    lexical_text,
+)  # fmt: skip
 from retrieval.revisions import Collection
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
@@ -55,33 +69,35 @@ class Retriever:
         self._loaded_reranker = reranker
         self._expander = Expander(catalog, store, options)
         self._questions = Questions(embedder)
-        self._sizes: dict[str, int] = {}  # tenant -> its chunks, for those found complete
+        self._complete: set[str] = set()  # tenants that were found to be
+        self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader -> chunks
         self._unrelated: Background | None = None  # once a question needed it
         self._in_modes: dict[Mode, Retriever] = {}  # as asked for
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
-        """The best passages for the latest question. k, budget_tokens: None takes the setting.
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        view: View = PUBLIC,
+    ) -> Retrieved:  # fmt: skip
+        """The best passages for the latest question that are in the view. k, budget_tokens: None takes the setting.
 
         Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
         """
         options, clock = self._options, _Clock()
         k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
-        sizes = await self._tenants(collections)
-        if options.mode == "whole" and (context := await self._expander.whole(sizes, budget_tokens=budget_tokens)):
+        seen = _Seen(await self._tenants(collections, view.groups), view)
+        if options.mode == "whole" and (context := await self._whole(seen, budget_tokens=budget_tokens)):
             clock.lap("pack")
             return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms)
-        query, found = await self._asked(turns, sizes, clock)
+        query, found = await self._asked(turns, seen, clock)
         read = _Reader(self._store)
         candidates = await self._in_order(await self._literally(query, found.candidates, read, k=k), read, k=k)
         clock.lap("fuse")
         hits, context, notes = await self._packed(query, candidates, read, clock, k=k, budget_tokens=budget_tokens)
-        whole = options.mode == "auto" and hits and await self._expander.whole(sizes, budget_tokens=budget_tokens)
+        whole = options.mode == "auto" and hits and await self._whole(seen, budget_tokens=budget_tokens)
         if whole:
             context, notes = whole, [*notes, _WHOLE]
         else:
-            context = await self._expander.expanded(context, hits, list(sizes), budget_tokens=budget_tokens)
+            context = await self._expander.expanded(context, hits, list(seen.sizes), budget_tokens=budget_tokens)
         clock.lap("pack")
         reason = ", ".join([query.reason, *notes])
         return Retrieved(replace(query, reason=reason), tuple(hits[:k]), context, clock.laps_ms, found.relevance)
@@ -111,52 +127,50 @@ class Retriever:
             self._in_modes[mode] = other
         return self._in_modes[mode]
 
-    async def _asked(self, turns: Sequence[Turn], sizes: Mapping[str, int], clock: "_Clock") -> tuple[Query, Judged]:
+    async def _asked(self, turns: Sequence[Turn], seen: "_Seen", clock: "_Clock") -> tuple[Query, Judged]:
         """The latest question, made to stand alone where that is wanted and needed, and what was found for it."""
         if not self._options.rewrite:
             query = verbatim(turns, reason="rewriting is off")
-            return query, await self._candidates(query, sizes, clock)
+            return query, await self._candidates(query, seen, clock)
         said = asked(turns)
         query = as_asked(said)
         clock.lap("rewrite")
-        found = await self._candidates(query, sizes, clock)
+        found = await self._candidates(query, seen, clock)
         if not said.earlier or found.relevance > SURE_RELEVANCE:
             return query, found
         vectors = await self._questions.vectors([said.question, *(text for text, _ in said.earlier)])
         clock.lap("embed")
         query = rewrite(said, closeness(vectors, self._probes))
         clock.lap("rewrite")
-        return query, await self._candidates(query, sizes, clock) if len(query.vectors) > 1 else found
+        return query, await self._candidates(query, seen, clock) if len(query.vectors) > 1 else found
 
-    async def _candidates(self, query: Query, sizes: Mapping[str, int], clock: "_Clock") -> Judged:
+    async def _candidates(self, query: Query, seen: "_Seen", clock: "_Clock") -> Judged:
         """What the arms found together, and whether it is about the question."""
         options = self._options
-        arms = await self._search(query, list(sizes), clock)
-        measured = scale(await self._background(), sizes, query.terms)
+        arms = await self._search(query, seen, clock)
+        measured = scale(await self._background(), seen.sizes, query.terms)
         found = judged(fuse(arms, rrf_k=options.rrf_k, scale=measured), measured, min_relevance=options.min_relevance)
         clock.lap("fuse")
         return found
 
-    async def _search(self, query: Query, tenants: Sequence[str], clock: "_Clock") -> Mapping[str, Sequence[Scored]]:
+    async def _search(self, query: Query, seen: "_Seen", clock: "_Clock") -> Mapping[str, Sequence[Scored]]:
         """What each arm found, for the query and for each question that it consists of."""
         asking = variants(query)
         vectors = await self._vectors(asking)
         clock.lap("embed")
         both = zip(asking, vectors, strict=True)
-        arms = interleaved(await asyncio.gather(*[self._found(one, vector, tenants) for one, vector in both]))
+        arms = interleaved(await asyncio.gather(*[self._found(one, vector, seen) for one, vector in both]))
         clock.lap("search")
         return arms
 
-    async def _found(
-        self, query: Query, vector: Vector | None, tenants: Sequence[str]
-    ) -> Mapping[str, Sequence[Scored]]:
+    async def _found(self, query: Query, vector: Vector | None, seen: "_Seen") -> Mapping[str, Sequence[Scored]]:
         """What each arm found; in the mode `sequential` the dense one orders what the lexical one found."""
-        options = self._options
+        options, tenants = self._options, list(seen.sizes)
         terms = query.terms if options.arms != "dense" else ()
         if options.mode != "sequential" or vector is None:
-            arms = await self._store.search(tenants, vector, terms, k=options.candidates)
+            arms = await self._store.search(tenants, vector, terms, k=options.candidates, view=seen.view)
         else:
-            arms = await self._store.search(tenants, None, terms, k=options.candidates)
+            arms = await self._store.search(tenants, None, terms, k=options.candidates, view=seen.view)
             near = await self._store.vectors([point.id for point in arms["bm25"]])
             scored = [Scored(id, float(vector @ other)) for id, other in near.items()]
             arms = {**arms, "dense": sorted(scored, key=lambda point: (-point.score, point.id))}
@@ -265,26 +279,31 @@ class Retriever:
             self._unrelated = await asyncio.to_thread(background, self._embedder)
         return self._unrelated
 
-    async def _tenants(self, collections: Sequence[str]) -> dict[str, int]:
-        """Tenant -> number of chunks of each collection. Raises what makes one unsearchable."""
+    async def _whole(self, seen: "_Seen", *, budget_tokens: int) -> Context | None:
+        return await self._expander.whole(seen.sizes, seen.view, budget_tokens=budget_tokens)
+
+    async def _tenants(self, collections: Sequence[str], groups: Groups) -> dict[str, int]:
+        """Tenant -> number of chunks of each collection that may be read. Raises what makes one unsearchable."""
         sizes = {}
         for name in dict.fromkeys(collections):
             row = self._catalog.collection(name)
-            sizes[row.tenant] = await self._size(row)
+            await self._check(row)
+            key = row.tenant, groups
+            if key not in self._sizes:
+                self._sizes[key] = self._catalog.chunks(name, groups)
+            sizes[row.tenant] = self._sizes[key]
         return sizes
 
-    async def _size(self, row: Collection) -> int:
-        """The collection's chunks, once the index was seen to hold them all, made by this embedder.
+    async def _check(self, row: Collection) -> None:
+        """Return once the index was seen to hold all of the collection, made by this embedder.
 
         An index that lost points (deleted, restored from an old copy, another's) must not pass for an empty collection.
         """
-        if row.tenant in self._sizes:
-            return self._sizes[row.tenant]
+        if row.tenant in self._complete:
+            return
         check_same_model(row.name, row.embedder, row.probes, self._probes, label(self._embedder))
-        size = self._catalog.chunks(row.name)
         await check_there(self._catalog, self._store, row)
-        self._sizes[row.tenant] = size
-        return size
+        self._complete.add(row.tenant)
 
     async def close(self) -> None:
         """Let the reranker end; others made by `searching` share it."""
@@ -293,10 +312,19 @@ class Retriever:
 
     def collections_changed(self) -> None:
         """To be called after every ingest and rebuild: what was counted is counted again."""
+        self._complete.clear()
         self._sizes.clear()
         self._expander.collections_changed()
         for other in self._in_modes.values():
             other.collections_changed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one question is asked of."""
+
+    sizes: Mapping[str, int]  # tenant -> chunks that may be read
+    view: View
 
 
 class _Reader:

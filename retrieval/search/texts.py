@@ -38,9 +38,8 @@ class Texts:
     def _read(self, spans: Sequence[Span]) -> tuple[dict[Key, str], dict[Span, str]]:
         """The texts of small documents, and of others the pieces."""
         short = self._catalog.short([document for document, *_ in spans], most_chars=_SMALL_CHARS)
-        large = [span for span in spans if span[0] not in short]
-        small = {span[:2]: short[span[0]] for span in spans if span[0] in short}
-        return small, dict(zip(large, self._catalog.spans(large), strict=True))
+        large = [span for span in spans if span[:2] not in short]
+        return short, dict(zip(large, self._catalog.spans(large), strict=True))
 
     def _keep(self, texts: Mapping[Key, str]) -> None:
         """As the latest asked for; the longest unasked go where these are too many."""

@@ -11,6 +11,7 @@ implementation:
   used, and reading all of them cost more than finding them;
 - one tenant's BM25 statistics never depend on another's; asked for several, each is scored by its own and the hits
   are merged by score;
+- what is not in the caller's view (`records.View`) is not found: the k best are the k best of what is;
 - a point the lexical arm finds holds at least one of the words searched; without words that arm is empty;
 - an unknown tenant is an empty one; `delete` and `drop` of what is not there do nothing, and neither touches another
   tenant's points.
@@ -22,7 +23,7 @@ the caller, and the later point replaces the earlier.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from retrieval.records import Passage, Point, Scored, Vector
+from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Vector, View
 
 
 class Store(Protocol):
@@ -39,8 +40,9 @@ class Store(Protocol):
         ...
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Scored]]:
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        view: View = PUBLIC,
+    ) -> Mapping[str, list[Scored]]:  # fmt: skip
         """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
 
         vector: (d,) float32, unit length; None leaves the dense arm empty. terms: (text, weight) pieces whose words
@@ -59,7 +61,7 @@ class Store(Protocol):
 
     async def count(self, tenant: str) -> int: ...
 
-    async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         """Every (point id, passage) of the tenant, by id."""
         ...
 

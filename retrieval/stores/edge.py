@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from retrieval.errors import RetrievalError
-from retrieval.records import Passage, Point, Scored, Sparse, Vector
+from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
 from retrieval.stores import optimise, shard
 from retrieval.stores.schema import (
     BM25,
@@ -91,7 +91,7 @@ class EdgeStore:
         self._points = shard.size(opened)  # as of the last start or switch: graphs grow by no more until the next
         self._unflushed = 0
         self._written_s = time.monotonic()
-        self._alone: dict[str, bool] = {}  # tenant -> whether the shard's statistics are its own, ...
+        self._alone: dict[tuple[str, View], bool] = {}  # whether the shard's statistics are those of what is seen, ...
         self._alone_at = 0.0  # ... as of the write of that time
         self._journal: _Journal | None = None  # there is one while a copy is being optimised
         self._child: subprocess.Popen[bytes] | None = None
@@ -121,14 +121,15 @@ class EdgeStore:
         await self._write(self._drop, tenant)
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Scored]]:
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        view: View = PUBLIC,
+    ) -> Mapping[str, list[Scored]]:  # fmt: skip
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, k)
+        found = self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, view, k)
         if again := longer(found, k):
-            found |= self._ask(again, numbers, sparse, k)
+            found |= self._ask(again, numbers, sparse, view, k)
         return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -147,11 +148,11 @@ class EdgeStore:
         with engine("count points"):
             return self._shard.count(CountRequest(exact=True, filter=only(tenant)))
 
-    async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         found: list[tuple[str, Passage]] = []
         offset: Any = None
         while True:  # by the writing thread, page by page: never while it switches to another shard
-            records, offset = await self._write(self._page, tenant, offset)
+            records, offset = await self._write(self._page, tenant, view, offset)
             found += [(str(record.id), passage_of(record.payload or {})) for record in records]
             if offset is None:
                 return sorted(found, key=lambda pair: pair[0])
@@ -170,8 +171,9 @@ class EdgeStore:
         self._writer.shutdown()
 
     def _ask(
-        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse], k: int
-    ) -> dict[tuple[str, str], list[Scored]]:
+        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse],
+        view: View, k: int,
+    ) -> dict[tuple[str, str], list[Scored]]:  # fmt: skip
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
@@ -179,11 +181,11 @@ class EdgeStore:
         for (arm, tenant), limit in lists.items():
             if arm == DENSE:
                 query = Query.Nearest(numbers, using=DENSE)
-                queries.append(shard.vector_query(query, tenant, limit, points=self._points))
+                queries.append(shard.vector_query(query, tenant, limit, view, points=self._points))
             else:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
-                alone = self._is_alone(tenant, sparse[tenant])
-                queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, alone=alone))
+                alone = self._is_alone(tenant, view, sparse[tenant])
+                queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, view, alone=alone))
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
         found = {of: tied(answer, k) for of, answer in zip(lists, answers, strict=True)}
@@ -192,8 +194,10 @@ class EdgeStore:
             raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
         return found
 
-    def _is_alone(self, tenant: str, sparse: Sparse) -> bool:
-        """Whether the shard's statistics are the tenant's: no other has points here, and none deleted still counts.
+    def _is_alone(self, tenant: str, view: View, sparse: Sparse) -> bool:
+        """Whether the shard's statistics are those of what is seen of the tenant: there is nothing else here.
+
+        That is: no other tenant has points here, none of these is for others alone, and none deleted still counts.
 
         To count within a tenant takes 1.5 ms of 100,000 points, 15 of a million. So one word is searched both ways once
         after the last write: a point more or less changes the rarity of every word.
@@ -204,15 +208,16 @@ class EdgeStore:
             return False
         if self._alone_at != self._written_s:
             self._alone, self._alone_at = {}, self._written_s
-        if tenant not in self._alone:
+        seen = tenant, view
+        if seen not in self._alone:
             word = Query.Nearest(SparseVector([sparse.indices[0]], [1.0]), using=BM25)
-            both = [shard.words_query(word, tenant, 1, alone=alone) for alone in (False, True)]
+            both = [shard.words_query(word, tenant, 1, view, alone=alone) for alone in (False, True)]
             with engine("search"):
                 own, shared = self._shard.query_batch(QueryBatchRequest(both))
             if not own or not shared:
                 return False  # nobody says the word: the next question may tell
-            self._alone[tenant] = isclose(own[0].score, shared[0].score, rel_tol=_SAME_SCORE)
-        return self._alone[tenant]
+            self._alone[seen] = isclose(own[0].score, shared[0].score, rel_tol=_SAME_SCORE)
+        return self._alone[seen]
 
     async def _write(self, work: Any, *arguments: Any) -> Any:
         if self._closed:
@@ -257,11 +262,12 @@ class EdgeStore:
         self._written_s = time.monotonic()
         return self._written_s - began
 
-    def _page(self, tenant: str, offset: Any) -> Any:
+    def _page(self, tenant: str, view: View, offset: Any) -> Any:
         from qdrant_edge import ScrollRequest
 
         with engine("read"):
-            return self._shard.scroll(ScrollRequest(offset=offset, limit=PAGE, filter=only(tenant), with_payload=True))
+            wanted = ScrollRequest(offset=offset, limit=PAGE, filter=only(tenant, view), with_payload=True)
+            return self._shard.scroll(wanted)
 
     def _flush(self) -> None:
         with engine("write"):

@@ -14,12 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from retrieval.records import Passage, Point, Scored, Sparse, Vector, lexical_text
+from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View, lexical_text
 from retrieval.stores.base import Store
 from retrieval.stores.postings import Postings
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
 from retrieval.terms import language_of, query_vectors, words
 
+_MOST_VIEWS = 32  # of each tenant that are remembered
 _MOST_WAITING = 20_000  # changed points kept until a search wants them; with more the index is made anew then
 
 
@@ -30,16 +31,18 @@ class _Tenant:
     index: Postings | None = None
     waiting: dict[str, Passage | None] = field(default_factory=dict)  # by id, the last state of each; None: deleted
     lost: int = 0  # how often it was no longer known what was written
+    seen: dict[View, frozenset[str]] = field(default_factory=dict)  # ids, of those views that were asked for
     updating: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def forget(self) -> None:
         """The next search makes the index anew."""
         self.index = None
-        self.waiting = {}
+        self.waiting, self.seen = {}, {}
         self.lost += 1
 
     def note(self, changes: Mapping[str, Passage | None]) -> None:
         self.waiting.update(changes)
+        self.seen = {}
         if len(self.waiting) > _MOST_WAITING:
             self.forget()
 
@@ -76,12 +79,13 @@ class OkapiStore:
             self._tenants[tenant].forget()
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Scored]]:
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        view: View = PUBLIC,
+    ) -> Mapping[str, list[Scored]]:  # fmt: skip
         checked_k(k)
-        dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k))[DENSE]
+        dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k, view=view))[DENSE]
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)
-        lists = [(await self._index(tenant)).best(_query(sparse), k) for tenant, sparse in queries.items()]
+        lists = [await self._best(tenant, _query(sparse), k, view) for tenant, sparse in queries.items()]
         return {DENSE: dense, BM25: best([[Scored(id, score) for id, score in found] for found in lists], k)}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -93,11 +97,28 @@ class OkapiStore:
     async def count(self, tenant: str) -> int:
         return await self._inner.count(tenant)
 
-    async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
-        return await self._inner.passages(tenant)
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
+        return await self._inner.passages(tenant, view)
 
     async def close(self) -> None:
         await self._inner.close()
+
+    async def _best(
+        self, tenant: str, query: Sequence[tuple[str, float]], k: int, view: View
+    ) -> list[tuple[str, float]]:
+        """The best of what is in the view, of which the inner store decides; a word's rarity is that among all."""
+        index = await self._index(tenant)
+        seen = None if view == ALL else await self._seen(self._tenants[tenant], tenant, view)
+        return index.best(query, k, among=seen)
+
+    async def _seen(self, state: _Tenant, tenant: str, view: View) -> frozenset[str]:
+        known = state.seen  # another one after a write, also while this reads
+        if view not in known:
+            seen = frozenset([id for id, _ in await self._inner.passages(tenant, view)])
+            if len(known) >= _MOST_VIEWS:
+                known.clear()
+            known[view] = seen
+        return known[view]
 
     async def _index(self, tenant: str) -> Postings:
         """The index of everything written before the call."""

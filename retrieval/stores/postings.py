@@ -10,7 +10,7 @@ document is read twice.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain
 from math import log
 from typing import Self
@@ -84,19 +84,23 @@ class Postings:
         """What `BM25Okapi.get_scores` returns: (n,), of every document; a word counts as often as it is said."""
         return self._summed([(word, 1.0) for word in query])
 
-    def best(self, query: Sequence[tuple[str, float]], k: int) -> list[tuple[str, float]]:
+    def best(
+        self, query: Sequence[tuple[str, float]], k: int, *, among: Set[str] | None = None
+    ) -> list[tuple[str, float]]:
         """(id, score) of the k best documents that hold a word of the query, best first, ties by id.
 
         A document's score is the sum over (word, weight) of weight times what rank-bm25 adds for the word. Weights are
-        above 0.
+        above 0. among: ids of those that may be found; None: all.
         """
         scores = self._summed(query)
         columns = self._known(word for word, _ in query)
+        open = None if among is None else np.asarray([id in among for id in self._ids], bool)
         if all(self._idfs[column] > 0 for column in columns):
-            rows = _candidates(scores, k)
+            rows = _candidates(scores if open is None else np.where(open, scores, 0.0), k)
         else:  # a score says nothing of whether there is a word
             holding = [self._postings[1][self._of(column)] for column in columns]
             rows = np.unique(np.concatenate(holding)) if holding else np.empty(0, np.intp)
+            rows = rows if open is None else rows[open[rows]]
         found = scores[rows]
         if len(rows) > k:
             least = np.partition(found, len(found) - k)[len(found) - k]

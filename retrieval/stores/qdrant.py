@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.records import Passage, Point, Scored, Sparse, Vector
+from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
+from retrieval.stores.conditions import Words, within
 from retrieval.stores.schema import (
     BATCH,
     BM25,
     DENSE,
+    GROUPS,
     PAGE,
     TENANT,
     by_arm,
@@ -44,7 +46,7 @@ from retrieval.terms import query_vectors
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.http.exceptions import UnexpectedResponse
-    from qdrant_client.models import CollectionInfo, FieldCondition, Filter, QueryRequest, SparseVector, VectorParams
+    from qdrant_client.models import CollectionInfo, Filter, QueryRequest, SparseVector, VectorParams
 
 Answer = TypeVar("Answer")
 
@@ -143,21 +145,22 @@ class QdrantStore:
         from qdrant_client import models
 
         if ids:
-            these = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), *_conditions(tenant)])
+            these = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), _only(tenant)])
             await self._delete(these)
 
     async def drop(self, tenant: str) -> None:
         await self._delete(_only(tenant))
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int
-    ) -> Mapping[str, list[Scored]]:
+        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        view: View = PUBLIC,
+    ) -> Mapping[str, list[Scored]]:  # fmt: skip
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = await self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, k)
+        found = await self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, view, k)
         if again := longer(found, k):
-            found |= await self._ask(again, numbers, sparse, k)
+            found |= await self._ask(again, numbers, sparse, view, k)
         return by_arm(found, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
@@ -176,12 +179,12 @@ class QdrantStore:
         call = self._client.count(self._collection, count_filter=_only(tenant), exact=True)
         return (await self._reply("count points", call)).count
 
-    async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
         found: list[tuple[str, Passage]] = []
         offset = None
         while True:
             call = self._client.scroll(
-                self._collection, scroll_filter=_only(tenant), limit=PAGE, offset=offset, with_payload=True
+                self._collection, scroll_filter=_only(tenant, view), limit=PAGE, offset=offset, with_payload=True
             )
             records, offset = await self._reply("read", call)
             found += [(str(record.id), passage_of(record.payload or {})) for record in records]
@@ -195,19 +198,20 @@ class QdrantStore:
         await self._client.close()
 
     async def _ask(
-        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse], k: int
-    ) -> dict[tuple[str, str], list[Scored]]:
+        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse],
+        view: View, k: int,
+    ) -> dict[tuple[str, str], list[Scored]]:  # fmt: skip
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one request."""
         from qdrant_client import models
 
         requests = []
         for (arm, tenant), limit in lists.items():
             if arm == DENSE:
-                requests.append(_nearest(numbers, tenant, limit, self._layout.quantisation))
+                requests.append(_nearest(numbers, _only(tenant, view), limit, self._layout.quantisation))
             else:
                 said = sparse[tenant]
                 words = models.SparseVector(indices=list(said.indices), values=list(said.values))
-                requests.append(_holding(words, tenant, limit))
+                requests.append(_holding(words, _only(tenant, view), limit))
         if not requests:
             return {}
         answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
@@ -239,6 +243,9 @@ class QdrantStore:
             tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
             call = self._client.create_payload_index(self._collection, TENANT, tenants, wait=True)
             await self._reply("index the tenants", call)
+            words = models.PayloadSchemaType.KEYWORD
+            call = self._client.create_payload_index(self._collection, GROUPS, words, wait=True)
+            await self._reply("index the groups", call)
 
     async def _create(self) -> None:
         from qdrant_client import models
@@ -320,16 +327,13 @@ def _refusal(asked: str, error: "UnexpectedResponse") -> RetrievalError:
     return RetrievalError(f"{asked}: {said}. If the collection was deleted, run `ragway rebuild`")
 
 
-def _conditions(tenant: str) -> "list[FieldCondition]":
+def _only(tenant: str, view: View = ALL) -> "Filter":
+    """What there is of the tenant in this view."""
     from qdrant_client import models
 
-    return [models.FieldCondition(key=TENANT, match=models.MatchValue(value=tenant))]
-
-
-def _only(tenant: str) -> "Filter":
-    from qdrant_client import models
-
-    return models.Filter(must=[*_conditions(tenant)])
+    words = Words(models.Filter, models.FieldCondition, models.MatchValue, models.MatchAny)
+    found: models.Filter = within(words, tenant, view)
+    return found
 
 
 def _dense(dimension: int, quantisation: Quantisation) -> "VectorParams":
@@ -347,24 +351,20 @@ def _dense(dimension: int, quantisation: Quantisation) -> "VectorParams":
     )
 
 
-def _nearest(numbers: list[float], tenant: str, limit: int, quantisation: Quantisation) -> "QueryRequest":
-    """The dense arm's query within one tenant."""
+def _nearest(numbers: list[float], seen: "Filter", limit: int, quantisation: Quantisation) -> "QueryRequest":
+    """The dense arm's query within what is seen of one tenant."""
     from qdrant_client import models
 
     params = None
     if quantisation != "none":
         again = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
         params = models.SearchParams(quantization=again)
-    return models.QueryRequest(
-        query=numbers, using=DENSE, filter=_only(tenant), params=params, limit=limit, with_payload=False
-    )
+    return models.QueryRequest(query=numbers, using=DENSE, filter=seen, params=params, limit=limit, with_payload=False)
 
 
-def _holding(words: "SparseVector", tenant: str, limit: int) -> "QueryRequest":
-    """The lexical arm's query within one tenant; the rarity of words is that among the tenant's points alone."""
+def _holding(words: "SparseVector", seen: "Filter", limit: int) -> "QueryRequest":
+    """The lexical arm's query within what is seen of one tenant; the rarity of words is that among these points."""
     from qdrant_client import models
 
-    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_only(tenant)))
-    return models.QueryRequest(
-        query=words, using=BM25, filter=_only(tenant), params=params, limit=limit, with_payload=False
-    )
+    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=seen))
+    return models.QueryRequest(query=words, using=BM25, filter=seen, params=params, limit=limit, with_payload=False)

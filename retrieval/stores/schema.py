@@ -1,6 +1,7 @@
 """One point schema for Qdrant Edge and the Qdrant server, and what both stores do alike around it.
 
-A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields and `tenant`.
+A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields, `tenant`, and
+`groups` where not everybody may read it.
 Both engines cut a list of equal scores where they like. To break ties by id the stores ask for more hits than wanted:
 of the lexical arm, where texts of the same words tie, for `TIES` more; of the dense one, where ties are rare, for one,
 and where the cut falls between two equal scores again for `TIES` more.

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
-from retrieval.stores.schema import BM25, DENSE, TENANT
+from retrieval.records import ALL, View
+from retrieval.stores.conditions import Words, within
+from retrieval.stores.schema import BM25, DENSE, GROUPS, TENANT
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeConfig, EdgeShard, Filter, QueryRequest, UpdateOperation
@@ -91,6 +93,7 @@ def open_shard(folder: Path, dimension: int, *, points: int = 0) -> "EdgeShard":
         shard = EdgeShard.load(str(folder), settings) if exists else EdgeShard.create(str(folder), settings)
         # On every start, not on the first alone: a first start may have been killed before this line.
         shard.update(_tenant_index())
+        shard.update(_index(GROUPS))
     return shard
 
 
@@ -106,6 +109,13 @@ def _tenant_index() -> "UpdateOperation":
     from qdrant_edge import KeywordIndexParams, UpdateOperation
 
     return UpdateOperation.create_field_index(TENANT, KeywordIndexParams(is_tenant=True, enable_hnsw=True))
+
+
+def _index(field: str) -> "UpdateOperation":
+    """Without it a query by the field reads the payload of every point: 60 ms of 10,000, with it .3."""
+    from qdrant_edge import KeywordIndexParams, UpdateOperation
+
+    return UpdateOperation.create_field_index(field, KeywordIndexParams(enable_hnsw=False))
 
 
 def current(home: Path) -> Path:
@@ -172,32 +182,34 @@ def files(folder: Path) -> Iterator[Path]:
         yield from (path for path in [folder / part, *(folder / part).rglob("*")] if path.is_file())
 
 
-def only(tenant: str) -> "Filter":
-    from qdrant_edge import FieldCondition, Filter, MatchValue
+def only(tenant: str, view: View = ALL) -> "Filter":
+    """What there is of the tenant in this view."""
+    from qdrant_edge import FieldCondition, Filter, MatchAny, MatchValue
 
-    return Filter(must=[FieldCondition(TENANT, match=MatchValue(tenant))])
+    found: Filter = within(Words(Filter, FieldCondition, MatchValue, MatchAny), tenant, view)
+    return found
 
 
-def words_query(query: Any, tenant: str, limit: int, *, alone: bool) -> "QueryRequest":
-    """The lexical arm's query within one tenant; the rarity of a word is that among the tenant's points alone.
+def words_query(query: Any, tenant: str, limit: int, view: View = ALL, *, alone: bool) -> "QueryRequest":
+    """The lexical arm's query within one tenant; the rarity of a word is that among the points the caller may read.
 
     alone: these are all the points there are, so that the engine need not count among them.
     """
     from qdrant_edge import IdfParams, QueryRequest, SearchParams
 
-    within = only(tenant)
-    params = None if alone else SearchParams(idf=IdfParams(corpus=within))
-    return QueryRequest(limit=limit, query=query, filter=within, params=params)
+    seen = only(tenant, view)
+    params = None if alone else SearchParams(idf=IdfParams(corpus=seen))
+    return QueryRequest(limit=limit, query=query, filter=seen, params=params)
 
 
-def vector_query(query: Any, tenant: str, limit: int, *, points: int) -> "QueryRequest":
+def vector_query(query: Any, tenant: str, limit: int, view: View = ALL, *, points: int) -> "QueryRequest":
     """The dense arm's query within one tenant. points: in the whole shard, roughly."""
     from qdrant_edge import QuantizationSearchParams, QueryRequest, SearchParams
 
     again = QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
     ef = _SEARCH_EF if points < LARGE else _LARGE_SEARCH_EF
     params = SearchParams(hnsw_ef=max(ef, limit), quantization=again)
-    return QueryRequest(limit=limit, query=query, filter=only(tenant), params=params)
+    return QueryRequest(limit=limit, query=query, filter=only(tenant, view), params=params)
 
 
 def check_room(path: Path, more_mb: int = 0) -> None:

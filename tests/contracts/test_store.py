@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from retrieval.records import Passage, Scored
+from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore
@@ -175,6 +175,63 @@ async def test_titles_and_headings_are_searched(store: Store) -> None:
     await store.upsert("a@1", [point_with(1, passage_of("body", title="Drivers", headings=("Kotlin", "TLS")))])
     for word in ("drivers", "kotlin", "tls", "body"):
         assert ids(await lexical(store, word)) == [id_of(1)]
+
+
+# Views
+
+
+def grouped(*groups: str, words: str = "pool", first: int = 1, count: int = 1) -> list[Point]:
+    return [replace(point, groups=groups) for point in points_of([words] * count, first=first)]
+
+
+async def seen(store: Store, view: View, *, k: int = 100, words: str = "pool") -> tuple[set[str], set[str]]:
+    found = await store.search(["a@1"], vector_of(0), [(words, 1.0)], k=k, view=view)
+    return set(ids(found["dense"])), set(ids(found["bm25"]))
+
+
+async def test_a_view_has_what_is_for_all_and_for_its_groups(store: Store) -> None:
+    await store.upsert("a@1", [*grouped(first=1), *grouped("hr", first=2), *grouped("hr", "legal", first=3)])
+    for view, numbers in (
+        (PUBLIC, [1]), (View(("legal",)), [1, 3]), (View(("hr",)), [1, 2, 3]), (View(("h", "hr-2")), [1]),
+        (View(("h", "legal")), [1, 3]), (ALL, [1, 2, 3]),
+    ):  # fmt: skip
+        expected = {id_of(number) for number in numbers}
+        assert await seen(store, view) == (expected, expected)
+        assert {found for found, _ in await store.passages("a@1", view)} == expected
+    assert {found for found, _ in await store.passages("a@1")} == {id_of(1), id_of(2), id_of(3)}
+
+
+async def test_what_is_not_in_view_takes_nobodys_place(store: Store) -> None:
+    near = [replace(point, dense=vector_of(0)) for point in grouped("hr", words="pool pool", count=40)]
+    await store.upsert("a@1", [*near, *grouped(first=100, words="pool and socket", count=10)])
+    expected = {id_of(100 + i) for i in range(10)}
+    assert await seen(store, PUBLIC, k=10) == (expected, expected)
+    assert (await seen(store, ALL, k=10))[0] == {id_of(i) for i in range(1, 11)}
+
+
+async def test_a_view_is_current_after_a_write(store: Store) -> None:
+    await store.upsert("a@1", grouped("hr", count=2))
+    assert await seen(store, PUBLIC) == (set(), set())
+    await store.upsert("a@1", grouped(count=1))
+    assert await seen(store, PUBLIC) == ({id_of(1)}, {id_of(1)})
+    await store.upsert("a@1", grouped("legal", count=1))
+    assert await seen(store, PUBLIC) == (set(), set())
+    assert await seen(store, View(("legal",))) == ({id_of(1)}, {id_of(1)})
+
+
+@pytest.mark.parametrize("settled_s", [0.0, float("inf")])
+async def test_scores_tell_nothing_of_what_is_not_in_view(
+    store: Store, settled_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(store, OkapiStore):
+        pytest.skip("rank-bm25 has one rarity of a word for all")
+    monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", settled_s)
+    open_ones = points_of(["pool socket", "pool kotlin", "socket", "driver"])
+    await store.upsert("a@1", open_ones)
+    alone = await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9)
+    await store.upsert("a@1", grouped("hr", words="pool socket kotlin", first=10, count=30))
+    assert same(await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9), alone)
+    assert not same(await store.search(["a@1"], vector_of(0), [("pool socket", 1.0)], k=9, view=ALL), alone)
 
 
 # k and ties

@@ -12,7 +12,7 @@ from proxy.exchange import Exchange, Target, exchange_of
 from proxy.inject import Order, Template
 from proxy.rights import EVERYTHING
 from retrieval.knowledge import Knowledge
-from retrieval.records import Context, Passage, Query, Retrieved, Turn
+from retrieval.records import PUBLIC, Context, Passage, Query, Retrieved, Turn, View
 from tests.asgi_calls import Call, scope_of
 
 BUDGET_TOKENS = 3000
@@ -25,8 +25,9 @@ class Five:
         self.budgets: list[int | None] = []
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None
-    ) -> Retrieved:
+        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
+        view: View = PUBLIC,
+    ) -> Retrieved:  # fmt: skip
         self.budgets.append(budget_tokens)
         passages = tuple(Passage(f"d{i}", 1, 0, "", f"{i}.md", 0.0, (), 0, 1, f"passage {i}", 1) for i in range(1, 6))
         return Retrieved(Query(turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})

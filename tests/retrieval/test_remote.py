@@ -146,6 +146,7 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
         "k": 3,
         "budget_tokens": None,
         "mode": None,
+        "view": {"groups": []},
     }
     assert asked == [{"call": "retrieve", "args": args}]
 

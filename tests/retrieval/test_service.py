@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.knowledge import EmbedderChoice, Mode, Progress
-from retrieval.records import CollectionInfo, Report, Retrieved, Turn
+from retrieval.records import PUBLIC, CollectionInfo, Groups, Report, Retrieved, Turn, View
 from retrieval.remote import Client
 from retrieval.service import Server
 from retrieval.shards import open_shard, passing
@@ -29,7 +29,7 @@ class Failing(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
         raise KeyError("text")
 
@@ -45,7 +45,7 @@ class Failing(Unasked):
             self.ended.set()
         return 0
 
-    async def collections(self) -> list[CollectionInfo]:
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         return []
 
     async def check(self) -> None:

@@ -22,7 +22,7 @@ from proxy.build import gateway as build_gateway
 from retrieval import logs
 from retrieval.frames import framed
 from retrieval.knowledge import Mode
-from retrieval.records import CollectionInfo, Retrieved, Turn
+from retrieval.records import PUBLIC, CollectionInfo, Groups, Retrieved, Turn, View
 from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
 from tests import anthropic_server as anthropic
@@ -289,11 +289,11 @@ class Quoting(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None,
+        mode: Mode | None = None, view: View = PUBLIC,
     ) -> Retrieved:  # fmt: skip
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 
-    async def collections(self) -> list[CollectionInfo]:
+    async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         return []
 
     async def check(self) -> None:

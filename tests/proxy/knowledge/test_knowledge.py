@@ -18,7 +18,7 @@ from proxy.observe import Observe
 from proxy.rights import EVERYTHING
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument
+from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Groups
 from tests.served_app import served
 
 IDS = [f"d{i:03}" for i in range(250)]
@@ -31,15 +31,15 @@ class Shelf:
         self._faults = faults or {}
         self._down = down
 
-    async def collections(self) -> list[CollectionInfo]:
+    async def collections(self, groups: Groups) -> list[CollectionInfo]:
         if self._down is not None:
             raise self._down
         return [CollectionInfo("docs", len(IDS), len(IDS), "tiny", 1.0)]
 
-    async def documents(self, collection: str, *, after: str, limit: int) -> list[DocumentInfo]:
+    async def documents(self, collection: str, *, after: str, limit: int, groups: Groups) -> list[DocumentInfo]:
         return [info(id) for id in IDS if id > after][:limit]
 
-    async def document(self, id: str) -> FullDocument:
+    async def document(self, id: str, groups: Groups) -> FullDocument:
         if id in self._faults:
             raise self._faults[id]
         return FullDocument(info(id), f"text of {id}")

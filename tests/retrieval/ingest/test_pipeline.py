@@ -12,7 +12,7 @@ import pytest
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index import Index
 from retrieval.knowledge import Plan
-from retrieval.records import Report, Retrieved, Turn
+from retrieval.records import Report, Retrieved, Turn, View
 from tests.plans import plan_for, silent
 
 pytestmark = pytest.mark.models
@@ -264,8 +264,9 @@ async def test_attributes_and_groups_go_where_the_text_goes(data: Path, tmp_path
     body = "# Pay scales\n\nThe scales of pay are agreed on each spring."
 
     async def known(index: Index) -> tuple[object, ...]:
-        (info,) = await index.documents("docs", after="", limit=9)
-        (hit,) = (await ask(index, "When are the scales of pay agreed on?")).hits
+        (info,) = await index.documents("docs", after="", limit=9, groups=None)
+        turns = [Turn("user", "When are the scales of pay agreed on?")]
+        (hit,) = (await index.retrieve(turns, ["docs"], k=None, view=View(info.groups))).hits
         return info.attributes, info.groups, hit.passage.attributes
 
     async with opened(plan_for(data)) as index:

@@ -20,7 +20,7 @@ class Counted(Catalog):
 
     count_short = count_spans = 0
 
-    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[str, str]:
+    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[tuple[str, int], str]:
         self.count_short += len(documents)
         return super().short(documents, most_chars=most_chars)
 

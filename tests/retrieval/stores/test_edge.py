@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError
-from retrieval.records import Point
+from retrieval.records import PUBLIC, Point
 from retrieval.stores import shard
 from retrieval.stores.edge import EdgeStore
 from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of
@@ -287,7 +287,7 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
         counted = await found()
         monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", 0.0)
         assert await found() == counted
-        return store._alone["a@1"]
+        return store._alone["a@1", PUBLIC]
 
     store = EdgeStore.open(tmp_path, dimension=DIMENSION)
     await store.upsert("a@1", many(200))

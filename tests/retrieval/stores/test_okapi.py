@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from retrieval.errors import IndexDown
-from retrieval.records import Passage, Point
+from retrieval.records import ALL, Passage, Point, View
 from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
@@ -40,8 +40,8 @@ class Held(QdrantStore):
     has_read: asyncio.Event
     go: asyncio.Event
 
-    async def passages(self, tenant: str) -> list[tuple[str, Passage]]:
-        rows = await super().passages(tenant)
+    async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
+        rows = await super().passages(tenant, view)
         self.has_read.set()
         await self.go.wait()
         return rows
