@@ -209,6 +209,34 @@ def _upgrade(sql: "Connection", schema: Schema, found: int | None) -> None:
             script.module.upgrade()
 
 
+def examined(engine: "Engine", schema: Schema) -> list[str]:
+    """What is wrong with a database, as it stands: nothing is changed. The engine is closed."""
+    from sqlalchemy.exc import DatabaseError
+
+    try:
+        with engine.connect() as sql:
+            return _examined(sql, schema)
+    except RetrievalError as error:
+        return [str(error)]
+    except DatabaseError as error:
+        return [f"it cannot be read ({error.orig})"]
+    finally:
+        engine.dispose()
+
+
+def _examined(sql: "Connection", schema: Schema) -> list[str]:
+    wrong = []
+    found, head = _version(sql, schema), schema.head()
+    if found is not None and found > head:
+        wrong.append(f"it was written by a later version of ragway (schema {found}, this one knows {head})")
+    if sql.dialect.name == "sqlite":
+        said = [str(row[0]) for row in sql.exec_driver_sql("PRAGMA integrity_check(5)")]
+        wrong += [f"integrity_check: {' '.join(line.split())}" for line in said if line != "ok"]
+        loose = len(sql.exec_driver_sql("PRAGMA foreign_key_check").fetchall())
+        wrong += [f"{loose} rows refer to rows that are not there"] if loose else []
+    return wrong
+
+
 def _version(sql: "Connection", schema: Schema) -> int | None:
     from sqlalchemy import inspect, select
 

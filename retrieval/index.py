@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from retrieval import spool
+from retrieval.audit import Points, audited, cleared
 from retrieval.builds import Builds
 from retrieval.catalog import Catalog
 from retrieval.changes import Change
 from retrieval.documents import Documents
-from retrieval.embed import label
+from retrieval.embed import check_same_model, label, probe
 from retrieval.errors import RetrievalError, UnknownDocument
 from retrieval.files import Files
 from retrieval.ingest.background import Background
@@ -355,6 +356,17 @@ class Index:
         finally:
             self._background.ended()
             self._collections_changed()
+
+    async def audit(self, name: str) -> Points:
+        """What is wrong with a collection's points. Raises UnknownCollection, WrongEmbedder."""
+        row, lane = self._catalog.collection(name), self._lane_of(name)
+        probes = await asyncio.to_thread(probe, lane.embedder)
+        check_same_model(name, row.embedder, row.probes, probes, label(lane.embedder))
+        return await audited(self._catalog, lane.store, row, unfinished=name in Builds(self._catalog).unfinished())
+
+    async def clear(self, name: str, points: Points) -> None:
+        """Delete the points that an audit found to belong to no document."""
+        await cleared(self._lane_of(name).store, self._catalog.collection(name), points)
 
     async def check(self) -> None:
         for lane in {id(lane): lane for lane in (self._configured, *self._pinned.values())}.values():

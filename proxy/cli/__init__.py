@@ -9,6 +9,7 @@ what), 2 wrong usage.
     delete    a collection, or documents of it
     listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
     reindex   the same for several, with another embedder if wanted
+    doctor    what is wrong, what to do, and what of it can be repaired
     eval      judged questions -> how well each way to search answers them
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums
@@ -33,6 +34,7 @@ COMMANDS = {
     "delete": ("delete", "Delete a collection, or documents of it."),
     "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
+    "doctor": ("doctor", "Check settings, data folder, databases and index, and repair what can be."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up what was used, by team, key, model or day."),
