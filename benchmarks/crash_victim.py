@@ -138,9 +138,10 @@ class GatewayVictim:
             self._running = await asyncio.to_thread(start, command, folder, "gateway", extra, printed_port)
         said, until = "", time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
+            ready = f"{self._url}/readyz"  # raises Killed where all of it was killed meanwhile
             with contextlib.suppress(httpx.TransportError, IndexDown):
                 await self.client.ping()  # /readyz may not have noticed yet that the index is dead
-                reply = await self._http.get(f"{self._url}/readyz")
+                reply = await self._http.get(ready)
                 said = reply.text
                 if reply.status_code == 200:
                     return
