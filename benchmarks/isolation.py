@@ -1,6 +1,6 @@
 """Twenty keys, twenty collections, a token of its own in every document: does anybody see what is not theirs?
 
-    python benchmarks/isolation.py [-n 200000] [--seed 1] [--workers 2] [--models DIR]
+    python benchmarks/isolation.py [-n 200000] [--seed 1] [--writes 0.02] [--workers 2] [--models DIR]
 
 A real gateway whose model `echo` answers with what was injected. Each key reads two collections. Random calls of every
 kind (chats, streams, searches, lists, documents, vector stores; one's own, others', absent names and ids, some of each
@@ -8,6 +8,9 @@ in one call, and keys that are none), 32 at once; every byte of every answer is 
 collections that the key may not read, and every status is the one that is due. Questions are asked again and again, by
 all keys, so that what is kept in memory of one would show at another. Exit code 1: something leaked, or was refused to
 one who may.
+
+Some of the calls write (`isolation_writes`): each key puts, uploads, deletes and makes anew in a collection of its own,
+looks what is there, and tries to write others'. At the end the twenty collections must be as they were.
 """
 
 import argparse
@@ -22,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import uvloop
@@ -29,6 +33,7 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.isolation_writes import Form, Shelf, Shelving
 from benchmarks.load import Connection, Reply
 from benchmarks.processes import ROOT, Running, printed_port, start
 from config.settings import load
@@ -40,7 +45,9 @@ from retrieval.records import Document
 
 AT_ONCE = 32
 _COLLECTIONS, _DOCUMENTS, _QUESTIONS = 20, 12, 200
-_TOKEN = re.compile(rb"(?:zq|kx)[0-9a-f]{12}")  # in a text, in a collection's name
+# In a text, in a collection's name; the ids of jobs and files.
+_TOKEN = re.compile(rb"(?:zq|kx)[0-9a-f]{12}|(?:job|file)-[0-9a-f]{32}")
+_ID = re.compile(rb"(?:job|file)-[0-9a-f]{32}")
 _COLOURS = ("red", "blue", "green", "grey", "black")
 _THINGS = ("pump", "valve", "hose", "filter", "gauge", "motor")
 _SETTINGS = """
@@ -55,6 +62,10 @@ class Caller:
 
     secret: str
     reads: tuple[str, ...]
+    shelf: Shelf = field(default_factory=Shelf)  # a collection that it reads and writes
+
+    def sees(self, token: bytes, of: dict[bytes, str]) -> bool:
+        return of.get(token) in (*self.reads, self.shelf.name)
 
 
 @dataclass(slots=True)
@@ -93,9 +104,11 @@ def make_world(data: Path, random: Random) -> World:
     asyncio.run(_fill(data, world, random))
     accounts = SqlAccounts(data)
     for i, name in enumerate(world.names):
-        reads = (name, world.names[(i + 1) % _COLLECTIONS])
-        _, secret = accounts.create(f"caller {i}", Rights(read=Names(reads), models=Names(["echo"])))
-        world.callers.append(Caller(secret, reads))
+        reads, shelf = (name, world.names[(i + 1) % _COLLECTIONS]), Shelf(f"kx{random.randbytes(6).hex()}")
+        world.of[shelf.name.encode()] = shelf.name
+        rights = Rights(read=Names((*reads, shelf.name)), write=Names([shelf.name]), models=Names(["echo"]))
+        _, secret = accounts.create(f"caller {i}", rights)
+        world.callers.append(Caller(secret, reads, shelf))
     accounts.close()
     return world
 
@@ -135,13 +148,18 @@ class Asker:
 
     def _names(self, caller: Caller) -> tuple[list[str], bool]:
         """Names to ask for, and whether all of them may be read."""
-        others = [name for name in self._world.names if name not in caller.reads]
+        others = self.foreign(caller)
         bad = [self._random.choice(others), f"kx{self._random.randbytes(6).hex()}", caller.reads[0] + "@1"]
         chosen = list(self._random.sample(caller.reads, self._random.choice([1, 2])))
         if self._random.random() < 0.5:
             return chosen, True
         chosen.insert(self._random.randrange(len(chosen) + 1), self._random.choice(bad))
         return (chosen if self._random.random() < 0.5 else [one for one in chosen if one not in caller.reads]), False
+
+    def foreign(self, caller: Caller) -> list[str]:
+        """Collections that the caller may not read, there or not."""
+        shelves = [one.shelf.name for one in self._world.callers if one is not caller]
+        return [*(name for name in self._world.names if name not in caller.reads), *shelves]
 
     def _chat(self, caller: Caller) -> Call:
         question = {"role": "user", "content": self._random.choice(self._questions)}
@@ -198,21 +216,32 @@ class Asker:
         return Call("no key", call.request, 401, call.said)
 
     def _made(self, kind: str, caller: Caller, path: str, body: object, may: bool, header: bytes = b"") -> Call:
-        sent = b"" if body is None else orjson.dumps(body)
-        head = b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer %b\r\n%b" % (
-            b"GET" if body is None else b"POST", path.encode(), caller.secret.encode(), header,
-        )  # fmt: skip
-        if body is not None:
-            head += b"content-type: application/json\r\ncontent-length: %d\r\n" % len(sent)
-        request = head + b"\r\n" + sent
-        return Call(kind, request, 200 if may else 404, frozenset(_TOKEN.findall(request)))
+        method = "GET" if body is None else "POST"
+        return made(kind, caller, method, path, body, 200 if may else 404, header)
+
+
+def made(
+    kind: str, caller: Caller, method: str, path: str, body: object, status: int, header: bytes = b""
+) -> Call:  # fmt: skip
+    """The call. body: a form, anything else as JSON, None for none."""
+    if isinstance(body, Form):
+        content_type, sent = body.encoded()
+    else:
+        content_type, sent = b"application/json", b"" if body is None else orjson.dumps(body)
+    head = b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer %b\r\n%b" % (
+        method.encode(), path.encode(), caller.secret.encode(), header,
+    )  # fmt: skip
+    if body is not None:
+        head += b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(sent))
+    request = head + b"\r\n" + sent
+    return Call(kind, request, status, frozenset(_TOKEN.findall(request)))
 
 
 def judge(call: Call, caller: Caller, reply: Reply, world: World, seen: Seen) -> None:
     """Count the reply, and note what is wrong with it."""
     shown = bytes(reply.body) + b"\n".join(name + b": " + value for name, value in reply.headers.items())
     tokens = set(_TOKEN.findall(shown)) - call.said
-    own = {token for token in tokens if world.of.get(token) in caller.reads}
+    own = {token for token in tokens if caller.sees(token, world.of)}
     seen.kinds[f"{call.kind}, {reply.status}"] += 1
     seen.own += bool(own) and call.status == 200
     foreign = tokens - own if call.status != 401 else tokens
@@ -222,30 +251,86 @@ def judge(call: Call, caller: Caller, reply: Reply, world: World, seen: Seen) ->
         seen.wrong.append(f"{call.kind} was {reply.status}, due {call.status}: {call.request[:300]!r} {shown[:200]!r}")
 
 
-def run(port: int, world: World, random: Random, count: int) -> Seen:
-    """What came of so many random calls."""
-    return uvloop.run(_ask(port, world, random, count))
+def run(port: int, world: World, random: Random, count: int, *, writes: float) -> Seen:
+    """What came of so many random calls. writes: the share of those that begin an action on a shelf."""
+    return uvloop.run(_Run(port, world, random, writes).ask(count))
 
 
-async def _ask(port: int, world: World, random: Random, count: int) -> Seen:
-    seen, asker = Seen(), Asker(world, random)
-    bar = tqdm(total=count, unit=" calls", disable=not sys.stderr.isatty(), leave=False)
-    left = count
+class _Run:
+    """Calls on many connections at once."""
 
-    async def line() -> None:
-        nonlocal left
-        connection = await Connection.open(port)
-        while left > 0 and len(seen.wrong) < 20:
-            left -= 1
-            caller = random.choice(world.callers)
-            call = asker.call(caller)
-            judge(call, caller, await connection.ask(call.request), world, seen)
+    def __init__(self, port: int, world: World, random: Random, writes: float) -> None:
+        self._port, self._world, self._random, self._writes = port, world, random, writes
+        self._seen, self._asker = Seen(), Asker(world, random)
+        self._shelving = Shelving(world.of, self._others, random)
+        self._left = 0
+
+    async def ask(self, count: int) -> Seen:
+        self._left = count
+        with tqdm(total=count, unit=" calls", disable=not sys.stderr.isatty(), leave=False) as bar:
+            await asyncio.gather(*(self._line(bar) for _ in range(AT_ONCE)))
+        await self._untouched()
+        return self._seen
+
+    async def _line(self, bar: "tqdm[Any]") -> None:
+        connection = await Connection.open(self._port)
+        while self._left > 0 and len(self._seen.wrong) < 20:
+            self._left -= 1
+            caller = self._random.choice(self._world.callers)
+            if self._random.random() < self._writes:
+                await self._write(connection, caller)
+            else:
+                call = self._asker.call(caller)
+                judge(call, caller, await connection.ask(call.request), self._world, self._seen)
             bar.update()
         connection.close()
 
-    await asyncio.gather(*(line() for _ in range(AT_ONCE)))
-    bar.close()
-    return seen
+    async def _write(self, connection: Connection, caller: Caller) -> None:
+        shelf, world = caller.shelf, self._world
+
+        async def ask(kind: str, method: str, path: str, body: object, status: int) -> bytes:
+            call = made(kind, caller, method, path, body, status)
+            reply = await connection.ask(call.request)
+            shown = bytes(reply.body)
+            if kind in ("upload", "file"):  # what it made is the caller's
+                for id in _ID.findall(shown):
+                    world.of.setdefault(id, shelf.name)
+                    (shelf.files if id.startswith(b"file") else shelf.jobs).append(id.decode())
+            if reply.status == 202:  # it takes long: what is on the shelf is known once the job is over
+                call.status = 202
+                await self._over(connection, caller, orjson.loads(shown)["id"])
+            judge(call, caller, reply, world, self._seen)
+            return shown
+
+        foreign = self._asker.foreign(caller)
+        unread = [name for name in world.names if name not in caller.reads]
+        id = self._random.choice(world.ids[self._random.choice(unread)])
+        try:
+            await self._shelving.act(shelf, ask, foreign, caller.reads, id)
+        except AssertionError as error:
+            self._seen.wrong.append(str(error))
+
+    async def _over(self, connection: Connection, caller: Caller, job: str) -> None:
+        request = made("job", caller, "GET", f"/v1/knowledge/jobs/{job}", None, 200).request
+        state = "queued"
+        while state in ("queued", "running"):
+            await asyncio.sleep(0.2)
+            state = orjson.loads(bytes((await connection.ask(request)).body))["status"]
+
+    def _others(self, shelf: Shelf) -> list[Shelf]:
+        return [one.shelf for one in self._world.callers if one.shelf is not shelf]
+
+    async def _untouched(self) -> None:
+        """The collections that nobody may write are as they were."""
+        connection = await Connection.open(self._port)
+        for caller in self._world.callers:
+            name = caller.reads[0]
+            path = f"/v1/knowledge/collections/{name}/documents"
+            reply = await connection.ask(made("end", caller, "GET", path, None, 200).request)
+            ids = [row["id"] for row in orjson.loads(bytes(reply.body)).get("data", [])]
+            if ids != self._world.ids[name]:
+                self._seen.wrong.append(f"{name} has other documents at the end: {bytes(reply.body)[:300]!r}")
+        connection.close()
 
 
 @contextlib.contextmanager
@@ -266,6 +351,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("-n", type=int, default=200_000, help="calls (default: 200,000)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--writes", type=float, default=0.02, help="share that writes (default: 0.02)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
     arguments = parser.parse_args()
@@ -278,7 +364,7 @@ def main() -> int:
         world = make_world(data, random)
         with gateway(Path(folder), data, world, arguments.workers) as running:
             began = time.monotonic()
-            seen = run(running.port, world, random, arguments.n)
+            seen = run(running.port, world, random, arguments.n, writes=arguments.writes)
             took_s = time.monotonic() - began
     print("| call, status | times |\n| --- | ---: |")
     for kind, times in sorted(seen.kinds.items()):
