@@ -21,14 +21,15 @@ async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]
 
 
 async def search(
-    retrieve: Retrieve, collections: Sequence[str], knowledge: Knowledge, rights: Rights, *, explicit: bool
-) -> Retrieved:
+    retrieve: Retrieve, collections: Sequence[str], knowledge: Knowledge, rights: Rights, *, explicit: bool,
+    filter: str = "",
+) -> Retrieved:  # fmt: skip
     """What `retrieve` finds in the collections; of those that are not `explicit`, in those there are by now.
 
-    explicit: whether the caller named the collections.
+    explicit: whether the caller named the collections. filter: what must be true of documents besides, as of `View`.
     Raises UnknownCollection if one asked for by name, or each of the others, does not exist.
     """
-    view = View(rights.groups)
+    view = View(rights.groups, filter)
     if all(name in rights.read for name in collections):
         with contextlib.suppress(UnknownCollection):
             return await retrieve(collections, view)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from proxy import permitted
-from proxy.knowledge.parameters import k_of, names_of, none_but, query_text, whole_number_of
+from proxy.knowledge.parameters import filter_in, k_of, names_of, none_but, query_text, whole_number_of
 from proxy.quote import quoted, quoted_label
 from proxy.rights import Rights
 from retrieval.knowledge import Knowledge
@@ -17,6 +17,11 @@ from retrieval.records import Hit, Retrieved, Turn, View
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # passages of one document
 
+_FILTER = (
+    'What must be true of a document, e.g. {"type": "eq", "key": "team", "value": "hr"}. Types: eq, ne, in, nin, gt, '
+    "gte, lt, lte, prefix (of the key source), and, or (with filters), not (with filter). Keys: source, modified_at, "
+    "and the documents' attributes."
+)
 _PASSAGES = {
     "type": "object",
     "properties": {
@@ -33,6 +38,7 @@ SEARCH: Mapping[str, Any] = {
         "query": {"type": "string", "description": "A question or keywords, in full: nothing is remembered."},
         "collections": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "k": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages at most."},
+        "filter": {"type": "object", "description": _FILTER},
     },
     "required": ["query"],
     "additionalProperties": False,
@@ -79,14 +85,19 @@ class Tools:
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
         """Passages, by document. Raises ApiError for what cannot be asked, RetrievalError."""
-        none_but(asked, ("query", "collections", "k"))
+        none_but(asked, ("query", "collections", "k", "filter"))
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
 
         def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
             return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view)
 
         found = await permitted.search(
-            retrieve, names or self._collections, self._knowledge, rights, explicit=bool(names)
+            retrieve,
+            names or self._collections,
+            self._knowledge,
+            rights,
+            explicit=bool(names),
+            filter=filter_in(asked, "filter"),
         )
         documents: dict[str, list[Hit]] = {}
         for hit in found.hits:

@@ -12,6 +12,7 @@ locks        in PostgreSQL                                                writer
 catalog_tables  its tables            documents    lists of them, and whole texts
 files        that clients uploaded
 jobs         documents that wait in the catalog until they are written    spool      where uploads rest before
+filters      what a caller asks to be true of documents
 attributes   of documents, and the groups that may read them: what they may be     descriptions  both, in SQL
 database     SQLite or PostgreSQL, opened and brought up to date       migrations/  how the tables came about
 embed        texts -> unit vectors           export     a model, by name or path -> its embedder

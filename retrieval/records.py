@@ -89,6 +89,7 @@ class View:
     """What there is of collections for who asks: documents without groups, and those with one of these."""
 
     groups: tuple[str, ...] | None = ()  # None: all documents
+    filter: str = ""  # what must be true of a document besides, by `filters.checked_filter`; "": nothing
 
 
 PUBLIC = View()  # who says nothing of groups is in none

@@ -99,4 +99,4 @@ def _given(row: dict[str, Any]) -> Given:
 
 def view(row: dict[str, Any]) -> View:
     groups = row["groups"]
-    return View(None if groups is None else tuple(groups))
+    return View(None if groups is None else tuple(groups), row["filter"])

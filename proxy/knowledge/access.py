@@ -71,14 +71,20 @@ class Access:
         return row
 
     async def search(
-        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, mode: Mode | None = None
-    ) -> Retrieved:
-        """explicit: whether the caller named the collections. Raises UnknownCollection, RetrievalError."""
+        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, filter: str,
+        mode: Mode | None = None,
+    ) -> Retrieved:  # fmt: skip
+        """explicit: whether the caller named the collections. filter: as of `View`.
+
+        Raises UnknownCollection, RetrievalError.
+        """
 
         def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
             return self.knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode, view=view)
 
-        found = await permitted.search(retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit)
+        found = await permitted.search(
+            retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit, filter=filter
+        )
         exchange_of(scope).timings_ms.update(found.timings_ms)
         return found
 

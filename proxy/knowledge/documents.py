@@ -13,10 +13,12 @@ from proxy.knowledge.parameters import invalid, query_of, whole_number
 from proxy.knowledge.puts import Puts
 from proxy.rights import Rights
 from retrieval.errors import UnknownDocument
+from retrieval.filters import Filter, filter_of, matches
 from retrieval.records import CollectionInfo, DocumentInfo
 
 _MOST_LISTED = 1000
 _LISTED = 100
+_MOST_PAGES = 20  # looked through for one answer; a filter that finds little goes on with the next
 
 
 class Documents:
@@ -59,13 +61,30 @@ class Documents:
         return _collection(await self._access.collection(scope))
 
     async def _list_documents(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        asked = query_of(scope, "limit", "after")
+        asked = query_of(scope, "limit", "after", "filter")
         limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
+        wanted = _filter(asked.get("filter"))
         row = await self._access.collection(scope)
-        rows = await self._access.knowledge.documents(
-            row.name, after=asked.get("after", ""), limit=limit + 1, groups=rights_of(scope).groups
-        )
-        return listed([_document(one, rights_of(scope)) for one in rows[:limit]], more=len(rows) > limit)
+        rows, last = await self._page(row.name, asked.get("after", ""), limit, wanted, rights_of(scope))
+        more = len(rows) > limit or last is not None
+        found = listed([_document(one, rights_of(scope)) for one in rows[:limit]], more=more)
+        return found if last is None else {**found, "last_id": last}
+
+    async def _page(
+        self, name: str, after: str, limit: int, wanted: Filter | None, rights: Rights
+    ) -> tuple[list[DocumentInfo], str | None]:
+        """One document more than `limit` if there are as many; where many were looked through, also where to go on."""
+        found: list[DocumentInfo] = []
+        for _ in range(_MOST_PAGES):
+            size = limit + 1 if wanted is None else _MOST_LISTED
+            page = await self._access.knowledge.documents(name, after=after, limit=size, groups=rights.groups)
+            found += [
+                one for one in page if wanted is None or matches(wanted, one.source, one.modified_s, one.attributes)
+            ]
+            if len(found) > limit or len(page) < size:
+                return found, None
+            after = page[-1].id
+        return found, after
 
     async def _read_document(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         found = await permitted.document(self._access.knowledge, scope["path_params"]["id"], rights_of(scope))
@@ -132,6 +151,16 @@ class _Export:
         shown = {**_document(found.info, rights), "text": found.text}
         line = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
         await send({"type": "http.response.body", "body": line, "more_body": True})
+
+
+def _filter(text: str | None) -> Filter | None:
+    """The filter in a query string: JSON."""
+    if not text:
+        return None
+    try:
+        return filter_of(orjson.loads(text))
+    except ValueError as error:  # JSON that is none, too
+        raise invalid(f"'filter': {error}", "filter") from error
 
 
 def _collection(row: CollectionInfo) -> dict[str, Any]:

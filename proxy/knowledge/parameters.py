@@ -9,6 +9,7 @@ from proxy.asgi import Receive, Scope
 from proxy.body import whole_body
 from proxy.chat import parse
 from proxy.errors import ApiError
+from retrieval.filters import checked_filter
 
 _MOST_K = 100
 _MOST_QUERY_CHARS = 20_000
@@ -63,6 +64,17 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
     if not (names and isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise invalid("'collections' must be a list of names", "collections")
     return names
+
+
+def filter_in(fields: Mapping[str, Any], name: str) -> str:
+    """The filter in a field, as `View` takes it; "" where there is none."""
+    value = fields.get(name)
+    if value is None:
+        return ""
+    try:
+        return checked_filter(value)
+    except ValueError as error:
+        raise invalid(f"'{name}': {error}", name) from error
 
 
 def whole_number(text: str, name: str, most: int) -> int:

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access
-from proxy.knowledge.parameters import invalid, k_of, names_of, query_text
+from proxy.knowledge.parameters import filter_in, invalid, k_of, names_of, query_text
 from retrieval.records import Hit
 
 _MODES = ("hybrid", "dense", "bm25")
@@ -26,14 +26,20 @@ class Searches:
         return [self._access.route("/v1/knowledge/search", POST=self._search)]
 
     async def _search(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        fields = await self._access.fields(scope, receive, "query", "collections", "k", "mode")
+        fields = await self._access.fields(scope, receive, "query", "collections", "k", "mode", "filter")
         names = names_of(fields)
         k = k_of(fields, "k", self._k)
         query, mode = query_text(fields.get("query")), fields.get("mode")
         if mode is not None and mode not in _MODES:
             raise invalid(f"'mode' must be one of {', '.join(_MODES)}", "mode")
         found = await self._access.search(
-            query, names or self._collections, scope, explicit=bool(names), k=k, mode=mode
+            query,
+            names or self._collections,
+            scope,
+            explicit=bool(names),
+            k=k,
+            mode=mode,
+            filter=filter_in(fields, "filter"),
         )
         return {
             "object": "knowledge.search", "query": query, "relevance": found.relevance,

@@ -11,12 +11,11 @@ from proxy import permitted
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access, listed, must_make, must_write, rights_of
 from proxy.knowledge.attachments import Attachments, check_chunking, counts_of, file_id, of_ids
-from proxy.knowledge.parameters import invalid, k_of, query_of, query_text, whole_number
+from proxy.knowledge.parameters import filter_in, invalid, k_of, query_of, query_text, whole_number
 from retrieval.records import CollectionInfo, Hit
 
 PATH = "/v1/vector_stores"  # a configuration may relay it instead
 _OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # of none of which there is anything here
-_NOT_YET = ("filters", "attribute_filter")
 
 
 class Stores:
@@ -93,16 +92,15 @@ class Stores:
         return [_store(row, counts_of(states[row.name])) for row in rows]
 
     async def _search_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        allowed = ("query", "max_num_results", "rewrite_query", "ranking_options", *_NOT_YET)
+        allowed = ("query", "max_num_results", "rewrite_query", "ranking_options", "filters")
         fields = await self._access.fields(scope, receive, *allowed)
-        for name in _NOT_YET:
-            if fields.get(name) is not None:
-                raise invalid(f"'{name}' is not supported: leave it out", name)
         query = fields.get("query")
         query = query[0] if isinstance(query, list) and len(query) == 1 else query
         text, least = query_text(query), _threshold(fields.get("ranking_options"))
         k = k_of(fields, "max_num_results", 10)
-        found = await self._access.search(text, [scope["path_params"]["name"]], scope, explicit=True, k=k)
+        found = await self._access.search(
+            text, [scope["path_params"]["name"]], scope, explicit=True, k=k, filter=filter_in(fields, "filters")
+        )
         shares = _shares(found.hits)
         keys = await self._access.knowledge.document_keys(list({hit.passage.document for hit in found.hits}))
         data = [_result(hit, share, keys) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
@@ -135,9 +133,14 @@ def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
     id = file_id(passage.document, keys.get(passage.document, ""))
     return {
         "file_id": id, "filename": passage.source, "score": score,
-        "attributes": {"title": passage.title} if passage.title else {},
+        "attributes": {**({"title": passage.title} if passage.title else {}), **_plain(passage.attributes)},
         "content": [{"type": "text", "text": passage.text}],
     }  # fmt: skip
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenAI's have no lists."""
+    return {name: value for name, value in attributes.items() if not isinstance(value, list | tuple)}
 
 
 def _shares(hits: Sequence[Hit]) -> list[float]:

@@ -21,7 +21,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -33,12 +33,14 @@ from retrieval.stores import optimise, shard
 from retrieval.stores.schema import (
     BM25,
     DENSE,
+    MOST_INDEXED,
     PAGE,
     TENANT,
     by_arm,
     checked,
     checked_k,
     checked_points,
+    indexed,
     limits,
     longer,
     passage_of,
@@ -89,6 +91,7 @@ class EdgeStore:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
         self._scanned = shard.scanned(opened)  # points that no graph holds yet
         self._points = shard.size(opened)  # as of the last start or switch: graphs grow by no more until the next
+        self._indexed: set[str] = set()  # fields of numbers and dates, in this shard by this process
         self._unflushed = 0
         self._written_s = time.monotonic()
         self._alone: dict[tuple[str, View], bool] = {}  # whether the shard's statistics are those of what is seen, ...
@@ -184,7 +187,7 @@ class EdgeStore:
                 queries.append(shard.vector_query(query, tenant, limit, view, points=self._points))
             else:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
-                alone = self._is_alone(tenant, view, sparse[tenant])
+                alone = self._is_alone(tenant, replace(view, filter=""), sparse[tenant])
                 queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, view, alone=alone))
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
@@ -226,6 +229,7 @@ class EdgeStore:
 
     def _upsert(self, tenant: str, points: Sequence[Point]) -> None:
         ready = checked_points(points, self._dimension)
+        self._index({*indexed(points)})
         for start in range(0, len(ready), _BATCH):
             shard.check_room(self._home)
             part = ready[start : start + _BATCH]
@@ -235,6 +239,12 @@ class EdgeStore:
             self._scanned += len(part)
             self._unflushed += len(part)
             time.sleep(took_s)  # a search that waits for the GIL comes first
+
+    def _index(self, fields: set[str]) -> None:
+        """Have filters by these fields find points quickly; to ask for an index that is there does nothing."""
+        for name in sorted(fields - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            self._update(shard.index_of(name))
+            self._indexed.add(name)
 
     def _delete(self, tenant: str, ids: set[str]) -> None:
         from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchValue, UpdateOperation
@@ -329,6 +339,8 @@ class EdgeStore:
         with engine("switch to the optimised index"):
             better = shard.open_shard(target, self._dimension)
             _catch_up(self._shard, better, journal)
+            for name in sorted(self._indexed):
+                better.update(shard.index_of(name))
             better.flush()
         shard.complete(target)
         taken: Future[EdgeShard] = Future()

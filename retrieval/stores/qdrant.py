@@ -13,7 +13,7 @@ import asyncio
 import math
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from json import JSONDecodeError
 from pathlib import Path
@@ -28,12 +28,17 @@ from retrieval.stores.schema import (
     BM25,
     DENSE,
     GROUPS,
+    MARKS,
+    MODIFIED_S,
+    MOST_INDEXED,
     PAGE,
+    SOURCE,
     TENANT,
     by_arm,
     checked,
     checked_k,
     checked_points,
+    indexed,
     limits,
     longer,
     passage_of,
@@ -82,6 +87,8 @@ class QdrantStore:
         self._where = where  # host and port, for messages: a URL may hold a password
         self._timeout_s = timeout_s
         self._layout = layout
+        self._server = False  # the imitation has no payload indexes and says so with a warning
+        self._indexed: set[str] = set()  # fields of numbers and dates, by this process
         self._running: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -133,6 +140,10 @@ class QdrantStore:
         from qdrant_client import models
 
         ready = checked_points(points, self._dimension)
+        if self._server:
+            for field in sorted({*indexed(points)} - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+                await self._index(field)
+                self._indexed.add(field)
         for start in range(0, len(ready), BATCH):
             batch = []
             for point, numbers in ready[start : start + BATCH]:
@@ -211,7 +222,8 @@ class QdrantStore:
             else:
                 said = sparse[tenant]
                 words = models.SparseVector(indices=list(said.indices), values=list(said.values))
-                requests.append(_holding(words, _only(tenant, view), limit))
+                readable = _only(tenant, replace(view, filter=""))
+                requests.append(_holding(words, _only(tenant, view), readable, limit))
         if not requests:
             return {}
         answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
@@ -239,13 +251,23 @@ class QdrantStore:
         if not await self._reply("look up the collection", self._client.collection_exists(self._collection)):
             await self._reply("make the collection", self._create())
         self._check(await self._reply("describe the collection", self._client.get_collection(self._collection)))
-        if server:  # the imitation has no payload indexes and says so with a warning
+        self._server = server
+        if server:
             tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
             call = self._client.create_payload_index(self._collection, TENANT, tenants, wait=True)
             await self._reply("index the tenants", call)
-            words = models.PayloadSchemaType.KEYWORD
-            call = self._client.create_payload_index(self._collection, GROUPS, words, wait=True)
-            await self._reply("index the groups", call)
+            for field in (GROUPS, MARKS, SOURCE, MODIFIED_S):
+                await self._index(field)
+
+    async def _index(self, field: str) -> None:
+        """Have filters by it find points quickly."""
+        from qdrant_client import models
+
+        schema: Any = models.PayloadSchemaType.FLOAT
+        if field in (GROUPS, MARKS, SOURCE):
+            schema = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=field == SOURCE)
+        call = self._client.create_payload_index(self._collection, field, schema, wait=True)
+        await self._reply(f"index {field}", call)
 
     async def _create(self) -> None:
         from qdrant_client import models
@@ -331,7 +353,9 @@ def _only(tenant: str, view: View = ALL) -> "Filter":
     """What there is of the tenant in this view."""
     from qdrant_client import models
 
-    words = Words(models.Filter, models.FieldCondition, models.MatchValue, models.MatchAny)
+    words = Words(
+        models.Filter, models.FieldCondition, models.MatchValue, models.MatchAny, models.MatchPrefix, models.Range
+    )
     found: models.Filter = within(words, tenant, view)
     return found
 
@@ -362,9 +386,9 @@ def _nearest(numbers: list[float], seen: "Filter", limit: int, quantisation: Qua
     return models.QueryRequest(query=numbers, using=DENSE, filter=seen, params=params, limit=limit, with_payload=False)
 
 
-def _holding(words: "SparseVector", seen: "Filter", limit: int) -> "QueryRequest":
-    """The lexical arm's query within what is seen of one tenant; the rarity of words is that among these points."""
+def _holding(words: "SparseVector", seen: "Filter", readable: "Filter", limit: int) -> "QueryRequest":
+    """The lexical arm's query within what is seen of one tenant; words are as rare as in all that is readable."""
     from qdrant_client import models
 
-    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=seen))
+    params = models.SearchParams(idf=models.IdfCorpusParams(corpus=readable))
     return models.QueryRequest(query=words, using=BM25, filter=seen, params=params, limit=limit, with_payload=False)

@@ -7,13 +7,14 @@ of the lexical arm, where texts of the same words tie, for `TIES` more; of the d
 and where the cut falls between two equal scores again for `TIES` more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
 from typing import Any
 
 import numpy as np
 
+from retrieval.filters import is_number, seconds
 from retrieval.records import Passage, Point, Scored, Sparse, Vector
 
 DENSE = "dense"
@@ -21,9 +22,13 @@ BM25 = "bm25"
 TENANT = "tenant"
 ATTRIBUTES = "attributes"
 GROUPS = "groups"
+SOURCE = "source"
+MODIFIED_S = "modified_s"
+MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of the attributes, for filters: see `conditions`
 
 BATCH = 256  # points a write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
 PAGE = 1000  # points read at a time by `passages`
+MOST_INDEXED = 200  # fields of numbers and dates; filters by others are slower
 TIES = 100  # equal scores at the cut are ordered by id as far as this; beyond, the engine's choice stands
 
 
@@ -35,8 +40,8 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
         "revision": passage.revision,
         "ordinal": passage.ordinal,
         "title": passage.title,
-        "source": passage.source,
-        "modified_s": passage.modified_s,
+        SOURCE: passage.source,
+        MODIFIED_S: passage.modified_s,
         "headings": list(passage.headings),
         "start": passage.start,
         "end": passage.end,
@@ -44,8 +49,42 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
         "tokens": passage.tokens,
         **({"context": passage.context} if passage.context else {}),
         **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
+        **described(passage.attributes),
         **({GROUPS: list(point.groups)} if point.groups else {}),
     }
+
+
+def described(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that filters ask: texts and truth values as marks, numbers and dates by name.
+
+    Each has an index of its kind: without one a query reads the payload of every point.
+    """
+    marks: list[str] = []
+    numbers: dict[str, float] = {}
+    dates: dict[str, list[float]] = {}
+    for name, value in attributes.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if is_number(one):
+                numbers[name] = float(one)
+                continue
+            marks.append(mark(name, one))
+            if isinstance(one, str) and (at := seconds(one)) is not None:
+                dates.setdefault(name, []).append(at)
+    found = {MARKS: marks, NUMBERS: numbers, DATES: dates}
+    return {field: values for field, values in found.items() if values}
+
+
+def mark(name: str, value: str | bool) -> str:
+    """An attribute and a value of it as one text; no name has a : or ! in it."""
+    return f"{name}:{value}" if isinstance(value, str) else f"{name}!{str(value).lower()}"
+
+
+def indexed(points: Iterable[Point]) -> Iterator[str]:
+    """The fields of numbers and dates that these points have, each to be indexed by itself; the same ones repeat."""
+    for point in points:
+        if point.passage.attributes:
+            made = described(point.passage.attributes)
+            yield from (f"{kind}.{name}" for kind in (NUMBERS, DATES) for name in made.get(kind, ()))
 
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
