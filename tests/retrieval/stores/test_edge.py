@@ -136,7 +136,7 @@ async def test_a_write_goes_on_when_its_caller_is_cancelled(tmp_path: Path) -> N
 
 async def test_the_event_loop_runs_while_many_points_are_written(tmp_path: Path) -> None:
     store = EdgeStore.open(tmp_path, dimension=DIMENSION)
-    write = asyncio.create_task(store.upsert("a@1", points_of(["pool"] * 3000)))
+    write = asyncio.create_task(store.upsert("a@1", points_of(["pool"] * 1000)))
     seen = set()
     while not write.done():
         await asyncio.sleep(0)
