@@ -19,6 +19,7 @@ from proxy.inject import Template, TemplateError
 from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
+from proxy.knowledge.searches import SearchSettings
 from proxy.ledger import Ledger
 from proxy.mcp import Mcp
 from proxy.metered import Metered
@@ -132,8 +133,11 @@ def gateway(
             window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
         ),
         knowledge=KnowledgeApi(
-            knowledge, enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
-            k=settings.retrieval.k, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+            knowledge, enabled=settings.retrieval.enabled,
+            searches=SearchSettings(
+                settings.retrieval.collections, settings.retrieval.k, bool(settings.retrieval.rerank_model)
+            ),
+            deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
             uploads=UploadOptions(
                 Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
             ),

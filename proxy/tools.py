@@ -11,7 +11,7 @@ from proxy import permitted
 from proxy.knowledge.parameters import filter_in, k_of, names_of, none_but, query_text, whole_number_of
 from proxy.quote import quoted, quoted_label
 from proxy.rights import Rights
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import PLAIN, Knowledge
 from retrieval.records import Hit, Retrieved, Turn, View
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
@@ -89,7 +89,7 @@ class Tools:
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
 
         def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
-            return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view)
+            return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view, lookup=PLAIN)
 
         found = await permitted.search(
             retrieve,

@@ -22,7 +22,7 @@ from retrieval.errors import RetrievalError, UnknownDocument
 from retrieval.files import Files
 from retrieval.ingest.background import Background
 from retrieval.jobs import Jobs
-from retrieval.knowledge import EmbedderChoice, Mode, Plan, Progress, SearchOptions
+from retrieval.knowledge import EmbedderChoice, Lookup, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
 from retrieval.records import (
     PUBLIC,
@@ -146,12 +146,12 @@ class Index:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         while True:
             generations = self._generations(collections)
             try:
-                found = await self._retrieve(turns, collections, mode, view, k=k, budget_tokens=budget_tokens)
+                found = await self._retrieve(turns, collections, view, lookup, k=k, budget_tokens=budget_tokens)
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
@@ -163,7 +163,7 @@ class Index:
         return [self._catalog.collection(name).generation for name in collections]
 
     async def _retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], mode: Mode | None, view: View, *,
+        self, turns: Sequence[Turn], collections: Sequence[str], view: View, lookup: Lookup | None, *,
         k: int | None, budget_tokens: int | None,
     ) -> Retrieved:  # fmt: skip
         lanes: dict[str, tuple[Lane, list[str]]] = {}
@@ -172,12 +172,13 @@ class Index:
             lanes.setdefault(lane.key, (lane, []))[1].append(name)
         if len(lanes) <= 1:
             lane = self._lane_of(collections[0]) if collections else self._configured
-            retriever = lane.retriever.in_mode(mode)
-            return await retriever.retrieve(turns, collections, k=k, budget_tokens=budget_tokens, view=view)
-        asked = [(lane.retriever.in_mode(mode), names) for lane, names in lanes.values()]
-        parts = await asyncio.gather(
-            *(one.retrieve(turns, names, k=k, budget_tokens=budget_tokens, view=view) for one, names in asked)
-        )
+            return await lane.retriever.retrieve(
+                turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup
+            )
+        parts = await asyncio.gather(*(
+            lane.retriever.retrieve(turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup)
+            for lane, names in lanes.values()
+        ))  # fmt: skip
         search = self._plan.search
         budget = search.budget_tokens if budget_tokens is None else budget_tokens
         return merged(parts, k=k or search.k, budget_tokens=budget)

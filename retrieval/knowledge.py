@@ -59,6 +59,19 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a search of which the hits are shown asks for; a chat, which takes the context, has none."""
+
+    mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting's, or hybrid where that is `whole`
+    rerank: bool = True  # where a reranker is configured
+    neighbours: int = 0  # chunks on each side of a hit, to be shown with it
+    whole: bool = False  # to be shown with a hit: all of its document, unless that is long
+
+
+PLAIN = Lookup()
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedderOptions:
     """How to run an embedder, beside its name, backend and threads; every field is a setting of `embedder`."""
 
@@ -142,9 +155,9 @@ class Knowledge(Protocol):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
-        """Passages in the view for the latest of `turns`; k, budget_tokens, mode: None takes the setting.
+        """Passages in the view for the latest of `turns`; k, budget_tokens: None takes the setting.
 
         Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
         """

@@ -139,6 +139,16 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Surrounding:
+    """A span of a hit's document with the hit in it."""
+
+    start: int
+    end: int
+    text: str
+    whole: bool  # whether it was taken as the whole document
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A passage found, with the score of the stage that returned it and what each arm said of it."""
 
@@ -147,6 +157,7 @@ class Hit:
     passage: Passage
     ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1
     scores: Mapping[str, float] = field(default_factory=dict)  # arm -> that arm's own score
+    surrounding: Surrounding | None = None  # where it was asked for
 
 
 @dataclass(frozen=True, slots=True)

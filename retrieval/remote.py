@@ -22,7 +22,7 @@ from typing import Any, cast
 from retrieval import errors, wire
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError
 from retrieval.frames import Frame, Frames, framed
-from retrieval.knowledge import EmbedderChoice, Mode, Progress
+from retrieval.knowledge import EmbedderChoice, Lookup, Progress
 from retrieval.records import (
     PUBLIC,
     Attached,
@@ -66,7 +66,7 @@ class Client:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
@@ -76,8 +76,8 @@ class Client:
                 "collections": list(collections),
                 "k": k,
                 "budget_tokens": budget_tokens,
-                "mode": mode,
                 "view": view,
+                "lookup": lookup,
             }
             answer = await self._call("retrieve", args)
         except asyncio.CancelledError:  # out of patience, or the caller left: the check tells

@@ -25,7 +25,7 @@ from retrieval import garbage, logs, wire
 from retrieval.errors import RetrievalError
 from retrieval.frames import Frame, Frames, framed
 from retrieval.index import Index
-from retrieval.knowledge import EmbedderChoice, Knowledge, Outlines, Plan, Progress
+from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Outlines, Plan, Progress
 from retrieval.records import Changed, Turn
 from retrieval.remote import SOCKET, decode, reachable
 from retrieval.shards import passing
@@ -88,8 +88,9 @@ class Server:
         match call:
             case "retrieve":
                 turns = [Turn(**turn) for turn in args["turns"]]
-                view = wire.view(args["view"])
-                answer = wire.rows(await knowledge.retrieve(**{**args, "turns": turns, "view": view}))
+                view, lookup = wire.view(args["view"]), args["lookup"] and Lookup(**args["lookup"])
+                found = await knowledge.retrieve(**{**args, "turns": turns, "view": view, "lookup": lookup})
+                answer = wire.rows(found)
             case "ingest":
                 answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
             case "changes" if isinstance(knowledge, Outlines):

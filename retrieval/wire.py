@@ -10,7 +10,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
-from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved, View
+from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved, Surrounding, View
 
 _PASSAGE = (
     "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
@@ -33,11 +33,19 @@ def rows(found: Retrieved) -> dict[str, Any]:
             passages.append(passage)
         return at
 
-    hits = [(hit.id, hit.score, place(hit.passage), hit.ranks, hit.scores) for hit in found.hits]
+    surroundings: dict[Surrounding | None, int] = {}  # hits of one document may have the same, and it may be long
+    hits = [
+        (
+            hit.id, hit.score, place(hit.passage), hit.ranks, hit.scores,
+            surroundings.setdefault(hit.surrounding, len(surroundings)),
+        )
+        for hit in found.hits
+    ]  # fmt: skip
     context = [place(passage) for passage in found.context.passages]
     return {
         "query": found.query,
         "hits": hits,
+        "surroundings": [one and (one.start, one.end, one.text, one.whole) for one in surroundings],
         "context": (context, found.context.tokens, found.context.dropped),
         "passages": [_row_of(passage) for passage in passages],
         "timings_ms": found.timings_ms,
@@ -49,7 +57,11 @@ def retrieved(value: Any) -> Retrieved:
     """What `rows` was given. Raises AttributeError, LookupError, TypeError or ValueError where `value` is not that."""
     passages = [_passage(row) for row in value["passages"]]
     places, tokens, dropped = value["context"]
-    hits = [Hit(id, score, passages[place], ranks, scores) for id, score, place, ranks, scores in value["hits"]]
+    surroundings = [row and Surrounding(*row) for row in value["surroundings"]]
+    hits = [
+        Hit(id, score, passages[place], ranks, scores, surroundings[around])
+        for id, score, place, ranks, scores, around in value["hits"]
+    ]
     query = value["query"]
     return Retrieved(
         Query(

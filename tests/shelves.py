@@ -10,7 +10,7 @@ import httpx
 from tests.described import described
 from tests.gateway import Served, ragway, serving
 
-SETTINGS = "retrieval: {min_relevance: 0.0}\nmodels: {echo: {lane: echo}}"
+SETTINGS = "models: {echo: {lane: echo}}"
 
 
 class Shelves:
@@ -33,8 +33,8 @@ class Shelves:
 
 
 @contextlib.contextmanager
-def serving_shelves(folder: Path, models: Path, settings: str = "") -> Iterator[Shelves]:
-    """One in this folder."""
+def serving_shelves(folder: Path, models: Path, settings: str = "", *, retrieval: str = "") -> Iterator[Shelves]:
+    """One in this folder; settings: sections, retrieval: settings of that one."""
     data = folder / "data"
     data.mkdir()
     (data / "models").symlink_to(models)
@@ -48,7 +48,7 @@ def serving_shelves(folder: Path, models: Path, settings: str = "") -> Iterator[
         done = ragway("keys", "create", name, *granted, "--data", str(data), folder=folder)
         assert done.returncode == 0, done.stderr
         keys[name] = done.stdout.strip()
-    with serving(data, folder, f"{SETTINGS}\n{settings}") as served:
+    with serving(data, folder, f"{SETTINGS}\nretrieval: {{min_relevance: 0.0, {retrieval}}}\n{settings}") as served:
         yield Shelves(served, keys)
 
 

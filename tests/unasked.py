@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from retrieval.knowledge import EmbedderChoice, Knowledge, Mode, Progress
+from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Progress
 from retrieval.records import (
     PUBLIC,
     Attached,
@@ -27,7 +27,7 @@ class Unasked(Knowledge):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         raise AssertionError
 

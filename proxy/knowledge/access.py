@@ -26,7 +26,7 @@ from retrieval.errors import (
     UnknownFile,
     UnknownJob,
 )  # fmt: skip
-from retrieval.knowledge import Knowledge, Mode
+from retrieval.knowledge import PLAIN, Knowledge, Lookup
 from retrieval.records import CollectionInfo, Retrieved, Turn, View
 
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
@@ -72,7 +72,7 @@ class Access:
 
     async def search(
         self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, filter: str,
-        mode: Mode | None = None,
+        lookup: Lookup = PLAIN,
     ) -> Retrieved:  # fmt: skip
         """explicit: whether the caller named the collections. filter: as of `View`.
 
@@ -80,7 +80,7 @@ class Access:
         """
 
         def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
-            return self.knowledge.retrieve([Turn("user", query)], names, k=k, mode=mode, view=view)
+            return self.knowledge.retrieve([Turn("user", query)], names, k=k, view=view, lookup=lookup)
 
         found = await permitted.search(
             retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit, filter=filter

@@ -1,6 +1,6 @@
 """All routes of the Knowledge API."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from starlette.routing import Route
 
@@ -12,7 +12,7 @@ from proxy.knowledge.files import PATH as FILES
 from proxy.knowledge.files import Files
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.puts import Puts
-from proxy.knowledge.searches import Searches
+from proxy.knowledge.searches import Searches, SearchSettings
 from proxy.knowledge.stores import PATH as STORES
 from proxy.knowledge.stores import Stores
 from proxy.knowledge.uploads import Uploads
@@ -23,12 +23,12 @@ class KnowledgeApi:
     """What the routes answer with."""
 
     def __init__(
-        self, knowledge: Knowledge, *, enabled: bool, collections: Sequence[str], k: int, deadline_s: float,
+        self, knowledge: Knowledge, *, enabled: bool, searches: SearchSettings, deadline_s: float,
         max_body_bytes: int, uploads: UploadOptions,
     ) -> None:  # fmt: skip
-        """enabled: whether there is retrieval. collections, k: searched and found where the request says nothing."""
+        """enabled: whether there is retrieval."""
         self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
-        self._searches = Searches(access, collections=collections, k=k)
+        self._searches = Searches(access, searches)
         puts = Puts(access)
         self._documents = Documents(access, puts)
         self._uploads = Uploads(access, puts, uploads)

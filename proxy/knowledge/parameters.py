@@ -56,6 +56,14 @@ def whole_number_of(
     return number
 
 
+def yes_or_no(fields: Mapping[str, Any], name: str) -> bool | None:
+    """None where the request does not say."""
+    said = fields.get(name)
+    if said is not None and not isinstance(said, bool):
+        raise invalid(f"'{name}' must be true or false", name)
+    return said
+
+
 def names_of(fields: Mapping[str, Any]) -> list[str]:
     """The collections asked for by name; none where the request does not say."""
     names = fields.get("collections")

@@ -1,7 +1,8 @@
 """A packed context to the one that is shown: whole documents for their pieces, neighbours added, those joined.
 
-And a whole collection where it fits the budget. What is added never takes the context over its budget. Texts come
-from the catalog, read in a thread; neighbours from the store, by ids that follow from document and ordinal.
+And a whole collection where it fits the budget. What is added never takes the context over its budget. A lookup's hits
+get the same around each of them. Texts come from the catalog, read in a thread; neighbours from the store, by ids that
+follow from document and ordinal.
 """
 
 import asyncio
@@ -11,15 +12,27 @@ from dataclasses import replace
 
 from retrieval.catalog import Catalog
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Context, Hit, Passage, View, shown_text
+from retrieval.records import Context, Hit, Passage, Surrounding, View, shown_text
 from retrieval.revisions import point_id
-from retrieval.search.neighbours import around, follows, joined, place_of, runs, saving, stitched, tokens_of
+from retrieval.search.neighbours import (
+    Place,
+    around,
+    follows,
+    joined,
+    place_of,
+    run_around,
+    runs,
+    saving,
+    stitched,
+    tokens_of,
+)  # fmt: skip
 from retrieval.search.texts import Texts
 from retrieval.stores.base import Store
 
 _LEAST_CHUNK_TOKENS = 8  # a chunk's label alone takes as many: a collection of more chunks is not looked at
 _MOST_CHARS_A_TOKEN = 8  # a document of more characters is not read to see whether it is small
 _MOST_CHARS = 1_000_000  # a document is read up to here to join two of its chunks: some 5 ms
+WHOLE_CHARS = 50_000  # a longer document is not shown whole with a hit: some 12,000 tokens
 _REMEMBERED = 100  # collections that were found to fit whole
 
 
@@ -58,6 +71,42 @@ class Expander:
             del self._whole[next(iter(self._whole))]
         return context if context.passages and context.tokens <= budget_tokens else None
 
+    async def surrounded(
+        self, hits: Sequence[Hit], tenants: Sequence[str], *, neighbours: int, whole: bool
+    ) -> list[Hit]:
+        """The hits with what stands around each: all of a document that is not long, else so many chunks on each side.
+
+        It is of the hit's own revision of its own document, so whoever may read the hit may read it.
+        """
+        if not hits or not (neighbours or whole):
+            return list(hits)
+        texts: Mapping[tuple[str, int], str] = {}
+        if whole:
+            documents = list({hit.passage.document for hit in hits})
+            texts = await asyncio.to_thread(self._catalog.short, documents, most_chars=WHOLE_CHARS)
+        others = [hit for hit in hits if (hit.passage.document, hit.passage.revision) not in texts]
+        wider = await self._wider(others, tenants, neighbours)
+        found = []
+        for hit in hits:
+            text, shown = texts.get((hit.passage.document, hit.passage.revision)), wider.get(hit.id, hit.passage)
+            if text is None:
+                surrounding = Surrounding(shown.start, shown.end, shown.text, whole=False)
+            else:
+                surrounding = Surrounding(0, len(text), text, whole=True)
+            found.append(replace(hit, surrounding=surrounding))
+        return found
+
+    async def _wider(self, hits: Sequence[Hit], tenants: Sequence[str], reach: int) -> dict[str, Passage]:
+        """By id, the passage of each hit and up to `reach` on each side as one, where they make one text."""
+        passages = [hit.passage for hit in hits]
+        ids = {place_of(hit.passage): hit.id for hit in hits}
+        wanted = [id for _, id in _points_around(passages, ids, tenants, reach)]
+        read = await self._store.read(wanted) if wanted else {}
+        known = {place_of(one): one for one in (*passages, *read.values())}
+        groups = [run_around(passage, known, reach) for passage in passages]
+        made = await self._as_one(groups)
+        return {hit.id: ones[0] for hit, ones in zip(hits, made, strict=True) if len(ones) == 1}
+
     def collections_changed(self) -> None:
         self._whole.clear()
 
@@ -77,19 +126,24 @@ class Expander:
         groups = runs(context.passages)
         if len(groups) == len(context.passages):
             return context
+        passages = [one for ones in await self._as_one(groups) for one in ones]
+        tokens = sum(one.tokens for one in passages)
+        while budget_tokens is not None and tokens > budget_tokens:  # made texts, which were counted on to be joined
+            tokens -= passages.pop().tokens
+        return replace(context, passages=tuple(passages), tokens=tokens)
+
+    async def _as_one(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Each run of passages as one passage; as it is where its texts are no spans of their document's."""
         texts = [stitched(group) for group in groups]
         unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MOST_CHARS]
         spans = [(groups[i][0].document, groups[i][0].revision, groups[i][0].start, groups[i][-1].end) for i in unread]
         if spans:
             for i, read in zip(unread, await self._texts.spans(spans), strict=True):
                 texts[i] = read
-        passages: list[Passage] = []
-        for group, text in zip(groups, texts, strict=True):
-            passages += joined(group, text) if len(group) > 1 and text is not None else group
-        tokens = sum(one.tokens for one in passages)
-        while budget_tokens is not None and tokens > budget_tokens:  # made texts, which were counted on to be joined
-            tokens -= passages.pop().tokens
-        return replace(context, passages=tuple(passages), tokens=tokens)
+        return [
+            joined(group, text) if len(group) > 1 and text is not None else group
+            for group, text in zip(groups, texts, strict=True)
+        ]
 
     async def _with_whole_documents(self, context: Context, budget_tokens: int) -> Context:
         """Small documents in place of their pieces, the best first."""
@@ -112,21 +166,14 @@ class Expander:
         return context
 
     async def _with_neighbours(
-        self, context: Context, ids: Mapping[tuple[str, int, int], str], tenants: Sequence[str], budget_tokens: int
+        self, context: Context, ids: Mapping[Place, str], tenants: Sequence[str], budget_tokens: int
     ) -> Context:
         """The chunks around those found, as far as they hang together with these and the budget has room."""
         found_ones = [one for one in context.passages if place_of(one) in ids]  # a whole document has no neighbours
-        tenant_of = {
-            place_of(one): next(t for t in tenants if point_id(t, *place_of(one)) == ids[place_of(one)])
-            for one in found_ones
-        }
-        wanted = [
-            (near, point_id(tenant_of[place_of(near)], near.document, near.revision, ordinal))
-            for near, ordinal in around(found_ones, self._options.neighbours)
-        ]
+        wanted = _points_around(found_ones, ids, tenants, self._options.neighbours)
         read = await self._store.read([id for _, id in wanted])
         chosen = {place_of(one): one for one in context.passages}
-        beside: dict[tuple[str, int, int], list[Passage]] = {place_of(one): [one] for one in context.passages}
+        beside: dict[Place, list[Passage]] = {place_of(one): [one] for one in context.passages}
         used = context.tokens
         for near, id in wanted:
             new = read.get(id)
@@ -146,6 +193,19 @@ class Expander:
         if not self._options.merge_neighbours:
             return sum(one.tokens for one in passages)
         return tokens_of(sorted(passages, key=place_of))
+
+
+def _points_around(
+    passages: Sequence[Passage], ids: Mapping[Place, str], tenants: Sequence[str], reach: int
+) -> list[tuple[Passage, str]]:
+    """The points up to `reach` before and behind each passage, with the passage they are near; ids: of the passages."""
+    tenant_of = {
+        place_of(one): next(t for t in tenants if point_id(t, *place_of(one)) == ids[place_of(one)]) for one in passages
+    }
+    return [
+        (near, point_id(tenant_of[place_of(near)], near.document, near.revision, ordinal))
+        for near, ordinal in around(passages, reach)
+    ]
 
 
 def _whole_document(pieces: Sequence[Passage], text: str) -> Passage:

@@ -100,6 +100,18 @@ def around(passages: Sequence[Passage], reach: int) -> list[tuple[Passage, int]]
     return found
 
 
+def run_around(passage: Passage, known: Mapping[Place, Passage], reach: int) -> list[Passage]:
+    """The passage with up to `reach` of those known on each side that follow one another without a gap."""
+    run = [passage]
+    for step in (-1, 1):
+        for distance in range(1, reach + 1):
+            one = known.get((passage.document, passage.revision, passage.ordinal + step * distance))
+            if one is None or not (follows(one, run[0]) if step < 0 else follows(run[-1], one)):
+                break
+            run.insert(0 if step < 0 else len(run), one)
+    return run
+
+
 def _saved(first: Passage, second: Passage) -> int:
     """About how many tokens less the two take as one: the second's label, and the text that both have.
 

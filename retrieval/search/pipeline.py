@@ -15,7 +15,7 @@ import numpy as np
 from retrieval.audit import check_there
 from retrieval.catalog import Catalog
 from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
-from retrieval.knowledge import Mode, SearchOptions
+from retrieval.knowledge import Lookup, SearchOptions
 from retrieval.questions import Questions
 from retrieval.records import (
     PUBLIC,
@@ -72,16 +72,19 @@ class Retriever:
         self._complete: set[str] = set()  # tenants that were found to be
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader -> chunks
         self._unrelated: Background | None = None  # once a question needed it
-        self._in_modes: dict[Mode, Retriever] = {}  # as asked for
+        self._others: dict[SearchOptions, Retriever] = {}  # as lookups asked for
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         """The best passages for the latest question that are in the view. k, budget_tokens: None takes the setting.
 
+        For a lookup the hits have what is to be shown with them, and the context is as it was packed.
         Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
         """
+        if lookup is not None and (other := self._asked_by(lookup)) is not self:
+            return await other.retrieve(turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup)
         options, clock = self._options, _Clock()
         k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
         seen = _Seen(await self._tenants(collections, view.groups), view)
@@ -93,8 +96,12 @@ class Retriever:
         candidates = await self._in_order(await self._literally(query, found.candidates, read, k=k), read, k=k)
         clock.lap("fuse")
         hits, context, notes = await self._packed(query, candidates, read, clock, k=k, budget_tokens=budget_tokens)
-        whole = options.mode == "auto" and hits and await self._whole(seen, budget_tokens=budget_tokens)
-        if whole:
+        whole = None
+        if lookup is not None:
+            hits = await self._expander.surrounded(
+                hits[:k], list(seen.sizes), neighbours=lookup.neighbours, whole=lookup.whole
+            )
+        elif options.mode == "auto" and hits and (whole := await self._whole(seen, budget_tokens=budget_tokens)):
             context, notes = whole, [*notes, _WHOLE]
         else:
             context = await self._expander.expanded(context, hits, list(seen.sizes), budget_tokens=budget_tokens)
@@ -115,17 +122,23 @@ class Retriever:
             reranker=self._loaded_reranker,
         )  # fmt: skip
 
-    def in_mode(self, mode: Mode | None) -> "Retriever":
-        """This one, searching in another mode; None: its own. What is in memory of questions is shared."""
-        if mode is None or mode == self._options.mode:
+    def _asked_by(self, lookup: Lookup) -> "Retriever":
+        """This one, or another that searches as the lookup says. What is in memory of questions is shared."""
+        options = self._options
+        mode = lookup.mode or ("hybrid" if options.mode == "whole" else options.mode)  # the whole has no hits
+        if mode != options.mode:
+            options = replace(options, mode=mode, arms="both")
+        if not lookup.rerank:
+            options = replace(options, rerank_model="")
+        if options == self._options:
             return self
-        if mode not in self._in_modes:
-            other = self.searching(replace(self._options, mode=mode, arms="both"))
+        if options not in self._others:
+            other = self.searching(options)
             other._questions = self._questions
             if mode != "bm25":  # which has no use for it
                 other._unrelated = self._unrelated
-            self._in_modes[mode] = other
-        return self._in_modes[mode]
+            self._others[options] = other
+        return self._others[options]
 
     async def _asked(self, turns: Sequence[Turn], seen: "_Seen", clock: "_Clock") -> tuple[Query, Judged]:
         """The latest question, made to stand alone where that is wanted and needed, and what was found for it."""
@@ -315,7 +328,7 @@ class Retriever:
         self._complete.clear()
         self._sizes.clear()
         self._expander.collections_changed()
-        for other in self._in_modes.values():
+        for other in self._others.values():
             other.collections_changed()
 
 

@@ -10,6 +10,7 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
+from proxy.knowledge.searches import SearchSettings
 from proxy.ledger import Ledger
 from proxy.metrics import Metrics
 from proxy.shares import SqlBook
@@ -22,8 +23,8 @@ PAGE = b"https://chat.example.com"
 
 
 _NONE = KnowledgeApi(
-    cast(Knowledge, None), enabled=False, collections=(), k=1, deadline_s=1.0, max_body_bytes=1000,
-    uploads=UploadOptions(Path("nowhere"), 1, 1),
+    cast(Knowledge, None), enabled=False, searches=SearchSettings((), 1, reranker=False), deadline_s=1.0,
+    max_body_bytes=1000, uploads=UploadOptions(Path("nowhere"), 1, 1),
 )  # fmt: skip
 
 

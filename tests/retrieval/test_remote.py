@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from retrieval import wire
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.frames import framed
-from retrieval.knowledge import Plan
+from retrieval.knowledge import Lookup, Plan
 from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
 from retrieval.remote import SOCKET, Client, decode, reachable
 from tests.frames import read_frame
@@ -139,14 +139,15 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
         writer.write(framed({"result": wire.rows(found)}))
 
     async with answering(tmp_path, answer) as (client, _):
-        assert await client.retrieve([Turn("user", "q")], ("docs",), k=3) == found
+        lookup = Lookup("bm25", neighbours=2)
+        assert await client.retrieve([Turn("user", "q")], ("docs",), k=3, lookup=lookup) == found
     args = {
         "turns": [{"role": "user", "text": "q"}],
         "collections": ["docs"],
         "k": 3,
         "budget_tokens": None,
-        "mode": None,
-        "view": {"groups": []},
+        "view": {"groups": [], "filter": ""},
+        "lookup": {"mode": "bm25", "rerank": True, "neighbours": 2, "whole": False},
     }
     assert asked == [{"call": "retrieve", "args": args}]
 

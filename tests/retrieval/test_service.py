@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
-from retrieval.knowledge import EmbedderChoice, Mode, Progress
+from retrieval.knowledge import EmbedderChoice, Lookup, Progress
 from retrieval.records import PUBLIC, CollectionInfo, Groups, Report, Retrieved, Turn, View
 from retrieval.remote import Client
 from retrieval.service import Server
@@ -29,7 +29,7 @@ class Failing(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         raise KeyError("text")
 

@@ -49,14 +49,11 @@ class Page:
 class House:
     """A gateway, its documents, and a key for each set of groups."""
 
-    def __init__(
-        self, served: Served, keys: dict[tuple[str, ...], str], root: str, pages: list[Page], *, whole: bool
-    ) -> None:
+    def __init__(self, served: Served, keys: dict[tuple[str, ...], str], root: str, pages: list[Page]) -> None:
         self.served = served
         self.keys = keys
         self.root = root
         self.pages = pages
-        self.whole = whole
         self._client = httpx.Client(base_url=served.url, timeout=60)
 
     def call(self, method: str, path: str, key: str, body: object = None, **query: Any) -> httpx.Response:
@@ -101,7 +98,7 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         f"retrieval: {{collections: [docs], min_relevance: 0.0, k: 6, candidates: 200, {SETTINGS[request.param]}}}"
     )
     with serving(data, folder, settings + "\ninject: {budget_tokens: 20000}\nmodels: {echo: {lane: echo}}") as served:
-        made = House(served, keys, root, pages, whole=request.param == "whole")
+        made = House(served, keys, root, pages)
         assert made.call("POST", "/v1/knowledge/collections", root, {"name": "docs"}).status_code == 201
         rows = [{"key": page.key, "text": page.text, "groups": page.groups} for page in pages]
         reply = made.call("POST", "/v1/knowledge/collections/docs/documents", root, {"documents": rows})
@@ -136,14 +133,16 @@ def test_searches_find_as_many_as_there_are_and_nothing_else(house: House) -> No
             body = {"query": ASKED, "k": 100, "mode": mode}
             found = house.call("POST", "/v1/knowledge/search", key, body)
             assert told(found.text) == house.tokens(groups), (groups, mode)
+        for more in ({"neighbours": 5}, {"whole": True}):
+            found = house.call("POST", "/v1/knowledge/search", key, {"query": ASKED, "k": 100, **more})
+            assert told(found.text) == house.tokens(groups), (groups, more)
         few = house.call("POST", "/v1/knowledge/search", key, {"query": ASKED, "k": 2, "mode": "dense"}).json()["data"]
         assert len(few) == 2
-        expected = set() if house.whole else house.tokens(groups)  # a whole collection has no hits
         found = house.call("POST", "/v1/vector_stores/docs/search", key, {"query": ASKED, "max_num_results": 100})
-        assert told(found.text) == expected
+        assert told(found.text) == house.tokens(groups)
         tool = {"name": "search", "arguments": {"query": ASKED, "k": 100}}
         found = house.call("POST", "/mcp", key, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool})
-        assert told(found.text) == expected
+        assert told(found.text) == house.tokens(groups)
 
 
 def test_what_a_chat_is_given_its_key_may_read(house: House) -> None:

@@ -188,7 +188,13 @@ def test_no_spelling_of_a_name_reaches_another_collection(guarded: Guarded, name
         ({"query": "a", "collections": [1]}, "'collections' must be a list of names"),
         ({"query": "a", "mode": "magic"}, "'mode' must be one of hybrid, dense, bm25"),
         ({"query": "a", "mode": ["dense"]}, "'mode' must be one of"),
-        ({"query": "a", "filter": {}}, "there is no 'filter' here"),
+        ({"query": "a", "rerank": True}, "no reranker is configured here (retrieval.rerank_model)"),
+        ({"query": "a", "rerank": "yes"}, "'rerank' must be true or false"),
+        ({"query": "a", "neighbours": 6}, "'neighbours' must be a whole number from 0 to 5"),
+        ({"query": "a", "neighbours": True}, "'neighbours' must be a whole number"),
+        ({"query": "a", "whole": 1}, "'whole' must be true or false"),
+        ({"query": "a", "filter": {}}, "a filter is an object with a type"),
+        ({"query": "a", "filters": {}}, "there is no 'filters' here"),
     ],
 )
 def test_a_search_that_cannot_be_read_says_what_is_wrong(guarded: Guarded, body: object, said: str) -> None:

@@ -18,6 +18,7 @@ from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.description import PATH
 from proxy.knowledge.forms import UploadOptions
+from proxy.knowledge.searches import SearchSettings
 from proxy.rights import EVERYTHING
 from tests.described import described
 from tests.gateway import serving
@@ -52,7 +53,10 @@ def test_every_route_is_described_and_every_description_is_a_route(
 
 def paths(relayed: frozenset[str]) -> set[str]:
     uploads = UploadOptions(Path("nowhere"), 1, 1)
-    api = KnowledgeApi(Unasked(), enabled=True, collections=[], k=1, deadline_s=1, max_body_bytes=1, uploads=uploads)
+    api = KnowledgeApi(
+        Unasked(), enabled=True, searches=SearchSettings([], 1, reranker=False), deadline_s=1, max_body_bytes=1,
+        uploads=uploads,
+    )  # fmt: skip
     accounts = SqlAccounts(Path("nowhere"))
     admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)
     routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]

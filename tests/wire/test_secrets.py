@@ -21,7 +21,7 @@ from config.settings import load
 from proxy.build import gateway as build_gateway
 from retrieval import logs
 from retrieval.frames import framed
-from retrieval.knowledge import Mode
+from retrieval.knowledge import Lookup
 from retrieval.records import PUBLIC, CollectionInfo, Groups, Retrieved, Turn, View
 from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
@@ -289,7 +289,7 @@ class Quoting(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        mode: Mode | None = None, view: View = PUBLIC,
+        view: View = PUBLIC, lookup: Lookup | None = None,
     ) -> Retrieved:  # fmt: skip
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 

@@ -13,6 +13,7 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.exchange import exchange_of
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
+from proxy.knowledge.searches import SearchSettings
 from proxy.metrics import Metrics
 from proxy.observe import Observe
 from proxy.rights import EVERYTHING
@@ -54,8 +55,7 @@ def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
         cast(Knowledge, shelf),
         enabled=enabled,
-        collections=("docs",),
-        k=3,
+        searches=SearchSettings(("docs",), 3, reranker=False),
         deadline_s=5.0,
         max_body_bytes=10_000,
         uploads=UploadOptions(Path("nowhere"), 1, 1),

@@ -1,109 +1,20 @@
 """Reading what was found: as little as fills the context, as much as it takes, and nothing that is not current."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from time import time
-from typing import Any
 
-import numpy as np
 import pytest
 
-from retrieval.catalog import Catalog
-from retrieval.embed import Embedder, probe
-from retrieval.export import open_embedder
-from retrieval.knowledge import SearchOptions
-from retrieval.records import Document, Hit, Passage, Point, Retrieved, Turn
-from retrieval.revisions import Collection, point_id
-from retrieval.search.pipeline import Retriever
-from retrieval.search.rerank import Reranker
-from retrieval.stores.edge import EdgeStore
-from retrieval.terms import document_vector
+from retrieval.records import Turn
+from tests.retrieval.search.library import OPTIONS, Backwards, Library, texts, texts_of
 
-OPTIONS = SearchOptions(
-    rewrite=False, candidates=50, rrf_k=60, min_relevance=0.0, k=3, budget_tokens=1000,
-    mode="hybrid", rerank_model="", rerank_candidates=20, rerank_deadline_s=60.0, recency_half_life_days=0.0,
-    diversity=0.0, merge_neighbours=False, neighbours=0, whole_document_tokens=0,
-)  # fmt: skip
-
-
-class Counted(EdgeStore):
-    """Counts the passages read."""
-
-    count_read = 0
-
-    async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
-        self.count_read += len(ids)
-        return await super().read(ids)
-
-
-class Library:
-    """A collection in which a test puts what it likes."""
-
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        self.catalog = Catalog.open(folder / "catalog.sqlite")
-        self.store = Counted.open(folder / "shard", dimension=embedder.dimension)
-        self.collection: Collection = self.catalog.create("docs", embedder=embedder.name, probes=probe(embedder))
-        self._embedder = embedder
-
-    async def put(
-        self, texts: Sequence[str], *, key: str = "page", published: bool = True, tokens: int = 10,
-        modified_s: float = 1.0,
-    ) -> None:  # fmt: skip
-        """A document whose chunks are these texts, line by line, already written or about to be."""
-        document = Document(f"{key}.md", key, "\n".join(texts), "markdown", modified_s)
-        starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
-        staged = self.catalog.stage(
-            self.collection, key, document, content_hash="1", recipe="1", chunks=len(texts), generation=1
-        )
-        vectors = self._embedder.embed_documents(texts)
-        points = [
-            Point(
-                point_id(staged.tenant, staged.document, staged.revision, i),
-                Passage(
-                    staged.document, staged.revision, i, key, f"{key}.md", modified_s, (), starts[i],
-                    starts[i] + len(text), text, tokens,
-                ),
-                np.asarray(vectors[i], np.float32), document_vector(text),
-            )
-            for i, text in enumerate(texts)
-        ]  # fmt: skip
-        await self.store.upsert(staged.tenant, points)
-        if published:
-            for old in self.catalog.publish(staged):
-                await self.store.delete(old.tenant, old.point_ids())
-                self.catalog.forget(old)
-
-    def retriever(self, *, reranker: Reranker | None = None, **changes: Any) -> Retriever:
-        options = replace(OPTIONS, **changes)
-        probes = probe(self._embedder)
-        return Retriever(self.catalog, self.store, self._embedder, options, probes=probes, reranker=reranker)
-
-    async def ask(self, question: str, *, k: int | None = None, **changes: Any) -> Retrieved:
-        return await self.retriever(**changes).retrieve([Turn("user", question)], ["docs"], k=k)
-
-
-@pytest.fixture
-async def library(tiny_model: Path, tmp_path: Path) -> AsyncIterator[Library]:
-    opened = Library(tmp_path, open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path / "models"))
-    yield opened
-    await opened.store.close()
-    opened.catalog.close()
-
-
-def texts_of(hits: Sequence[Hit]) -> list[str]:
-    return [hit.passage.text for hit in hits]
-
-
-def texts(found: Retrieved) -> list[str]:
-    return [passage.text for passage in found.context.passages]
+LOOKED_FOR = 1  # points, before a collection is searched for the first time: the last of its document
 
 
 async def test_reads_no_more_passages_than_the_context_takes(library: Library) -> None:
     await library.put([f"use tls with driver number{i} of page{i} and session{i}" for i in range(40)])
     found = await library.ask("how do we use tls here")
     assert (len(found.context.passages), len(found.hits), found.context.dropped) == (3, 3, 37)
-    assert library.store.count_read == 3
+    assert library.store.count_read == 3 + LOOKED_FOR
 
 
 async def test_reads_on_where_the_first_say_the_same(library: Library) -> None:
@@ -115,7 +26,7 @@ async def test_reads_on_where_the_first_say_the_same(library: Library) -> None:
         "use tls with the java driver",
     ]
     assert found.context.dropped == 22 - 3
-    assert library.store.count_read == 22
+    assert library.store.count_read == 22 + LOOKED_FOR
 
 
 async def test_reads_on_where_the_first_do_not_fit(library: Library) -> None:
@@ -283,20 +194,6 @@ async def test_the_budget_may_be_said_with_the_question(library: Library) -> Non
 
 
 # Orders
-
-
-class Backwards:
-    """Scores texts by their length, the shortest best; or never comes to an end in time."""
-
-    def __init__(self, *, late: bool = False) -> None:
-        self.late = late
-        self.asked: list[tuple[str, int]] = []
-
-    async def scores(self, question: str, texts: Sequence[str], *, deadline_s: float) -> list[float] | None:
-        self.asked.append((question, len(texts)))
-        return None if self.late else [1 / (1 + len(text)) for text in texts]
-
-    def close(self) -> None: ...
 
 
 async def test_the_reranker_orders_the_first_candidates(library: Library) -> None:

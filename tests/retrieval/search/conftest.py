@@ -1,0 +1,17 @@
+"""A library for each test."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from retrieval.export import open_embedder
+from tests.retrieval.search.library import Library
+
+
+@pytest.fixture
+async def library(tiny_model: Path, tmp_path: Path) -> AsyncIterator[Library]:
+    opened = Library(tmp_path, open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path / "models"))
+    yield opened
+    await opened.store.close()
+    opened.catalog.close()
