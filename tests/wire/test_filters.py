@@ -12,7 +12,7 @@ from tests.shelves import Shelves, made, serving_shelves
 DOCUMENTS: list[dict[str, Any]] = [
     {
         "key": "hr/pay.md",
-        "attributes": {"team": "hr", "year": 2024, "tags": ["pay", "internal"], "issued": "2024-05-01"},
+        "attributes": {"team": "hr", "year": 2024, "tags": ["pay", "inner"], "issued": "2024-05-01"},
     },
     {"key": "hr/leave.md", "attributes": {"team": "hr", "year": 2021, "tags": ["leave"], "issued": "2021-01-31"}},
     {"key": "hr-old.md", "attributes": {"team": "hr", "year": 1999, "open": False}},
