@@ -88,12 +88,25 @@ def current(catalog: Catalog, collection: Collection, *, most: int | None = None
 async def check_there(catalog: Catalog, store: Store, collection: Collection) -> None:
     """Raise RetrievalError where the store lacks points, or has those of another catalog or of another day.
 
-    All points are counted, a few are looked for by their ids.
+    All points are counted, a few are looked for by their ids. A document that is replaced or deleted meanwhile takes
+    its points with it: then it is looked once more.
     """
+    expected = _expected(catalog, collection)
+    while not await _is_there(store, collection, *expected):
+        before, expected = expected, _expected(catalog, collection)
+        if expected == before:
+            name = collection.name
+            raise RetrievalError(f"the index of collection {name!r} is incomplete: run `ragway rebuild {name}`")
+
+
+def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]:
+    """How many points there must be, and the ids of some."""
     sample = [revision.point_ids()[-1] for revision in current(catalog, collection, most=_SAMPLED)]
-    if await store.count(collection.tenant) < catalog.chunks(collection.name) or not await _holds(store, sample):
-        name = collection.name
-        raise RetrievalError(f"the index of collection {name!r} is incomplete: run `ragway rebuild {name}`")
+    return catalog.chunks(collection.name), sample
+
+
+async def _is_there(store: Store, collection: Collection, chunks: int, sample: Sequence[str]) -> bool:
+    return await store.count(collection.tenant) >= chunks and await _holds(store, sample)
 
 
 async def _holds(store: Store, ids: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ PAGES = {
     "reset.md": "# Browser\n\nERR_CONNECTION_RESET says that the other side broke the line off.",
     "closed.md": "# Browser\n\nERR_CONNECTION_CLOSED says that the other side hung up. Reset it and err no more.",
     "old-space.md": "# Memory\n\nStart it with --max-old-space-size and a number of megabytes.",
-    "semi-space.md": "# Memory\n\nThe size of the old space has a max; --max-semi-space-size is another number.",
+    "semi-space.md": "# Memory\n\n--max-semi-space-size is for the young generation.",
     "fixed-123.md": "# Releases\n\nVersion 1.2.3 fixes a leak in the reader.",
     "fixed-132.md": "# Releases\n\nVersion 1.3.2 fixes a leak in the writer.",
     "fixed-321.md": "# Releases\n\nVersion 3.2.1 fixes a leak in the cache.",
