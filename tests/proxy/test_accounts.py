@@ -95,7 +95,7 @@ def test_a_damaged_file_opens_nothing_and_says_so(tmp_path: Path) -> None:
     for accounts in (SqlAccounts(tmp_path),):
         with pytest.raises(RetrievalError, match=r"the keys in .*accounts.db cannot be read"):
             Keyring(accounts, required=False)
-        with pytest.raises(RetrievalError, match="cannot be written"):
+        with pytest.raises(RetrievalError, match="is damaged"):
             accounts.create("another", RIGHTS)
 
 
