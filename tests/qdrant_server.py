@@ -1,7 +1,7 @@
 """A Qdrant server as far as ragway asks it anything: empty of hits, and with whatever fault a test gives it.
 
 `answer` is an answer for `tests.recording_upstream`. What a search finds is nothing; how many points a tenant has is
-what the collection was last given.
+what the collection was last given, and each is given back by its id.
 """
 
 import re
@@ -20,7 +20,7 @@ class Qdrant:
     """A server that holds one collection."""
 
     dimension: int = 384
-    points: int = 0
+    points: dict[str, object] = field(default_factory=dict)  # by id, each with its payload
     fault: Answer | None = None  # how it answers instead of well, ...
     fault_at: bytes = b""  # ... at requests whose line holds this
     asked: list[bytes] = field(default_factory=list)
@@ -46,10 +46,14 @@ class Qdrant:
         if path.endswith("/points/query/batch"):
             return {"result": [{"points": []} for _ in orjson.loads(received.body)["searches"]]}
         if path.endswith("/points/count"):
-            return {"result": {"count": self.points}}
+            return {"result": {"count": len(self.points)}}
         if method == "PUT" and path.endswith("/points"):
-            self.points += len(orjson.loads(received.body)["points"])
+            given = orjson.loads(received.body)["points"]
+            self.points |= {point["id"]: {"id": point["id"], "payload": point["payload"]} for point in given}
             return {"result": done}
+        if method == "POST" and path.endswith("/points"):
+            asked = orjson.loads(received.body)["ids"]
+            return {"result": [self.points[identifier] for identifier in asked if identifier in self.points]}
         if method == "GET" and re.fullmatch(r"/collections/[^/]+", path):
             return {"result": self._collection()}
         return {"result": done}
