@@ -115,6 +115,7 @@ jobs = Table(  # documents on their way into a collection, see `jobs`; they go w
     Column("updated_s", Float, nullable=False),
     Column("interruptions", Integer, nullable=False),  # how often the index ended meanwhile, with nothing done between
     Column("reason", AnyText, nullable=False),
+    Column("writer", AnyText, nullable=False),  # the groups of who gave them, as JSON; null: all
 )  # fmt: skip
 tasks = Table(  # the documents of a job
     "tasks", metadata,

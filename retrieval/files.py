@@ -1,6 +1,5 @@
 """Uploaded files in the catalog, each seen by its owner alone; documents can be made of them (`jobs`)."""
 
-import secrets
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +9,8 @@ from sqlalchemy import LargeBinary, delete, func, insert, select
 from retrieval.catalog import Catalog
 from retrieval.catalog_tables import files
 from retrieval.errors import UnknownFile
-from retrieval.jobs import FILE
-from retrieval.records import UploadedFile
+from retrieval.jobs import new_id
+from retrieval.records import FILE, UploadedFile
 
 _SHOWN = files.c["id", "name", "purpose", "created_s", "bytes"]
 
@@ -23,7 +22,7 @@ class Files:
         self._catalog = catalog
 
     def add(self, owner: str, name: str, purpose: str, content: bytes) -> UploadedFile:
-        id = f"{FILE}{time.time_ns():016x}{secrets.token_hex(8)}"  # the later, the greater
+        id = new_id(FILE)
         file = UploadedFile(id, name, purpose, time.time(), len(content))
         with self._catalog.writing() as sql:
             sql.execute(

@@ -224,7 +224,7 @@ class Index:
         return await self._finish(self._start_job(collection, given, spooled))
 
     async def _start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str]) -> Job:
-        id = self._jobs.begin(collection)
+        id = self._jobs.begin(collection, given[0].writer if given else ())
         try:
             for place, one in enumerate(given):  # one at a time: together they may be larger than the memory
                 name = spooled[place] if spooled else None
@@ -234,7 +234,7 @@ class Index:
             raise
         self._jobs.queue(id)
         self._background.wake(collection)
-        return self._jobs.read(id)
+        return self._jobs.read(id, None)
 
     def _keep(self, id: str, place: int, given: Given, spooled: str | None) -> None:
         self._jobs.add(id, place, given, None if spooled is None else self._spooled(spooled))
@@ -242,28 +242,28 @@ class Index:
     def _spooled(self, name: str) -> bytes:
         return spool.read(Path(self._plan.data), name, max_bytes=self._plan.max_file_bytes)
 
-    async def job(self, id: str) -> Job:
-        return self._jobs.read(id)
+    async def job(self, id: str, groups: Groups = ()) -> Job:
+        return self._jobs.read(id, groups)
 
     async def finished_job(self, id: str) -> Job:
         return await self._background.over(id)
 
-    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
-        return self._jobs.page(collections, before=before, limit=limit)
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
+        return self._jobs.page(collections, before=before, limit=limit, groups=groups)
 
     async def cancel_job(self, id: str) -> Job:
         self._jobs.finish(id, "cancelled")
         self._background.ended(id)
-        return self._jobs.read(id)
+        return self._jobs.read(id, None)
 
-    async def attached(self, collections: Sequence[str]) -> list[Attached]:
-        return self._jobs.attached(collections)
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+        return self._jobs.attached(collections, groups)
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
         async with self._opener.shared.alone(collection):  # so that it is not just being written
             if Documents(self._catalog).hides(collection, key, groups):
                 return False
-            found = self._jobs.forget(collection, key)
+            found = self._jobs.forget(collection, key, groups)
         try:
             await self.delete_document(await self.find_document(collection, key, groups), groups)
         except UnknownDocument:

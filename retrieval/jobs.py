@@ -3,6 +3,9 @@
 A job is `queued` until its first document's turn comes, then `running`, then `completed` (also where some documents
 failed), `failed` (all did, or the collection cannot be written) or `cancelled`. It survives a restart: what still waits
 is written by the next index process. It goes with its collection.
+
+A job is shown to those who are in all groups of who began it: they may read whatever it writes, and nobody else is told
+of documents, waiting or written, that they may not read.
 """
 
 import secrets
@@ -10,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -19,12 +23,11 @@ from sqlalchemy.exc import IntegrityError
 from retrieval.catalog import Catalog
 from retrieval.catalog_tables import documents, files, jobs, tasks
 from retrieval.errors import UnknownCollection, UnknownJob
-from retrieval.records import Attached, Given, Job, Placed
+from retrieval.records import FILE, Attached, Given, Groups, Job, Placed
 
 _MAKING = "making"  # not all of its documents are there yet: what is left of it by a crash was never acknowledged
 _OPEN = ("queued", "running")
 PREFIX = "api:"  # of the catalog's keys of documents that clients gave
-FILE = "file-"  # how the ids of files begin
 _SAID = ("title", "format", "modified_s", "attributes", "groups", "otherwise", "writer")
 _MOST_INTERRUPTIONS = 3  # of one document: it may be what ends the index
 _MADE_S = 3600.0  # by then a job is made, or its maker is gone
@@ -48,17 +51,21 @@ class Jobs:
 
     # Making
 
-    def begin(self, collection: str) -> str:
-        """A new job, that nobody sees before `queue`; returns its id. Raises UnknownCollection."""
+    def begin(self, collection: str, writer: Groups = ()) -> str:
+        """A new job, that nobody sees before `queue`; returns its id. writer: the groups of who gives its documents.
+
+        Raises UnknownCollection.
+        """
         self._catalog.collection(collection)
-        id, now = _new_id("job"), time.time()
+        id, now = new_id("job-"), time.time()
         row = {"id": id, "collection": collection, "state": _MAKING, "created_s": now, "updated_s": now}
         try:
             with self._catalog.writing() as sql:
                 sql.execute(
                     delete(jobs).where(jobs.c.state.not_in((*_OPEN, _MAKING)), jobs.c.updated_s < now - _KEPT_S)
                 )
-                sql.execute(insert(jobs).values(**row, interruptions=0, reason=""))
+                of = orjson.dumps(writer).decode()
+                sql.execute(insert(jobs).values(**row, interruptions=0, reason="", writer=of))
         except IntegrityError as error:
             raise UnknownCollection(f"there is no collection {collection!r} any more") from error
         return id
@@ -168,11 +175,11 @@ class Jobs:
 
     # Looking
 
-    def read(self, id: str) -> Job:
-        """With its documents. Raises UnknownJob."""
+    def read(self, id: str, groups: Groups = ()) -> Job:
+        """With its documents. Raises UnknownJob, also where these groups may not see it."""
         with self._catalog.engine.connect() as sql:
             row = sql.execute(select(jobs).where(jobs.c.id == id, jobs.c.state != _MAKING)).one_or_none()
-            if row is None:
+            if row is None or not _seen(row.writer, groups):
                 raise UnknownJob(f"there is no job {id!r}")
             columns = tasks.c["key", "state", "document", "reason"]
             of = [
@@ -180,20 +187,21 @@ class Jobs:
             ]
         return _job(row, Counter(one.state for one in of), of)
 
-    def page(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+    def page(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
         """At most `limit` jobs of these collections, newest first, from behind the id `before` on ("": from all)."""
         query = select(jobs).where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
         query = query.where(jobs.c.id < before) if before else query
         with self._catalog.engine.connect() as sql:
-            rows = list(sql.execute(query.order_by(jobs.c.id.desc()).limit(limit)))
+            there = sql.execute(query.order_by(jobs.c.id.desc()))
+            rows = list(islice((row for row in there if _seen(row.writer, groups)), limit))
             counts = self._counts(sql, [row.id for row in rows])
         return [_job(row, counts.get(row.id, {})) for row in rows]
 
-    def attached(self, collections: Sequence[str]) -> list[Attached]:
+    def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
         """The files that these collections are still to get, or could not, the latest first."""
         there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(PREFIX) + tasks.c.key)
         query = (
-            select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s)
+            select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s, jobs.c.writer)
             .join(jobs, jobs.c.id == tasks.c.job)
             .join(documents, there, isouter=True)
             .where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
@@ -203,8 +211,10 @@ class Jobs:
         )
         found: dict[tuple[str, str], Attached] = {}
         with self._catalog.engine.connect() as sql:
-            for row in sql.execute(query):
-                found.setdefault((row.collection, row.key), Attached(*tuple(row)))
+            for *row, writer in sql.execute(query):
+                if _seen(writer, groups):
+                    one = Attached(*row)
+                    found.setdefault((one.collection, one.key), one)
         return list(found.values())
 
     def holders(self, key: str) -> list[str]:
@@ -214,10 +224,11 @@ class Jobs:
         with self._catalog.engine.connect() as sql:
             return list(sql.scalars(query))
 
-    def forget(self, collection: str, key: str) -> bool:
+    def forget(self, collection: str, key: str, groups: Groups = ()) -> bool:
         """Take a document out of all jobs of the collection; whether there was any. Whoever calls holds `writing`."""
-        ours = select(jobs.c.id).where(jobs.c.collection == collection)
+        query = select(*jobs.c["id", "writer"]).where(jobs.c.collection == collection)
         with self._catalog.writing() as sql:
+            ours = [id for id, writer in sql.execute(query) if _seen(writer, groups)]
             return bool(sql.execute(delete(tasks).where(tasks.c.key == key, tasks.c.job.in_(ours))).rowcount)
 
     @staticmethod
@@ -233,9 +244,15 @@ class Jobs:
             sql.execute(update(jobs).where(*this).values(**values))
 
 
-def _new_id(kind: str) -> str:
+def new_id(begin: str) -> str:
     """The later, the greater."""
-    return f"{kind}-{time.time_ns():016x}{secrets.token_hex(8)}"
+    return f"{begin}{time.time_ns():016x}{secrets.token_hex(8)}"
+
+
+def _seen(writer: str, groups: Groups) -> bool:
+    """Whether these groups are all of the writer's, or more. writer: JSON."""
+    of: list[str] | None = orjson.loads(writer)
+    return groups is None or (of is not None and set(of) <= set(groups))
 
 
 def _given(row: Any, content: bytes) -> Given:

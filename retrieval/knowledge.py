@@ -213,15 +213,15 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def job(self, id: str) -> Job:
-        """With its documents. Raises UnknownJob."""
+    async def job(self, id: str, groups: Groups = ()) -> Job:
+        """With its documents; a job is seen by who is in all groups of the one that began it. Raises UnknownJob."""
         ...
 
     async def finished_job(self, id: str) -> Job:
         """The same, once it is over."""
         ...
 
-    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
         """At most `limit` jobs of these collections, newest first, from behind the id `before` on ("": from all)."""
         ...
 
@@ -229,7 +229,7 @@ class Knowledge(Protocol):
         """Write no more of its documents; those that are written stay. Raises UnknownJob."""
         ...
 
-    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
         """Files that these collections are still to get, or could not."""
         ...
 

@@ -18,6 +18,7 @@ else:
 
 Format = Literal["markdown", "rst", "html", "text", "code", "csv"]
 Attribute = str | int | float | bool | list[str]
+FILE = "file-"  # how the ids of uploaded files begin
 Groups = Sequence[str] | None  # that a reader is in; None: may read everything
 
 

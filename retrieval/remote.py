@@ -129,21 +129,21 @@ class Client:
         args = {"collection": collection, "given": wire.given_rows(given), "spooled": list(spooled)}
         return self._job(await self._call("start_job", args))
 
-    async def job(self, id: str) -> Job:
-        return self._job(await self._call("job", {"id": id}))
+    async def job(self, id: str, groups: Groups = ()) -> Job:
+        return self._job(await self._call("job", {"id": id, "groups": groups}))
 
     async def finished_job(self, id: str) -> Job:
         return self._job(await self._call("finished_job", {"id": id}))
 
-    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
-        args = {"collections": list(collections), "before": before, "limit": limit}
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
+        args = {"collections": list(collections), "before": before, "limit": limit, "groups": groups}
         return [self._job(row) for row in await self._call("jobs", args)]
 
     async def cancel_job(self, id: str) -> Job:
         return self._job(await self._call("cancel_job", {"id": id}))
 
-    async def attached(self, collections: Sequence[str]) -> list[Attached]:
-        rows = await self._call("attached", {"collections": list(collections)})
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+        rows = await self._call("attached", {"collections": list(collections), "groups": groups})
         return [_record(Attached, row) for row in rows]
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:

@@ -55,19 +55,19 @@ class Unasked(Knowledge):
     async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
         raise AssertionError
 
-    async def job(self, id: str) -> Job:
+    async def job(self, id: str, groups: Groups = ()) -> Job:
         raise AssertionError
 
     async def finished_job(self, id: str) -> Job:
         raise AssertionError
 
-    async def jobs(self, collections: Sequence[str], *, before: str, limit: int) -> list[Job]:
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
         raise AssertionError
 
     async def cancel_job(self, id: str) -> Job:
         raise AssertionError
 
-    async def attached(self, collections: Sequence[str]) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
         raise AssertionError
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:

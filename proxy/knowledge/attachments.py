@@ -18,11 +18,10 @@ from proxy.knowledge.parameters import invalid, query_of, whole_number
 from proxy.knowledge.puts import Puts, said_of
 from proxy.knowledge.uploads import finished, visible_job
 from retrieval.errors import UnknownDocument, UnknownFile, UnknownJob
-from retrieval.records import Attached, DocumentInfo, FullDocument, Given, Job, UploadedFile
+from retrieval.records import FILE, Attached, DocumentInfo, FullDocument, Given, Job, UploadedFile
 
 _PATH = "/v1/vector_stores/{name}"
 _MOST_FILES = 2000  # in a batch
-_FILE = "file-"  # how the ids of files begin
 _STATUS = {
     "waiting": "in_progress",
     "refused": "failed",
@@ -81,7 +80,7 @@ class Attachments:
 
     async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
-        for one in await self._access.knowledge.attached([name]):
+        for one in await self._access.knowledge.attached([name], rights_of(scope).groups):
             if one.key == id:
                 return _waiting_row(one)
         return _document_row((await self._document(name, id, scope)).info)
@@ -125,7 +124,8 @@ class Attachments:
         if wanted not in ("", "completed", *_STATUS.values()):
             raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
         name, after = (await self._access.collection(scope)).name, asked.get("after", "")
-        waiting = [one for one in await self._access.knowledge.attached([name]) if wanted in ("", _STATUS[one.state])]
+        attached = await self._access.knowledge.attached([name], rights_of(scope).groups)
+        waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
         keys = [one.key for one in waiting]
         if after in keys:
             waiting, after = waiting[keys.index(after) + 1 :], ""
@@ -150,7 +150,7 @@ class Attachments:
 
     async def _id(self, name: str, id: str, scope: Scope) -> str:
         """The document's id; what is no file's id is taken for one."""
-        if not id.startswith(_FILE):
+        if not id.startswith(FILE):
             return id
         try:
             return await self._access.knowledge.find_document(name, id, rights_of(scope).groups)
@@ -241,7 +241,7 @@ def _waiting_row(one: Attached) -> dict[str, Any]:
 
 def file_id(document: str, key: str) -> str:
     """A document's id in this dialect: of the file that it was made of, if any."""
-    return key if key.startswith(_FILE) else document
+    return key if key.startswith(FILE) else document
 
 
 def _document_row(info: DocumentInfo) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from proxy import permitted
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access, listed, must_make, must_write, rights_of
 from proxy.knowledge.attachments import Attachments, check_chunking, counts_of, file_id, of_ids
+from proxy.knowledge.files import newest_first_of
 from proxy.knowledge.parameters import filter_in, invalid, k_of, query_of, query_text, whole_number
 from retrieval.records import CollectionInfo, Hit
 
@@ -35,15 +36,13 @@ class Stores:
 
     async def _list_stores(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         asked = query_of(scope, "limit", "after", "order")
-        if asked.get("order", "desc") not in ("asc", "desc"):
-            raise invalid("'order' must be asc or desc", "order")
-        limit = whole_number(asked.get("limit", "20"), "limit", 100)
+        newest_first, limit = newest_first_of(asked), whole_number(asked.get("limit", "20"), "limit", 100)
         rows = await permitted.readable(self._access.knowledge, rights_of(scope))
-        if asked.get("order", "desc") == "desc":
+        if newest_first:
             rows.reverse()
         names = [row.name for row in rows]
         first = names.index(asked["after"]) + 1 if asked.get("after") in names else 0
-        stores = await self._stores(rows[first : first + limit])
+        stores = await self._stores(rows[first : first + limit], scope)
         return listed(stores, more=len(rows) > first + limit)
 
     async def _create_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
@@ -81,13 +80,13 @@ class Stores:
 
     async def _read_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         row = await self._access.collection(scope)
-        (store,) = await self._stores([row])
+        (store,) = await self._stores([row], scope)
         return store
 
-    async def _stores(self, rows: Sequence[CollectionInfo]) -> list[dict[str, Any]]:
+    async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[dict[str, Any]]:
         """Collections as vector stores, with the files that they are still to get."""
         states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
-        for one in await self._access.knowledge.attached([row.name for row in rows]):
+        for one in await self._access.knowledge.attached([row.name for row in rows], rights_of(scope).groups):
             states[one.collection][one.state] += 1
         return [_store(row, counts_of(states[row.name])) for row in rows]
 

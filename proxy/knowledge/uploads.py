@@ -1,7 +1,7 @@
 """Files that clients upload, and the jobs that write them.
 
 An upload becomes a job: kept in the catalog before the answer, written one document after the other. A job is seen by
-those who may read and write its collection; to anybody else there is none.
+those who may read and write its collection, and whatever it may write; to anybody else there is none.
 """
 
 import asyncio
@@ -70,7 +70,9 @@ class Uploads:
             row.name for row in await permitted.readable(self._access.knowledge, rights) if row.name in rights.write
         ]
         names = [name for name in names if name == asked.get("collection", name)]
-        rows = await self._access.knowledge.jobs(names, before=asked.get("after", ""), limit=limit + 1)
+        rows = await self._access.knowledge.jobs(
+            names, before=asked.get("after", ""), limit=limit + 1, groups=rights.groups
+        )
         return listed([job_row(job) for job in rows[:limit]], more=len(rows) > limit)
 
     async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
@@ -90,12 +92,12 @@ async def finished(access: Access, job: Job) -> Job:
         async with asyncio.timeout(_WAIT_S):
             return await access.knowledge.finished_job(job.id)
     except TimeoutError:
-        return await access.knowledge.job(job.id)
+        return await access.knowledge.job(job.id, None)
 
 
 async def visible_job(access: Access, id: str, rights: Rights) -> Job:
     """Raises UnknownJob, also where it may not be seen."""
-    job = await access.knowledge.job(id)
+    job = await access.knowledge.job(id, rights.groups)
     if job.collection not in rights.read or job.collection not in rights.write:
         raise UnknownJob(f"there is no job {id!r}")
     return job

@@ -52,7 +52,7 @@ class Background:
 
     async def over(self, id: str) -> Job:
         """The job once it is over. Raises UnknownJob where it is gone by then."""
-        while not (job := self._jobs.read(id)).over:
+        while not (job := self._jobs.read(id, None)).over:
             await self._over.setdefault(id, asyncio.Event()).wait()
         return job
 

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("updated_s", sa.Float, nullable=False),
         sa.Column("interruptions", sa.Integer, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("writer", sa.Text, nullable=False),
     )
     op.create_index("ix_jobs_collection", "jobs", ["collection"])
     op.create_index("ix_jobs_state", "jobs", ["state"])

@@ -3,6 +3,7 @@
 import itertools
 import random
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,13 @@ class House:
     def call(self, method: str, path: str, key: str, body: object = None, **query: Any) -> httpx.Response:
         shown = {"authorization": f"Bearer {key}", "accept": "application/json"}
         return self._client.request(method, path, json=body, headers=shown, params=query or None)
+
+    def upload(self, path: str, key: str, name: str, content: bytes, **fields: str) -> dict[str, Any]:
+        shown = {"authorization": f"Bearer {key}"}
+        reply = self._client.post(path, files={"file": (name, content)}, data=fields, headers=shown)
+        assert reply.is_success, reply.text
+        told: dict[str, Any] = reply.json()
+        return told
 
     def close(self) -> None:
         self._client.close()
@@ -210,6 +218,35 @@ def test_a_key_writes_what_it_may_read_and_nothing_else(house: House) -> None:
     assert house.call("GET", path + "hose", key).status_code == 404
     for name in ("hose", "valve"):
         assert house.call("DELETE", path + name, house.root).status_code == 200
+
+
+def test_what_is_being_written_is_seen_by_who_is_in_all_groups_of_its_writer(house: House) -> None:
+    files = "/v1/vector_stores/docs/files"
+    legal = house.keys["legal",]
+    made = house.upload("/v1/knowledge/collections/docs/files", legal, "suit.md", b"The suit.", groups='["legal"]')
+    broken = house.upload("/v1/files", legal, "suit.bin", b"\0\1", purpose="assistants")["id"]
+    assert house.call("POST", files, legal, {"file_id": broken}).is_success
+    until = time.monotonic() + 60
+    while house.call("GET", f"{files}/{broken}", legal).json()["status"] != "failed":
+        assert time.monotonic() < until
+    attached = house.call("GET", "/v1/knowledge/jobs", legal).json()["data"][0]["id"]
+    for groups, key in house.keys.items():
+        seen = "legal" in groups
+        status = 200 if seen else 404
+        for id in (made["job"], attached):
+            for path in (f"/v1/knowledge/jobs/{id}", f"/v1/vector_stores/docs/file_batches/{id}"):
+                assert house.call("GET", path, key).status_code == status, groups
+            assert house.call("POST", f"/v1/knowledge/jobs/{id}/cancel", key).status_code == status
+        jobs = {row["id"] for row in house.call("GET", "/v1/knowledge/jobs", key).json()["data"]}
+        assert jobs & {made["job"], attached} == ({made["job"], attached} if seen else set())
+        assert (broken in house.call("GET", files, key, limit=100).text) is seen
+        assert house.call("GET", f"{files}/{broken}", key).status_code == status
+        (store,) = house.call("GET", "/v1/vector_stores", key).json()["data"]
+        assert store["file_counts"]["failed"] == int(seen)
+        if not seen:
+            assert house.call("DELETE", f"{files}/{broken}", key).status_code == 404
+    assert house.call("DELETE", f"{files}/{broken}", legal).status_code == 200
+    assert house.call("DELETE", "/v1/knowledge/collections/docs/documents/suit.md", legal).status_code == 200
 
 
 def test_groups_of_a_key_are_listed(house: House) -> None:
