@@ -5,6 +5,8 @@ import sys
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
 
+_SETTING = "server.max_body_mb"
+
 
 class ClientGone(Exception):
     """The client left before its request was whole: there is nobody to answer."""
@@ -12,12 +14,17 @@ class ClientGone(Exception):
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
     """The request's body. Raises ApiError 413 (too large), 415 (encoded), ClientGone."""
+    check_announced(scope, max_bytes=max_bytes)
+    return await read_body(receive, max_bytes=max_bytes)
+
+
+def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> None:
+    """Refuse by its headers a body that would be refused once it is read. setting: the limit's. Raises ApiError."""
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes, setting)
         if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
             raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
-    return await read_body(receive, max_bytes=max_bytes)
 
 
 async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
@@ -31,11 +38,11 @@ async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
         part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
         if size > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _too_large(max_bytes: int) -> ApiError:
-    message = f"The request body is larger than {max_bytes // 2**20} MB (server.max_body_mb)."
+def too_large(max_bytes: int, setting: str = _SETTING) -> ApiError:
+    message = f"The request body is larger than {max_bytes // 2**20} MB ({setting})."
     return ApiError(413, message, code="body_too_large")

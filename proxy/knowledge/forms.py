@@ -13,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from proxy.asgi import Receive, Scope
-from proxy.body import ClientGone
+from proxy.body import ClientGone, check_announced, too_large
 from proxy.errors import ApiError
 from proxy.knowledge.parameters import invalid
 from retrieval.spool import Spool
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_FILES = 1000  # in one request
 _MOST_FIELD_BYTES = 64 * 1024  # of all fields together
 _MOST_FIELDS = 100
+_SETTING = "server.max_upload_mb"
 _AT_ONCE_BYTES = 1 << 20  # gathered before they are written
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -81,7 +82,7 @@ async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -
         part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
         if size > options.max_bytes:
-            raise _too_large(options)
+            raise too_large(options.max_bytes, _SETTING)
         reading.feed(part)
         if reading.gathered >= _AT_ONCE_BYTES or not more:
             try:
@@ -192,12 +193,9 @@ def bare(name: str) -> str:
 
 
 def _boundary(scope: Scope, options: UploadOptions) -> bytes:
+    check_announced(scope, max_bytes=options.max_bytes, setting=_SETTING)
     media, boundary = b"", b""
     for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > options.max_bytes:
-            raise _too_large(options)
-        if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
-            raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
         if name == b"content-type":
             media, said = parse_options_header(value)
             boundary = said.get(b"boundary", b"")
@@ -209,11 +207,6 @@ def _boundary(scope: Scope, options: UploadOptions) -> bytes:
 
 def _no_form() -> ApiError:
     return ApiError(400, "The body is no whole multipart form.", code="invalid_form")
-
-
-def _too_large(options: UploadOptions) -> ApiError:
-    message = f"The upload is larger than {options.max_bytes // 2**20} MB (server.max_upload_mb): send fewer files."
-    return ApiError(413, message, code="body_too_large")
 
 
 def _refused(error: OSError) -> ApiError:
