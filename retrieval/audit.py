@@ -26,6 +26,7 @@ class Points:
     orphaned: Sequence[str]  # ids of those of no current document
     damaged: int  # whose text is not the document's, or whose vector is none
     tenants: Sequence[str]  # of generations that are no longer in use, and have points
+    unfinished: bool  # whether its next generation was begun, and is not done
 
     @property
     def searchable(self) -> bool:
@@ -42,7 +43,7 @@ async def audited(catalog: Catalog, store: Store, collection: Collection, *, unf
         for start in range(0, len(there), _AT_ONCE):
             vectors.update(await store.vectors(list(there)[start : start + _AT_ONCE]))
     except RetrievalError:  # they cannot even be read
-        return Points(0, (), len(due), ())
+        return Points(0, (), len(due), (), unfinished)
     spans = [(one.document, one.revision, one.start, one.end) for id, one in there.items() if id in due]
     texts = catalog.spans(spans)
     ours = [id for id in there if id in due]
@@ -55,7 +56,8 @@ async def audited(catalog: Catalog, store: Store, collection: Collection, *, unf
         tenant = tenant_of(collection.name, generation, catalog.language(collection.name, generation))
         if generation not in lasting and tenant != collection.tenant and await store.count(tenant):
             tenants.append(tenant)
-    return Points(len(due.keys() - there.keys()), sorted(there.keys() - due.keys()), damaged, tenants)
+    missing, orphaned = len(due.keys() - there.keys()), sorted(there.keys() - due.keys())
+    return Points(missing, orphaned, damaged, tenants, unfinished)
 
 
 def _is_as_written(passage: Passage, text: str, due: Revision, vector: Vector | None) -> bool:
@@ -110,4 +112,4 @@ async def _is_there(store: Store, collection: Collection, chunks: int, sample: S
 
 
 async def _holds(store: Store, ids: Sequence[str]) -> bool:
-    return not ids or len(await store.read(ids)) == len(set(ids))
+    return not ids or len(await store.read(ids)) == len(await store.vectors(ids)) == len(set(ids))

@@ -80,6 +80,10 @@ class Builds:
         with self._catalog.engine.connect() as sql:
             return {row.collection: row.embedder for row in sql.execute(query) if row.embedder}
 
+    def embedder(self, collection: str) -> str:
+        """The embedder of its unfinished build, or else of its generation in use (JSON); "" for the configured one."""
+        return {**self.embedders(), **self.unfinished()}.get(collection, "")
+
     def unfinished(self) -> dict[str, str]:
         """Collection -> the embedder of its unfinished build (JSON, or "")."""
         query = select(builds).join(collections, collections.c.name == builds.c.collection)

@@ -85,7 +85,8 @@ class Index:
         lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
         with contextlib.ExitStack() as undone:
             undone.callback(lock.close)
-            catalog = _catalog(plan, lasting=scratch is None)
+            url = plan.catalog_url if scratch is None else ""  # what does not last never leaves the data folder
+            catalog = Catalog.connect(url) if url else Catalog.open(data / "catalog.sqlite", lasting=scratch is None)
             undone.callback(catalog.close)
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
@@ -369,6 +370,11 @@ class Index:
         """Delete the points that an audit found to belong to no document."""
         await cleared(self._lane_of(name).store, self._catalog.collection(name), points)
 
+    def choice(self, name: str) -> EmbedderChoice | None:
+        """The embedder of the build that goes on, or else of the one in use; None: the configured one."""
+        choice = Builds(self._catalog).embedder(name)
+        return from_text(choice) if choice else None
+
     async def check(self) -> None:
         for lane in {id(lane): lane for lane in (self._configured, *self._pinned.values())}.values():
             vector = (await asyncio.to_thread(lane.embedder.embed_query, [_CHECKED]))[0]
@@ -388,10 +394,3 @@ class Index:
         self._writers.close()
         self._catalog.close()
         self._lock.close()
-
-
-def _catalog(plan: Plan, *, lasting: bool) -> Catalog:
-    """What does not last never leaves the data folder."""
-    if plan.catalog_url and lasting:
-        return Catalog.connect(plan.catalog_url)
-    return Catalog.open(Path(plan.data) / "catalog.sqlite", lasting=lasting)

@@ -20,7 +20,7 @@ class Qdrant:
     """A server that holds one collection."""
 
     dimension: int = 384
-    points: dict[str, object] = field(default_factory=dict)  # by id, each with its payload
+    points: dict[str, object] = field(default_factory=dict)  # by id, as they were given
     fault: Answer | None = None  # how it answers instead of well, ...
     fault_at: bytes = b""  # ... at requests whose line holds this
     asked: list[bytes] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Qdrant:
             return {"result": {"count": len(self.points)}}
         if method == "PUT" and path.endswith("/points"):
             given = orjson.loads(received.body)["points"]
-            self.points |= {point["id"]: {"id": point["id"], "payload": point["payload"]} for point in given}
+            self.points |= {point["id"]: point for point in given}
             return {"result": done}
         if method == "POST" and path.endswith("/points"):
             asked = orjson.loads(received.body)["ids"]

@@ -151,6 +151,9 @@ async def _collection(seen: Examination, index: "Index", name: str) -> None:
     if stray:
         problem = f"{len(points.orphaned)} points and {len(points.tenants)} generations belong to no document"
         seen.found(subject, problem, "`ragway doctor --repair` deletes them")
+    if points.unfinished:
+        advice = f"it is searched as before; give the command again, or `ragway rebuild {name}`"
+        seen.found(subject, "a rebuild or reindex of it was interrupted", advice)
     if seen.repair and len(seen.findings) > before:
         healed = await _repaired(seen, index, name, points)
         for finding in seen.findings[before:]:
@@ -161,10 +164,10 @@ async def _repaired(seen: Examination, index: "Index", name: str, points: "Point
     """Whether a second look finds nothing."""
     try:
         await index.clear(name, points)
-        if not points.searchable:
-            await index.rebuild(name, progress_bar(f"rebuild {name}"))
+        if points.unfinished or not points.searchable:
+            await index.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
         after = await index.audit(name)
     except RetrievalError as error:
         seen.found(f"collection {name}", error, "it was not repaired")
         return False
-    return after.searchable and not after.orphaned and not after.tenants
+    return after.searchable and not after.orphaned and not after.tenants and not after.unfinished

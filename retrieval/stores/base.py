@@ -56,7 +56,10 @@ class Store(Protocol):
         ...
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Id -> dense vector, (d,) float32, unit length, of points that a search found; those deleted are left out."""
+        """Id -> dense vector, (d,) float32, unit length, of points that a search found.
+
+        Those deleted are left out, and those whose vector is lost.
+        """
         ...
 
     async def count(self, tenant: str) -> int: ...

@@ -46,7 +46,7 @@ from retrieval.stores.schema import (
     passage_of,
     payload_of,
     tied,
-    vector_of,
+    vectors_of,
 )
 from retrieval.stores.shard import engine, only
 from retrieval.terms import query_vectors
@@ -143,7 +143,7 @@ class EdgeStore:
     async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         with engine("read"):
             records = self._shard.retrieve(list(ids), False, [DENSE])
-        return {str(record.id): vector_of(record.vector) for record in records}
+        return vectors_of(records)
 
     async def count(self, tenant: str) -> int:
         from qdrant_edge import CountRequest

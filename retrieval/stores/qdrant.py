@@ -44,7 +44,7 @@ from retrieval.stores.schema import (
     passage_of,
     payload_of,
     tied,
-    vector_of,
+    vectors_of,
 )
 from retrieval.terms import query_vectors
 
@@ -184,7 +184,7 @@ class QdrantStore:
         if not ids:
             return {}
         call = self._client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE])
-        return {str(record.id): vector_of(record.vector) for record in await self._reply("read", call)}
+        return vectors_of(await self._reply("read", call))
 
     async def count(self, tenant: str) -> int:
         call = self._client.count(self._collection, count_filter=_only(tenant), exact=True)

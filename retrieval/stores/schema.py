@@ -105,9 +105,10 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
     )
 
 
-def vector_of(vectors: Any) -> Vector:
-    """The dense vector among a record's vectors."""
-    return np.asarray(vectors[DENSE], np.float32)
+def vectors_of(records: Iterable[Any]) -> dict[str, Vector]:
+    """Id -> dense vector of each of an engine's records that has one: a damaged shard has records without."""
+    found = ((str(record.id), (record.vector or {}).get(DENSE)) for record in records)
+    return {id: np.asarray(vector, np.float32) for id, vector in found if vector is not None}
 
 
 def checked(vector: Any, dimension: int) -> list[float]:

@@ -72,6 +72,7 @@ async def test_every_search_finds_before_during_and_after(plan: Plan, corpus: Pa
             while not done.is_set():
                 assert passages(await ask(index)) == expected
                 during += 1
+                await asyncio.sleep(0.01)  # three that never rest leave the threads few turns at the interpreter
 
         searching = [asyncio.create_task(stream()) for _ in range(3)]
         steps: list[tuple[int, int, int]] = []
@@ -141,6 +142,7 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
         with pytest.raises(asyncio.CancelledError):
             await building
         assert passages(await ask(index))  # the old one answers as ever
+        assert index.choice("docs") == choice
     (corpus / "page0.md").write_text("# Page 0\n\nIt changed after the interruption: TLS.\n")
     (corpus / "page1.md").unlink()
     async with opened(plan) as index:
@@ -153,6 +155,9 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
         assert any("after the interruption" in text for text in passages(changed))
         info = (await index.collections())[0]
         assert (info.documents, info.embedder) == (124, str(other_model))
+        assert index.choice("docs") == choice
+        await index.rebuild("docs", silent)
+        assert index.choice("docs") is None
 
 
 async def test_a_build_with_other_settings_begins_anew(plan: Plan, corpus: Path, other_model: Path) -> None:

@@ -21,6 +21,7 @@ from retrieval.lanes import choice_of
 from retrieval.records import Given, Turn
 from retrieval.service import Server
 from retrieval.shards import passing
+from retrieval.stores.edge import EdgeStore
 from tests.faulty_gateway import gates
 from tests.gateway import ragway, refused, serving
 from tests.plans import plan_for, silent
@@ -53,6 +54,22 @@ def data(kept: Path, tmp_path: Path) -> Path:
     return shutil.copytree(kept, tmp_path / "data", symlinks=True)
 
 
+@pytest.fixture
+def optimised(data: Path) -> Path:
+    """The same, after the shard was optimised: its files are in the folder of a generation."""
+    asyncio.run(_optimise(data))
+    (generation,) = shard_of(data).glob("generation-*")
+    assert generation.is_dir()
+    return data
+
+
+async def _optimise(data: Path) -> None:
+    async with answering(data) as index:
+        store = index._configured.store
+        assert isinstance(store, EdgeStore)
+        await store.optimise()
+
+
 @contextlib.asynccontextmanager
 async def answering(data: Path) -> AsyncIterator[Index]:
     """The index of a data folder behind its socket."""
@@ -75,7 +92,11 @@ def one(shard: Path, pattern: str) -> Path:
 
 
 def flipped_vectors(data: Path) -> None:
-    file = one(shard_of(data), "chunk_0.mmap")
+    flip(one(shard_of(data), "chunk_0.mmap"))
+
+
+def flip(file: Path) -> None:
+    """A tenth of its bytes that are not zero."""
     content = bytearray(file.read_bytes())
     written = [i for i, byte in enumerate(content) if byte]
     for i in Random(1).sample(written, len(written) // 10):
@@ -99,12 +120,25 @@ def without_vectors(data: Path) -> None:
 
 
 def without_segments(data: Path) -> None:
-    shutil.rmtree(shard_of(data) / "segments")
+    (segments,) = shard_of(data).rglob("segments")
+    shutil.rmtree(segments)
 
 
 def swapped_with_the_other_embedders(data: Path) -> None:
     shutil.rmtree(shard_of(data))
     shutil.copytree(shard_of(data, beside=True), data / "index" / "all-MiniLM-L6-v2-384")
+
+
+def flipped_matrix(data: Path) -> None:
+    flip(one(shard_of(data), "matrix.dat"))
+
+
+def truncated_matrix(data: Path) -> None:
+    os.truncate(one(shard_of(data), "matrix.dat"), 0)
+
+
+def without_matrix(data: Path) -> None:
+    one(shard_of(data), "matrix.dat").unlink()
 
 
 DAMAGES = [
@@ -113,11 +147,24 @@ DAMAGES = [
 ]  # fmt: skip
 
 
+OPTIMISED = [flipped_matrix, flipped_segment, truncated_matrix, without_matrix, without_segments]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_damaged_shard_is_out_of_service_and_the_other_serves(
     data: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(data)
+    await _is_out_of_service_until_it_is_rebuilt(data)
+
+
+@pytest.mark.parametrize("damage", OPTIMISED)
+async def test_so_is_one_that_was_optimised(optimised: Path, damage: Callable[[Path], None]) -> None:
+    damage(optimised)
+    await _is_out_of_service_until_it_is_rebuilt(optimised)
+
+
+async def _is_out_of_service_until_it_is_rebuilt(data: Path) -> None:
     async with answering(data) as index, gates(data, deadline_s=5) as both:
         await both.degraded("index cannot be searched")
         with pytest.raises(RetrievalError, match="ragway rebuild"):

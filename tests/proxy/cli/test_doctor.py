@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from retrieval.builds import Builds
 from retrieval.index import Index
 from retrieval.records import Passage, Point, Sparse, Turn
 from tests.gateway import ragway, serving
@@ -75,6 +76,10 @@ async def leave_a_generation(index: Index) -> None:
     await _rewrite(index, "00000000-0000-0000-0000-000000000008", "docs@2", "Nobody's")
 
 
+async def interrupt(index: Index) -> None:
+    Builds(index._catalog).begin(index._catalog.collection("docs"), embedder="", made_with="other settings")
+
+
 def test_a_healthy_folder_has_no_findings(data: Path) -> None:
     done = doctor(data)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is wrong\n")
@@ -89,9 +94,10 @@ def test_a_healthy_folder_has_no_findings(data: Path) -> None:
         (falsify, "1 of its points are damaged"),
         (litter, "1 points and 0 generations"),
         (leave_a_generation, "0 points and 1 generations"),
+        (interrupt, "a rebuild or reindex of it was interrupted"),
     ],
 )
-def test_what_is_wrong_with_points_is_named_and_repaired(
+def test_what_is_wrong_with_a_collection_is_named_and_repaired(
     data: Path, harm: Callable[[Index], Awaitable[None]], says: str
 ) -> None:
     with_index(data, harm)
@@ -139,6 +145,14 @@ def test_a_database_of_a_server_that_is_away_is_named(data: Path, tmp_path: Path
     done = doctor(data, "--config", str(config))
     assert done.returncode == 1
     assert "PostgreSQL at 127.0.0.1:1/ragway" in done.stdout
+
+
+def test_a_qdrant_server_that_is_away_is_named(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "ragway.yaml"
+    config.write_text("qdrant: {url: 'http://127.0.0.1:1', timeout_s: 2}", "utf-8")
+    done = doctor(data, "--config", str(config))
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stdout
 
 
 def test_beside_a_gateway_the_index_is_left_alone(data: Path, tmp_path: Path) -> None:
