@@ -25,7 +25,7 @@ import numpy as np
 from retrieval.embed import GRAPH, NO_LENGTH, PROBES, Card, Embedder, OnnxEmbedder, Prompts, TorchEmbedder, cores
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
-from retrieval.precision import alike, computes_in_bf16, pays
+from retrieval.precision import MANY, BulkEmbedder, alike, computes_in_bf16
 from retrieval.remote_embed import RemoteEmbedder, is_remote
 
 log = logging.getLogger("ragway")
@@ -41,12 +41,12 @@ _MOST_TOKENS = 8192  # of a text that a model without a bound of its own is give
 
 def open_embedder(
     model: str, *, backend: Backend, threads: int, cache: Path, options: EmbedderOptions | None = None,
-    bulk: bool = False,
+    bulk: bool = False, many: int = MANY,
 ) -> Embedder:  # fmt: skip
     """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
 
     threads: at most, of one batch; never more than there are cores. options: None takes the model as it is, in fp32.
-    bulk: for many documents: bf16 where that was asked for, or is shown to pay.
+    bulk: for documents: bf16 where that was asked for, or is shown to pay once there are `many` texts at a stretch.
     Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
     """
     if is_remote(model, backend):
@@ -55,20 +55,20 @@ def open_embedder(
         return RemoteEmbedder(model, options, tokenizer_file=_packaged_default() / "tokenizer.json")
     prompts = Prompts(options.query_prompt, options.document_prompt) if options else Prompts()
     precision = options.precision if options else "fp32"
-    if bulk and (precision == "bf16" or (precision == "auto" and computes_in_bf16())):
-        return _bulk(model, prompts, backend=backend, threads=threads, cache=cache, demanded=precision == "bf16")
-    return _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
+    plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
+    if not bulk or precision not in ("bf16", "auto"):
+        return plain
 
+    def short() -> Embedder:
+        source, key = locate(model)
+        folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
+        return TorchEmbedder(load_model(source).bfloat16(), folder, threads=min(threads, cores()), prompts=prompts)
 
-def _bulk(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, demanded: bool) -> Embedder:
-    """In bf16 if that was demanded, or if it is alike and faster. Raises RetrievalError if demanded and not alike."""
-    plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=False)
-    source, key = locate(model)
-    folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
-    short = TorchEmbedder(load_model(source).bfloat16(), folder, threads=min(threads, cores()), prompts=prompts)
-    if demanded and not alike(plain, short):
+    if precision == "auto":
+        return BulkEmbedder(plain, short, many=many) if computes_in_bf16() else plain
+    if not alike(plain, demanded := short()):
         raise RetrievalError(f"the model {model!r} does not bear bf16: set embedder.precision to fp32 (or auto)")
-    return short if demanded or pays(plain, short) else plain
+    return demanded
 
 
 def _open(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, int8: bool) -> Embedder:

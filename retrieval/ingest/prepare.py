@@ -23,6 +23,7 @@ from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.language import DEFAULT
+from retrieval.precision import MANY
 from retrieval.records import Attribute, Chunk, Document, Format, Sparse, shown_text
 from retrieval.terms import VERSION, document_vector
 from retrieval.tokens import Tokens
@@ -166,7 +167,7 @@ class Preparer:
             recipe = self._recipe
             self._embedder = open_embedder(
                 recipe.model, backend=recipe.backend, threads=cores(), cache=recipe.cache, options=recipe.embedding,
-                bulk=True,
+                bulk=True, many=MANY if recipe.vectors is None else 0,  # what is kept is of one precision
             )  # fmt: skip
             if recipe.vectors is not None:
                 self._embedder = CachedEmbedder(self._embedder, recipe.vectors)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrieval import export, precision
 from retrieval.embed import Card, Embedder, Matrix, OnnxEmbedder, TorchEmbedder, check_same_model, label, probe
 from retrieval.errors import RetrievalError, WrongEmbedder
-from retrieval.export import open_embedder
+from retrieval.export import load_model, open_embedder
 from retrieval.knowledge import EmbedderOptions
 from retrieval.precision import BULK_COSINE, alike, computes_in_bf16, pays
 
@@ -135,6 +136,31 @@ def test_bf16_is_for_bulk_and_near(tiny_model: Path, tmp_path: Path) -> None:
     vectors = bulk.embed_documents(TEXTS)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     assert BULK_COSINE <= cosine(vectors, question.embed_documents(TEXTS)) < 0.9999999
+
+
+def test_a_few_documents_do_not_wait_for_bf16(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "computes_in_bf16", lambda: True)
+    monkeypatch.setattr(precision, "pays", lambda _plain, _short: True)
+    loaded = []
+
+    def load(source: str) -> object:
+        loaded.append(source)
+        return load_model(source)
+
+    open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)  # prepared
+    monkeypatch.setattr(export, "load_model", load)
+    wanted = options(precision="auto")
+    bulk = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path, options=wanted, bulk=True, many=5)
+    few = bulk.embed_documents(TEXTS[:2])
+    assert loaded == []
+    many = bulk.embed_documents([*TEXTS[:2], "three", "four"])
+    assert len(loaded) == 1
+    assert not np.array_equal(few, many[:2])
+    assert cosine(few, many[:2]) >= BULK_COSINE
+    bulk.embed_documents(TEXTS)
+    assert len(loaded) == 1
 
 
 def test_bf16_is_chosen_only_where_it_is_alike_and_sooner(tiny_model: Path, tmp_path: Path) -> None:
