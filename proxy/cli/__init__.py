@@ -18,7 +18,9 @@ what), 2 wrong usage.
     contexts  what a model is to write of each chunk, asked for before `ingest` and `rebuild`
 """
 
+import contextlib
 import importlib
+import os
 import sys
 from importlib.metadata import version
 
@@ -81,4 +83,7 @@ def main() -> None:
         sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))
     except OSError as error:  # a disk that is full, a stream that is closed
         click.echo(f"Error: {error}", err=True)
+        # What is left in the buffer would be tried again at the end, and give another message and exit code.
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
