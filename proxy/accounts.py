@@ -6,6 +6,7 @@ for the other: `accounts.db` in the data folder, readable by its owner alone. Of
 
 import os
 import stat
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ class SqlAccounts:
         """url: of a PostgreSQL database; "" = the data folder."""
         self._file, self._url = data / _FILE, url
         self._engine: Engine | None = None
+        self._opening = threading.Lock()  # threads ask at the same time
         self._seen = bool(url)  # whether there has been a database
 
     def there(self) -> bool:
@@ -171,22 +173,30 @@ class SqlAccounts:
         return "the database of catalog.url" if self._url else str(self._file)
 
     def _opened(self, *, make: bool) -> "Engine":
-        if self._engine is None or not (self._url or self._file.exists()):
-            self.close()
-            from proxy.accounts_tables import schema
-            from retrieval.database import open_file, open_server, prepare
+        with self._opening:
+            if self._engine is None or not (self._url or self._file.exists()):
+                self.close()
+                self._engine = self._open(make=make)
+            return self._engine
 
-            if self._url:
-                engine = open_server(self._url, what="the keys")
-            else:
-                if make:
-                    _make(self._file)
-                elif not self._file.exists():
-                    raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
-                engine = open_file(self._file, what=f"the keys in {self._file}", pooled=False)
+    def _open(self, *, make: bool) -> "Engine":
+        from proxy.accounts_tables import schema
+        from retrieval.database import open_file, open_server, prepare
+
+        if self._url:
+            engine = open_server(self._url, what="the keys")
+        else:
+            if make:
+                _make(self._file)
+            elif not self._file.exists():
+                raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
+            engine = open_file(self._file, what=f"the keys in {self._file}", pooled=False)
+        try:
             prepare(engine, schema)
-            self._engine = engine
-        return self._engine
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
 
 
 def _make(file: Path) -> None:
