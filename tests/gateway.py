@@ -11,6 +11,8 @@ from pathlib import Path
 
 import httpx
 
+# Importing it takes seconds, which eval spends at once: it may have many texts. For what is not about bf16.
+WITHOUT_TORCH = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}
 _ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -31,8 +31,7 @@ def data(kept: Path, tmp_path: Path) -> Path:
 
 
 def doctor(data: Path, *more: str) -> "subprocess.CompletedProcess[str]":
-    quick = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}  # loads no torch
-    return ragway("doctor", "--data", str(data), *more, folder=data.parent, environ=quick)
+    return ragway("doctor", "--data", str(data), *more, folder=data.parent)
 
 
 def with_index(data: Path, work: Callable[[Index], Awaitable[object]]) -> None:

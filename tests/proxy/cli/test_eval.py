@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import environment, ragway, refused
+from tests.gateway import WITHOUT_TORCH, environment, ragway, refused
 from tests.retrieval.evaluate.folders import judged_folder, write_lines
 
 
@@ -22,7 +22,7 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
     data: Path, folder: Path, tmp_path: Path
 ) -> None:
     files = ("--json", "run.json", "--per-query", "rows.jsonl")
-    done = ragway("eval", str(folder), "--data", str(data), *files, folder=tmp_path)
+    done = ragway("eval", str(folder), "--data", str(data), *files, folder=tmp_path, environ=WITHOUT_TORCH)
     assert (done.returncode, done.stderr) == (0, "")
     title, head, *lines = done.stdout.splitlines()
     assert title.startswith("zephyr: 3 questions, 5 documents in 5 chunks (corpus.jsonl); all-MiniLM-L6-v2; k = ")
@@ -34,7 +34,7 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
     assert len(rows) == len(rungs) * 4
     assert list((data / "cache").glob("*.sqlite"))
     options = ("--rung", "bm25", "--untimed", "--against", "rows.jsonl")
-    again = ragway("eval", str(folder), "--data", str(data), *options, folder=tmp_path)
+    again = ragway("eval", str(folder), "--data", str(data), *options, folder=tmp_path, environ=WITHOUT_TORCH)
     assert again.returncode == 0, again.stderr
     rows = [line for line in again.stdout.splitlines() if line.startswith("zephyr  bm25")]
     assert len(rows) == 2
@@ -45,7 +45,7 @@ def test_json_to_standard_output_is_all_there_is(data: Path, folder: Path, tmp_p
     other = judged_folder(tmp_path / "other")
     done = ragway(
         "eval", str(folder), str(other), "--data", str(data), "--rung", "bm25", "--rung", "dense", "--json", "-",
-        "--limit", "1", folder=tmp_path,
+        "--limit", "1", folder=tmp_path, environ=WITHOUT_TORCH,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -57,7 +57,18 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
     data: Path, folder: Path, tmp_path: Path
 ) -> None:
     other = judged_folder(tmp_path / "other")
-    done = ragway("eval", str(folder), str(other), "--data", str(data), "--rung", "bm25", "--markdown", folder=tmp_path)
+    done = ragway(
+        "eval",
+        str(folder),
+        str(other),
+        "--data",
+        str(data),
+        "--rung",
+        "bm25",
+        "--markdown",
+        folder=tmp_path,
+        environ=WITHOUT_TORCH,
+    )
     assert done.returncode == 0, done.stderr
     titles = [line for line in done.stdout.splitlines() if line.startswith("**")]
     assert [title.split()[0] for title in titles] == ["**zephyr:", "**other:", "**Average"]
@@ -67,7 +78,7 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
 def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = ragway(
         "eval", str(folder), "--data", str(data), "--rung", "dense", "--rung", "bm25", "--embedder",
-        "all-MiniLM-L6-v2", "--embedder", str(tiny_model), folder=tmp_path,
+        "all-MiniLM-L6-v2", "--embedder", str(tiny_model), folder=tmp_path, environ=WITHOUT_TORCH,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("before: all-MiniLM-L6-v2; after: ")
@@ -97,7 +108,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
             "--json", "run.json",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env=environment({"TMPDIR": str(scratch)}),
+        env=environment({"TMPDIR": str(scratch), **WITHOUT_TORCH}),
     )  # fmt: skip
     signal.signal(signal.SIGINT, before)
     try:
@@ -118,9 +129,11 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
 def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path, folder: Path, tmp_path: Path) -> None:
     other = judged_folder(tmp_path / "other")
     (other / "qrels.tsv").write_text("q1 connect 1\nq1\tconnect\n", "utf-8")
-    line = refused(ragway("eval", str(folder), str(other), "--data", str(data), folder=tmp_path))
+    line = refused(ragway("eval", str(folder), str(other), "--data", str(data), folder=tmp_path, environ=WITHOUT_TORCH))
     assert f"{other / 'qrels.tsv'}, line 1: 1 columns between tabs; expected query-id, corpus-id, score" in line
-    line = refused(ragway("eval", str(folder), "--against", "nowhere", "--data", str(data), folder=tmp_path))
+    line = refused(
+        ragway("eval", str(folder), "--against", "nowhere", "--data", str(data), folder=tmp_path, environ=WITHOUT_TORCH)
+    )
     assert "nowhere cannot be read" in line
     assert {entry.name for entry in data.iterdir()} == {"models"}
 
@@ -133,7 +146,7 @@ def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path,
     ],
 )  # fmt: skip
 def test_wrong_usage_is_code_2(args: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
-    done = ragway("eval", *args, folder=folder.parent)
+    done = ragway("eval", *args, folder=folder.parent, environ=WITHOUT_TORCH)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert not (tmp_path / "data").exists()
