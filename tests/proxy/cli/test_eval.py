@@ -13,6 +13,10 @@ from tests.gateway import WITHOUT_TORCH, environment, ragway, refused
 from tests.retrieval.evaluate.folders import judged_folder, write_lines
 
 
+def evaluate(*args: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return ragway("eval", *args, folder=folder, environ=WITHOUT_TORCH)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return judged_folder(tmp_path / "zephyr")
@@ -22,7 +26,7 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
     data: Path, folder: Path, tmp_path: Path
 ) -> None:
     files = ("--json", "run.json", "--per-query", "rows.jsonl")
-    done = ragway("eval", str(folder), "--data", str(data), *files, folder=tmp_path, environ=WITHOUT_TORCH)
+    done = evaluate(str(folder), "--data", str(data), *files, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     title, head, *lines = done.stdout.splitlines()
     assert title.startswith("zephyr: 3 questions, 5 documents in 5 chunks (corpus.jsonl); all-MiniLM-L6-v2; k = ")
@@ -34,7 +38,7 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
     assert len(rows) == len(rungs) * 4
     assert list((data / "cache").glob("*.sqlite"))
     options = ("--rung", "bm25", "--untimed", "--against", "rows.jsonl")
-    again = ragway("eval", str(folder), "--data", str(data), *options, folder=tmp_path, environ=WITHOUT_TORCH)
+    again = evaluate(str(folder), "--data", str(data), *options, folder=tmp_path)
     assert again.returncode == 0, again.stderr
     rows = [line for line in again.stdout.splitlines() if line.startswith("zephyr  bm25")]
     assert len(rows) == 2
@@ -43,9 +47,9 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
 
 def test_json_to_standard_output_is_all_there_is(data: Path, folder: Path, tmp_path: Path) -> None:
     other = judged_folder(tmp_path / "other")
-    done = ragway(
-        "eval", str(folder), str(other), "--data", str(data), "--rung", "bm25", "--rung", "dense", "--json", "-",
-        "--limit", "1", folder=tmp_path, environ=WITHOUT_TORCH,
+    done = evaluate(
+        str(folder), str(other), "--data", str(data), "--rung", "bm25", "--rung", "dense", "--json", "-",
+        "--limit", "1", folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -76,9 +80,9 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
 
 
 def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_path: Path) -> None:
-    done = ragway(
-        "eval", str(folder), "--data", str(data), "--rung", "dense", "--rung", "bm25", "--embedder",
-        "all-MiniLM-L6-v2", "--embedder", str(tiny_model), folder=tmp_path, environ=WITHOUT_TORCH,
+    done = evaluate(
+        str(folder), "--data", str(data), "--rung", "dense", "--rung", "bm25", "--embedder",
+        "all-MiniLM-L6-v2", "--embedder", str(tiny_model), folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("before: all-MiniLM-L6-v2; after: ")
@@ -129,11 +133,9 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
 def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path, folder: Path, tmp_path: Path) -> None:
     other = judged_folder(tmp_path / "other")
     (other / "qrels.tsv").write_text("q1 connect 1\nq1\tconnect\n", "utf-8")
-    line = refused(ragway("eval", str(folder), str(other), "--data", str(data), folder=tmp_path, environ=WITHOUT_TORCH))
+    line = refused(evaluate(str(folder), str(other), "--data", str(data), folder=tmp_path))
     assert f"{other / 'qrels.tsv'}, line 1: 1 columns between tabs; expected query-id, corpus-id, score" in line
-    line = refused(
-        ragway("eval", str(folder), "--against", "nowhere", "--data", str(data), folder=tmp_path, environ=WITHOUT_TORCH)
-    )
+    line = refused(evaluate(str(folder), "--against", "nowhere", "--data", str(data), folder=tmp_path))
     assert "nowhere cannot be read" in line
     assert {entry.name for entry in data.iterdir()} == {"models"}
 
@@ -146,7 +148,7 @@ def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path,
     ],
 )  # fmt: skip
 def test_wrong_usage_is_code_2(args: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
-    done = ragway("eval", *args, folder=folder.parent, environ=WITHOUT_TORCH)
+    done = evaluate(*args, folder=folder.parent)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert not (tmp_path / "data").exists()
