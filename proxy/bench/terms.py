@@ -1,0 +1,68 @@
+"""Texts in the form in which answers are compared: SQuAD's words, and a finer form that keeps numbers as numbers.
+
+SQuAD's form (Rajpurkar et al. 2016, its evaluation script): lower case, no punctuation, no English articles, words
+between spaces. It makes "4.2" of "42", so facts are looked up in the finer form, in which a number or a version is one
+term: "v4.2" and "version 4.2" are 4.2, "1,000" is 1000, and 4.2 is neither 42 nor 4.2.1 nor 4.20.
+In both forms a sign of Chinese, Japanese or Thai, which put no spaces between words, is a word.
+"""
+
+import re
+import string
+import unicodedata
+from collections.abc import Sequence
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation + "“”„«»‘’…–—、。，？！「」（）：；")
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
+_SIGNS = re.compile(f"([{_UNSPACED}])")
+# A minus belongs to a number only where it cannot be a hyphen or the "to" of a range.
+_TERM = re.compile(rf"(?<![\w.])-(?=\d)|\d+(?:[.,]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|%|[^\W_]")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_SAID_ANOTHER_WAY = {"percent": "%"}
+_BEFORE_A_VERSION = ("v", "version", "versions")
+
+
+def words(text: str) -> list[str]:
+    """A text's words in SQuAD's form."""
+    plain = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION))
+    return _SIGNS.sub(r" \1 ", plain).split()
+
+
+def terms(text: str) -> list[str]:
+    """A text's words and numbers in the finer form, without articles."""
+    found: list[str] = []
+    minus = ""
+    for match in _TERM.finditer(unicodedata.normalize("NFKC", text).casefold()):
+        term = match[0]
+        if term == "-":
+            minus = term
+        elif term[0].isdecimal():
+            if found and found[-1] in _BEFORE_A_VERSION:
+                found.pop()
+            first, *more = _numbers(term)
+            found += [minus + first, *more]
+            minus = ""
+        elif term not in ("a", "an", "the"):
+            found.append(_SAID_ANOTHER_WAY.get(term, term))
+    return found
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers and versions of a text."""
+    return {term for term in terms(text) if _NUMBER.fullmatch(term)}
+
+
+def holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Whether the terms of a phrase stand in those of a text, together and in order; never for an empty phrase."""
+    size = len(phrase)
+    wanted = list(phrase)
+    return size > 0 and any(list(text[at : at + size]) == wanted for at in range(len(text) - size + 1))
+
+
+def _numbers(written: str) -> list[str]:
+    """Digits with points and commas to numbers: commas between thousands go, any other comma ends a number."""
+    if _THOUSANDS.fullmatch(written):
+        written = written.replace(",", "")
+    return [".".join(part.lstrip("0") or "0" if at == 0 else part for at, part in enumerate(number.split(".")))
+            for number in written.split(",")]  # fmt: skip
