@@ -32,23 +32,53 @@ class Price:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many tokens a model takes and gives at most; None: not known."""
+
+    window_tokens: int | None = None
+    answer_tokens: int | None = None
+
+
 def price_of(model: str) -> Price | None:
     """The price of a model by its upstream's name, with or without the provider before it; None: not known."""
     table = _prices()
     return table.get(model) or table.get(model.partition("/")[2])
 
 
+def size_of(model: str) -> Size:
+    """The size of a model by its upstream's name, with or without the provider before it."""
+    table = _sizes()
+    return table.get(model) or table.get(model.partition("/")[2]) or Size()
+
+
 @functools.cache
 def _prices() -> Mapping[str, Price]:
-    """Every model with a price for each token. Takes some 50 ms; empty where litellm is not there."""
+    """Every model with a price for each token. Takes some 50 ms."""
+    return {name: price for name, row in _rows().items() if (price := _price(row)) is not None}
+
+
+@functools.cache
+def _sizes() -> Mapping[str, Size]:
+    """Every model. The gateway has no use for it, so it is not read with the prices."""
+    wanted = ("max_input_tokens", "max_output_tokens")
+    return {name: Size(*(_whole(row.get(each)) for each in wanted)) for name, row in _rows().items()}
+
+
+def _rows() -> Mapping[str, Mapping[str, object]]:
+    """litellm's table; empty where litellm is not there."""
     package = importlib.util.find_spec("litellm")
     if package is None or package.origin is None:
         return {}
     try:
-        rows = orjson.loads((Path(package.origin).parent / _TABLE).read_bytes())
+        rows: dict[str, dict[str, object]] = orjson.loads((Path(package.origin).parent / _TABLE).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return {}
-    return {name: price for name, row in rows.items() if (price := _price(row)) is not None}
+    return rows
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _price(row: Mapping[str, object]) -> Price | None:

@@ -137,13 +137,13 @@ def _said(end: bytes) -> Tokens | None:
             usage, _ = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             continue
-        if (tokens := _tokens(usage)) is not None:
+        if (tokens := tokens_of(usage)) is not None:
             return tokens
     return None
 
 
-def _tokens(usage: Mapping[str, Any]) -> Tokens | None:
-    """In the words of chat completions, or of responses."""
+def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
+    """What a `usage` says, in the words of chat completions or of responses; None: nothing."""
     prompt = _number(usage, "prompt_tokens", "input_tokens")
     completion = _number(usage, "completion_tokens", "output_tokens")
     if prompt is None and completion is None:

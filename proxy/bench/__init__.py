@@ -1,5 +1,16 @@
 """`ragway bench`: the same questions to models raw and with passages, and what came of it.
 
+questions  the user's file -> questions
+matrix     models, modes, collections, settings -> variants -> what is sent
+records    Question, Variant, Reply: the values that a run's folder holds
+runs       the folder: begun, read, appended to
+job        a run begun, or gone on with where it stopped
+whole      a whole collection in the prompt, where it fits
+estimate   what it will use, told before it starts
+spending   the ceiling, and what counts towards it
+running    the requests, in random order, so many at once
+asking     one of them, timed                          reading    its reply's bytes
+receipts   what the gateway tells of the passages
 terms      a text -> its words and numbers, in the form in which answers are compared
 scores     an answer -> its scores, by rules alone
 verdict    scores of two variants -> better, worse, no better, undecided

@@ -11,6 +11,7 @@ what), 2 wrong usage.
     reindex   the same for several, with another embedder if wanted
     doctor    what is wrong, what to do, and what of it can be repaired
     eval      judged questions -> how well each way to search answers them
+    bench     questions asked of models raw and with passages       loopback  the gateway begun for it
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums
     mcp       search and fetch for programs that speak MCP, on stdin and stdout
@@ -38,6 +39,7 @@ COMMANDS = {
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
     "doctor": ("doctor", "Check settings, data folder, databases and index, and repair what can be."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
+    "bench": ("bench", "Ask models raw and with passages, and compare answers, times and costs."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up what was used, by team, key, model or day."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),

@@ -115,6 +115,14 @@ async def _connect(settings: Settings) -> Library:
         await asyncio.sleep(0.1)  # its holder may be a serve that is starting and has no socket yet
 
 
+def confirm() -> None:
+    """Raises click.Abort unless somebody at a terminal agrees."""
+    if not sys.stdin.isatty():
+        click.echo("not asked, for nobody can agree: run it at a terminal, or with --yes", err=True)
+        raise click.Abort
+    click.confirm("Go on?", abort=True, err=True)
+
+
 def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int], None]:
     """A progress callback that draws a bar on standard error; silent where that is no terminal."""
     from tqdm import tqdm

@@ -20,6 +20,7 @@ import click
 
 from config.settings import Settings, SettingsError
 from proxy.build import enrichments, lanes
+from proxy.cli.common import confirm
 from proxy.errors import ApiError
 from proxy.rights import EVERYTHING
 from proxy.upstream.ask import NoAnswer
@@ -93,14 +94,6 @@ async def write_contexts(
             click.echo(f"{collection}: {line}", err=True)
     finally:
         await upstream.close()
-
-
-def confirm() -> None:
-    """Raises click.Abort unless somebody at a terminal agrees."""
-    if not sys.stdin.isatty():
-        click.echo("not asked, for nobody can agree: run it at a terminal, or with --yes", err=True)
-        raise click.Abort
-    click.confirm("Go on?", abort=True, err=True)
 
 
 def open_contexts(data: Path) -> Contexts:

@@ -1,0 +1,141 @@
+"""What a run may use and has used: the worst of each attempt, what it was charged, and a ceiling that is never passed.
+
+A request is only sent when all that was charged, all that is in flight at its worst, and its own worst stay below the
+ceiling. A token is at least one byte of UTF-8, so bytes bound the tokens of a prompt whatever the tokenizer.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from proxy.bench.records import Reply, Variant, Worst
+from proxy.bench.runs import Run
+from proxy.prices import Price, Size
+
+# Of the model asked, for one of the embedder's that the passages' budget counts; ordinary text has about one.
+_TOKENS_OF_ONE = 4
+_BLOCK_TOKENS = 2000  # the text around the passages, and their titles and sources
+_BYTES_A_TOKEN = 4  # of an estimate
+PriceOf = Callable[[str], Price | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What counts of an attempt."""
+
+    usd: float
+    tokens: int
+
+    def __add__(self, other: "Charge") -> "Charge":
+        return Charge(self.usd + other.usd, self.tokens + other.tokens)
+
+    def __sub__(self, other: "Charge") -> "Charge":
+        return Charge(self.usd - other.usd, self.tokens - other.tokens)
+
+
+NOTHING = Charge(0.0, 0)
+
+
+def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
+    """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
+    said = [settings[name] for name in ("max_completion_tokens", "max_tokens") if name in settings]
+    caps = [each for each in said if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+    return max(caps) if caps else size.answer_tokens
+
+
+def worst_of(
+    body: Mapping[str, Any], variant: Variant, *, budget_tokens: int, cap: int | None, price: Price | None
+) -> Worst:
+    """The most that a request may use. budget_tokens: of the gateway's passages; cap: of the answer's tokens."""
+    prompt = len(orjson.dumps(body))
+    if variant.mode == "rag":
+        prompt += budget_tokens * _TOKENS_OF_ONE + _BLOCK_TOKENS
+    usd = None if price is None or cap is None else _dollars(prompt, cap, price)
+    return Worst(prompt, cap, usd)
+
+
+def charge_of(reply: Reply, worst: Worst, price: Price | None) -> Charge:
+    """What counts of an attempt that ended: what the upstream said, else the most that it can have been."""
+    usage = reply.usage
+    if usage is None:
+        return NOTHING
+    if not usage.estimated:
+        return Charge(reply.cost_usd or 0.0, usage.prompt + usage.completion)
+    if reply.error is not None:  # more may have been made than came
+        return at_worst(worst)
+    said = usage.completion * _BYTES_A_TOKEN
+    answer = said if worst.answer_tokens is None else min(said, worst.answer_tokens)
+    usd = 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
+    return Charge(usd, worst.prompt_tokens + answer)
+
+
+def at_worst(worst: Worst) -> Charge:
+    """What counts of an attempt in flight, or cut off."""
+    return Charge(worst.usd or 0.0, worst.prompt_tokens + (worst.answer_tokens or 0))
+
+
+def _dollars(prompt: int, answer: int, price: Price) -> float:
+    return prompt * max(price.prompt, price.cached) + answer * max(price.completion, price.reasoning)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used so far."""
+
+    charged: Charge
+    cut_off: int  # attempts without an end, which count at their worst: they may have been paid for nothing
+
+
+def spent(run: Run, price_of: PriceOf) -> Spent:
+    """The sum of all attempts in a run's folder."""
+    models = {variant.name: variant.model for variant in run.head.variants}
+    ended = {(reply.asked, reply.at_s): reply for reply in run.attempts()}
+    total, cut_off = NOTHING, 0
+    for asked, at_s, worst in run.sent():
+        reply = ended.get((asked, at_s))
+        cut_off += reply is None
+        total += at_worst(worst) if reply is None else charge_of(reply, worst, price_of(models[asked[1]]))
+    return Spent(total, cut_off)
+
+
+class Purse:
+    """The ceiling of a run, and what of it is taken. Lives in one event loop."""
+
+    def __init__(self, usd: float | None, tokens: int | None, spent: Charge = NOTHING) -> None:
+        """usd, tokens: None is no ceiling of that kind."""
+        self._usd = usd
+        self._tokens = tokens
+        self.spent = spent
+        self._held = NOTHING
+        self._in_flight = 0
+        self._changed = asyncio.Condition()
+
+    async def take(self, worst: Worst) -> bool:
+        """Hold the worst of a request until it is settled; waits for others to settle where it does not fit now.
+
+        False: it does not fit, and nothing is in flight that could make room.
+        """
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._fits(worst) or not self._in_flight)
+            if not self._fits(worst):
+                return False
+            self._held += at_worst(worst)
+            self._in_flight += 1
+            return True
+
+    async def settle(self, worst: Worst, charge: Charge) -> None:
+        """What was held for a request is no more; this is what it used."""
+        async with self._changed:
+            self._held -= at_worst(worst)
+            self._in_flight -= 1
+            self.spent += charge
+            if not self._in_flight:
+                self._held = NOTHING  # no rest of rounded sums
+            self._changed.notify_all()
+
+    def _fits(self, worst: Worst) -> bool:
+        all_ = self.spent + self._held + at_worst(worst)
+        return (self._usd is None or all_.usd <= self._usd) and (self._tokens is None or all_.tokens <= self._tokens)

@@ -1,0 +1,297 @@
+"""ragway bench: the same questions to models raw and with passages, and what came of it."""
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import uvloop
+
+from config.settings import Settings
+from proxy.build import targets, template
+from proxy.cli.common import confirm, options, progress_bar, run, settings_of
+from proxy.errors import ApiError
+from proxy.exchange import Target
+from proxy.prices import Price, Size, price_of, size_of
+from proxy.rights import EVERYTHING
+from proxy.upstream.base import Routes
+from retrieval import logs
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from proxy.bench.asking import Gateway
+    from proxy.bench.job import Job
+    from proxy.bench.records import Mode
+    from proxy.bench.running import Outcome, Runner
+
+_KEY_VARIABLES = ("RAGWAY_BENCH_KEY", "OPENAI_API_KEY")
+_USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
+_INTERRUPTED = "interrupted"
+_A_MILLION = 1_000_000
+_FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+
+
+class _Bench(click.Group):
+    """A group whose `run` may be left out: a first word that is none of its commands is the file of questions."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("bench", cls=_Bench)
+def command() -> None:
+    """Ask models your questions raw and with passages, and compare the answers, the times and the costs.
+
+    \b
+    ragway bench questions.jsonl --model gpt-4o-mini --collection docs
+    """
+
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_OPTIONS = (
+    click.option("--model", "models", multiple=True, required=True, help="Model to ask; may be given several times."),
+    click.option(
+        "--collection", "collections", multiple=True,
+        help="Collection to search; a,b searches both together; several times: one variant each "
+        "(default: the gateway's own).",
+    ),
+    click.option(
+        "--mode", "modes", multiple=True, type=click.Choice(("raw", "rag", "whole")),
+        help="raw, rag, or whole (the whole collection in the prompt); may be given several times "
+        "(default: raw and rag).",
+    ),
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE,…",
+        help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
+        "several times: one variant each.",
+    ),
+    click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times each is asked."),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the order of requests."),
+    click.option(
+        "--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once, at most."
+    ),
+    click.option(
+        "--retries", type=click.IntRange(0, 20), default=4, show_default=True,
+        help="Times a request is sent again that failed for a reason that may pass.",
+    ),
+    click.option(
+        "--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
+        help="Seconds without a byte of the reply before a request counts as failed.",
+    ),
+    click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for the run on this machine)."),
+    click.option(
+        "--run", "folder", type=_FOLDER,
+        help="The run's folder (default: bench/ and the questions' name, in the data folder).",
+    ),
+    click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that the run never passes."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that the run never passes."),
+    click.option(
+        "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
+        help="Dollars of a million tokens in and out, of a model whose price is not known.",
+    ),
+    click.option(
+        "--window", "windows", multiple=True, metavar="MODEL=TOKENS", help="The context window of a model, for whole."
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before it starts."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options."""
+
+    questions: Path
+    models: Sequence[str]
+    collections: Sequence[str]
+    modes: "Sequence[Mode]"
+    settings: Sequence[str]
+    repeats: int
+    seed: int
+    concurrency: int
+    retries: int
+    timeout_s: float
+    base_url: str | None
+    folder: Path | None
+    max_usd: float | None
+    max_tokens: int | None
+    prices: Sequence[str]
+    windows: Sequence[str]
+    yes: bool
+
+
+def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@command.command("run")
+@click.argument("questions", type=click.Path(path_type=Path, dir_okay=False))
+@_all_options
+@options
+def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
+
+    Interrupted, the same command goes on where it was, and asks nothing again that was answered. A gateway that wants
+    a key is given the one in RAGWAY_BENCH_KEY; with --base-url, else the one in OPENAI_API_KEY.
+    """
+    settings = settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")  # no line for each request that the gateway begun for it serves
+    run(_bench(_Wanted(**given), settings), loop=uvloop.new_event_loop)
+
+
+async def _bench(wanted: _Wanted, settings: Settings) -> int:
+    from proxy.bench.job import Job, Wish
+    from proxy.bench.matrix import variants
+    from proxy.bench.records import BenchError
+
+    try:
+        asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
+        folder = wanted.folder or Path(settings.data) / "bench" / wanted.questions.stem
+        job = Job(
+            Wish(
+                wanted.questions, asked, folder, wanted.base_url, wanted.repeats, wanted.seed, wanted.max_usd,
+                wanted.max_tokens,
+            )
+        )  # fmt: skip
+        if job.finished:
+            click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
+            return 0
+        models = _Models(wanted, settings)
+        async with _gateway(wanted, settings) as gateway:
+            outcome = await _asked(job, gateway, models, wanted, settings)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    return _told(outcome, folder)
+
+
+async def _asked(job: "Job", gateway: "Gateway", models: "_Models", wanted: _Wanted, settings: Settings) -> "Outcome":
+    """Say what it will use, and where that is agreed to, ask."""
+    from proxy.bench.running import Runner, Terms
+
+    described = await gateway.described()
+    wholes = await job.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
+    terms = Terms(
+        wanted.concurrency, wanted.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
+    )
+    purse = job.purse(terms)
+    for name, why in job.left_out.items():
+        click.echo(f"{name} is left out: {why}", err=True)
+    click.echo(job.told(terms), err=True)
+    if not wanted.yes:
+        confirm()
+    run = job.run(wholes, described)
+    runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
+    return await _interruptible(runner)
+
+
+async def _interruptible(runner: "Runner") -> "Outcome":
+    """Ctrl-C or SIGTERM: the first lets what is in flight end, since it is paid for; the second ends it at once."""
+    loop, going = asyncio.get_running_loop(), asyncio.ensure_future(runner.go())
+
+    def signalled() -> None:
+        if runner.stopping:
+            going.cancel()
+        else:
+            click.echo("stopping; requests in flight may end (again: stop at once)", err=True)
+            runner.stop(_INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    await asyncio.wait({going})
+    return runner.outcome if going.cancelled() else going.result()
+
+
+class _Models:
+    """What is known of the models by the names that they are asked by."""
+
+    def __init__(self, wanted: _Wanted, settings: Settings) -> None:
+        """Raises BenchError: an option that cannot be read; SettingsError."""
+        from proxy.bench.records import BenchError
+
+        self._prices = dict(_price(each) for each in wanted.prices)
+        self._windows = dict(_window(each) for each in wanted.windows)
+        self._targets: dict[str, Target] = {}
+        if wanted.base_url is None:
+            routes = Routes(targets(settings, os.environ))
+            try:
+                self._targets = {name: routes.resolve(name, EVERYTHING) for name in wanted.models}
+            except ApiError as error:
+                raise BenchError(f"--model: {error}") from error
+
+    def price_of(self, name: str) -> Price | None:
+        target = self._targets.get(name)
+        if name in self._prices:
+            return self._prices[name]
+        if target is not None and target.lane == "echo":
+            return _FREE
+        return price_of(name if target is None else target.model)
+
+    def size_of(self, name: str) -> Size:
+        target = self._targets.get(name)
+        size = size_of(name if target is None else target.model)
+        window = self._windows.get(name) or (target.window_tokens if target is not None else 0) or size.window_tokens
+        return Size(window, size.answer_tokens)
+
+
+def _price(text: str) -> tuple[str, Price]:
+    """MODEL=IN,OUT."""
+    name, _, both = text.rpartition("=")
+    try:
+        given, made = (float(each) / _A_MILLION for each in both.split(","))
+    except ValueError:
+        given = made = -1.0
+    if not name or not (0 <= given < math.inf and 0 <= made < math.inf):
+        from proxy.bench.records import BenchError
+
+        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars of a million tokens")
+    return name, Price(given, made, given, made)
+
+
+def _window(text: str) -> tuple[str, int]:
+    """MODEL=TOKENS."""
+    name, _, tokens = text.rpartition("=")
+    if not name or not tokens.isdecimal() or not int(tokens):
+        from proxy.bench.records import BenchError
+
+        raise BenchError(f"--window {text!r}: write MODEL=TOKENS")
+    return name, int(tokens)
+
+
+def _told(outcome: "Outcome", folder: Path) -> int:
+    """Say how far the run came; returns the exit code."""
+    if outcome.done == outcome.total:
+        click.echo(f"{folder}: all {outcome.total} replies are there", err=True)
+        return 0
+    why = outcome.stopped or "some questions got no answer"
+    click.echo(f"{folder}: {outcome.done} of {outcome.total} replies are there; {why}", err=True)
+    click.echo("the same command goes on from here", err=True)
+    return 130 if outcome.stopped == _INTERRUPTED else 1
+
+
+@contextlib.asynccontextmanager
+async def _gateway(wanted: _Wanted, settings: Settings) -> AsyncIterator["Gateway"]:
+    """The gateway to ask: the one that was named, else one of our own."""
+    from proxy.bench.asking import Gateway
+
+    names = _KEY_VARIABLES if wanted.base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
+    key = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    async with contextlib.AsyncExitStack() as stack:
+        elsewhere = wanted.base_url
+        url = await stack.enter_async_context(_ours(settings)) if elsewhere is None else elsewhere
+        gateway = Gateway(url, key, timeout_s=wanted.timeout_s, concurrency=wanted.concurrency)
+        stack.push_async_callback(gateway.close)
+        yield gateway
+
+
+def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
+    from proxy.cli.loopback import loopback_gateway
+
+    return loopback_gateway(settings)

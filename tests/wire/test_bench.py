@@ -1,0 +1,277 @@
+"""`ragway bench` as a process, against a gateway with a scripted upstream: asked once, whatever interrupts it."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.completions import asked_of, question_of, streamed
+from tests.gateway import Served, environment, ragway, refused, serving
+from tests.recording_upstream import Recorder, recording
+from tests.upstream_servers import Received, Wire
+
+SETTINGS = "models: {{small: {{api_base: '{url}/v1', window_tokens: 100000}}, echo: {{lane: echo}}}}"
+QUESTIONS = ["How do I use TLS?", "Who is Bruno?", "What is the Kotlin driver called?"]
+PRICE = ("--price", "small=1,2")
+
+
+@pytest.fixture(scope="module")
+def _upstream() -> Iterator[Recorder]:
+    with recording() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def upstream(_upstream: Recorder) -> Recorder:
+    """It says yes, and what it took."""
+    _upstream.fresh()
+    _upstream.answer = _yes
+    return _upstream
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, _upstream: Recorder
+) -> Iterator[Served]:
+    """A gateway with the corpus as its collection `docs`."""
+    folder = tmp_path_factory.mktemp("gateway")
+    with serving(learned(), folder, SETTINGS.format(url=_upstream.url)) as served:
+        yield served
+
+
+async def _yes(wire: Wire, _received: Received) -> None:
+    await wire.send(streamed("yes"))
+
+
+class Held:
+    """The upstream's request of a number, from 1, held until it is told to go on or the client leaves."""
+
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        self._recorder = recorder
+        self._number = number
+        self._arrived = threading.Event()
+        self._go = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        recorder.answer = self._answer
+
+    async def _answer(self, wire: Wire, received: Received) -> None:
+        if len(self._recorder.requests) == self._number:
+            self._loop = asyncio.get_running_loop()
+            self._arrived.set()
+            left = asyncio.ensure_future(wire.gone())
+            told = asyncio.ensure_future(self._go.wait())
+            await asyncio.wait({left, told}, return_when=asyncio.FIRST_COMPLETED)
+            for waiting in (left, told):
+                waiting.cancel()
+            await asyncio.wait({left, told})
+        await _yes(wire, received)
+
+    def wait(self) -> None:
+        """Return when it has come."""
+        assert self._arrived.wait(60)
+
+    def go(self) -> None:
+        """Have it answered."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._go.set)
+
+
+def wanted(folder: Path, *more: str, questions: Sequence[str] = QUESTIONS) -> list[str]:
+    """The arguments of a bench of the questions, written into the folder."""
+    file = folder / "questions.jsonl"
+    file.write_text("".join(json.dumps({"question": text}) + "\n" for text in questions), "utf-8")
+    return ["bench", str(file), "--model", "small", "--run", str(folder / "run"), "--yes", *PRICE, *more]
+
+
+def started(folder: Path, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "proxy", *args], cwd=folder, text=True, env=environment({}), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def rows(folder: Path, name: str = "replies.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "run" / name).read_text("utf-8").splitlines()]
+
+
+def asked(requests: Sequence[Received]) -> Counter[tuple[str, bool]]:
+    """How often each question came, without and with passages."""
+    return Counter((question_of(one), len(asked_of(one)["messages"]) > 1) for one in requests)
+
+
+EACH_ONCE = Counter({(text, passages): 1 for text in QUESTIONS for passages in (False, True)})
+
+
+def test_each_question_is_asked_raw_and_with_passages_and_kept(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    args = wanted(tmp_path, "--base-url", gateway.url + "/v1", "--collection", "docs")
+    done = ragway(*args, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "all 6 replies are there" in done.stderr
+    assert asked(upstream.requests) == EACH_ONCE
+    replies = {(row["question"], row["variant"]): row for row in rows(tmp_path)}
+    for number in "123":
+        raw, rag = replies[number, "small raw"], replies[number, "small rag docs"]
+        assert (raw["rag"]["status"], raw["rag"]["sources"]) == ("off", [])
+        assert rag["rag"]["status"] == "augmented"
+        assert rag["rag"]["sources"]
+        assert "retrieval" in rag["stages_ms"]
+        assert (rag["answer"], rag["usage"]["prompt"], rag["cost_usd"]) == ("yes", 100, pytest.approx(120e-6))
+        assert 0 < rag["first_ms"] <= rag["total_ms"]
+    head = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
+    assert [one["name"] for one in head["variants"]] == ["small raw", "small rag docs"]
+    assert [one["id"] for one in head["gateway"]["collections"]] == ["docs"]
+    again = ragway(*args, folder=tmp_path)
+    assert (again.returncode, len(upstream.requests)) == (0, 6)
+    assert "is complete" in again.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_run_that_was_interrupted_goes_on_and_asks_nothing_again(
+    number: signal.Signals, gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    """The request in flight: killed, it is asked again, since nobody knows its reply; else it ends first."""
+    args = wanted(tmp_path, "--base-url", gateway.url, "--concurrency", "1")
+    held = Held(upstream, 4)
+    process = started(tmp_path, *args)
+    try:
+        held.wait()
+        process.send_signal(number)
+        if number != signal.SIGKILL:
+            assert process.stderr is not None
+            while "stopping" not in (line := process.stderr.readline()):
+                assert line, "it ended without a word"
+        held.go()
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    cut_off = list(asked(upstream.requests[3:])) if number == signal.SIGKILL else []
+    assert process.returncode == (-9 if number == signal.SIGKILL else 130), told
+    assert len(rows(tmp_path)) == (3 if number == signal.SIGKILL else 4)
+    upstream.answer = _yes
+    again = ragway(*args, folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert ("1 were cut off in flight" in again.stderr) == (number == signal.SIGKILL)
+    assert asked(upstream.requests) == EACH_ONCE + Counter(cut_off)
+    assert sum(row["error"] is None for row in rows(tmp_path)) == 6
+
+
+def test_a_second_signal_ends_what_is_in_flight(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
+    args = wanted(tmp_path, "--base-url", gateway.url, "--concurrency", "1")
+    held = Held(upstream, 2)
+    process = started(tmp_path, *args)
+    try:
+        held.wait()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "stopping" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, len(rows(tmp_path)), "Traceback" in told) == (130, 1, False), told
+    assert "1 of 6 replies are there; interrupted" in told
+
+
+def test_a_run_that_differs_is_refused_and_nothing_is_asked(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    base = ("--base-url", gateway.url)
+    assert ragway(*wanted(tmp_path, *base, "--mode", "raw"), folder=tmp_path).returncode == 0
+    upstream.fresh()
+    other = wanted(tmp_path, *base, "--repeats", "2", questions=["Who is Bruno?", *QUESTIONS[1:]])
+    line = refused(ragway(*other, folder=tmp_path))
+    for told in ("--repeats was 1, now 2", "'small rag' is new", "question '1' has another messages", "--run"):
+        assert told in line
+    assert upstream.requests == []
+
+
+def test_a_ceiling_stops_a_run_before_it_is_passed(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
+    args = wanted(tmp_path, "--base-url", gateway.url, "--mode", "raw", "--set", "max_tokens=50")
+    done = ragway(*args, "--max-usd", "0.0004", folder=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "ceiling" in done.stderr
+    assert 0 < sum(row["cost_usd"] for row in rows(tmp_path)) <= 0.0004
+    assert 0 < len(upstream.requests) < 3
+    done = ragway(*args, "--max-usd", "0.01", folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (0, 3), done.stderr
+
+
+def test_a_gateway_is_begun_for_the_run_beside_one_that_serves_the_same_documents(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    config = tmp_path / "bench.yaml"
+    config.write_text(SETTINGS.format(url=upstream.url), "utf-8")
+    args = wanted(
+        tmp_path, "--collection", "docs", "--mode", "raw", "--mode", "rag", "--mode", "whole", "--config", str(config),
+        "--data", str(gateway.data),
+    )  # fmt: skip
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(rows(tmp_path)) == len(upstream.requests) == 9
+    modes = {row["variant"]: row for row in rows(tmp_path)}
+    assert modes["small rag docs"]["rag"]["status"] == "augmented"
+    (text,) = (tmp_path / "run").glob("whole-docs-*.txt")
+    assert modes["small whole docs"]["request"]["messages"][0]["content"] == {"file": text.name}
+    leads = [asked_of(one)["messages"][0]["content"] for one in upstream.requests]
+    assert leads.count(text.read_text("utf-8")) == 3
+    assert "office dog is called Bruno" in text.read_text("utf-8")
+    assert "Kotlin" in text.read_text("utf-8")
+
+
+def test_a_collection_that_does_not_fit_is_left_out_and_told(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    args = wanted(
+        tmp_path, "--base-url", gateway.url, "--collection", "docs", "--mode", "raw", "--mode", "whole", "--window",
+        "small=200",
+    )  # fmt: skip
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "small whole docs is left out: about" in done.stderr
+    assert "small has room for" in done.stderr
+    assert len(upstream.requests) == 3
+    assert ragway(*args, folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--set", "stream=false"), "stream is not for you to set"), (("--price", "small=1"), "MODEL=IN,OUT"),
+        (("--window", "small"), "MODEL=TOKENS"), (("--base-url", "localhost"), "http://HOST:PORT/v1"),
+        (("--base-url", "http://127.0.0.1:9"), "does not answer"),
+        (("--max-tokens", "10", "--base-url", "GATEWAY"), "--set max_tokens=NUMBER"),
+        (("--model", "unknown"), "'unknown' is not configured"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_one_line(
+    more: Sequence[str], told: str, gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    config = tmp_path / "bench.yaml"
+    config.write_text(SETTINGS.format(url=upstream.url), "utf-8")
+    more = [gateway.url if each == "GATEWAY" else each for each in more]
+    args = wanted(tmp_path, "--config", str(config), "--data", str(gateway.data), *more)
+    assert told in refused(ragway(*args, folder=tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_asked_where_nobody_agrees(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
+    args = [arg for arg in wanted(tmp_path, "--base-url", gateway.url) if arg != "--yes"]
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 1
+    assert "tokens in" in done.stderr
+    assert "--yes" in done.stderr
+    assert not (tmp_path / "run").exists()
+    assert upstream.requests == []
