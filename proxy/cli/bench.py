@@ -51,6 +51,7 @@ def command() -> None:
 
     \b
     ragway bench questions.jsonl --model gpt-4o-mini --collection docs
+    ragway bench run --help      its options
     """
 
 
