@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,13 +30,18 @@ class Spool:
         self._folder.mkdir(mode=0o700)
         self._lock = os.open(self._folder, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._writing = threading.Lock()  # a request that is cancelled leaves a thread that writes
+        self._closed = False
 
     def append(self, number: int, data: bytes) -> None:
-        """Write behind what there is of the file of that number. Raises OSError."""
-        with (self._folder / str(number)).open("ab", buffering=0) as file:
-            left = memoryview(data)
-            while left:
-                left = left[file.write(left) :]
+        """Write behind what there is of the file of that number; once it is closed, nothing. Raises OSError."""
+        with self._writing:
+            if self._closed:
+                return
+            with (self._folder / str(number)).open("ab", buffering=0) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
 
     def name(self, number: int) -> str:
         """The name by which `read` knows a file."""
@@ -43,7 +49,9 @@ class Spool:
 
     def close(self) -> None:
         """Delete it with all that is in it."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._writing:
+            self._closed = True
+            shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
 
 

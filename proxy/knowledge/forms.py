@@ -63,10 +63,14 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
     Raises ApiError 400 (no form), 413 (too large), 415 (another type), 507 (the disk is full), ClientGone.
     """
     boundary = _boundary(scope, options)
+    making = asyncio.ensure_future(asyncio.to_thread(Spool, options.data))
     try:
-        spool = await asyncio.to_thread(Spool, options.data)
+        spool = await asyncio.shield(making)
     except OSError as error:
         raise _refused(error) from error
+    except asyncio.CancelledError:  # the thread goes on: what it makes is nobody's
+        making.add_done_callback(_unwanted)
+        raise
     try:
         yield await _read(receive, _Reading(boundary, spool, options), options)
     finally:
@@ -90,6 +94,11 @@ async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -
             except OSError as error:
                 raise _refused(error) from error
     return reading.form()
+
+
+def _unwanted(making: "asyncio.Future[Spool]") -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()
 
 
 class _Reading:

@@ -118,6 +118,16 @@ async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
         await start(index, data, "none", given(1))
 
 
+def test_what_is_written_behind_the_end_of_an_upload_is_nowhere(tmp_path: Path) -> None:
+    """A request that was cancelled leaves a thread that writes."""
+    uploading = Spool(tmp_path)
+    uploading.append(0, b"a page")
+    uploading.close()
+    uploading.append(0, b" and more")
+    uploading.append(1, b"another")
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
 async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     index = await Index.open(plan_for(data), serving=False)
     await index.create_collection("docs", "en")
