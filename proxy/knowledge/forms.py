@@ -73,8 +73,8 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
         raise
     try:
         yield await _read(receive, _Reading(boundary, spool, options), options)
-    finally:
-        await asyncio.to_thread(spool.close)
+    finally:  # shielded: what is cancelled twice would not begin to delete
+        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(spool.close)))
 
 
 async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:
