@@ -69,9 +69,9 @@ class Job:
         return self._before is not None and not self._left()
 
     def _left(self) -> list[tuple[str, str, int]]:
-        standing = {} if self._before is None else self._before.replies()
+        done = set() if self._before is None else self._before.done()
         order = order_of(self._questions, self.variants, self._wish.repeats, self._wish.seed)
-        return [asked for asked in order if asked not in standing or not standing[asked].done]
+        return [asked for asked in order if asked not in done]
 
     async def wholes(
         self, client: httpx.AsyncClient, template: Template, default: Sequence[str], size_of: Callable[[str], Size]

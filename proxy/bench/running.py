@@ -111,8 +111,8 @@ class Runner:
         with Lines(self._run.asked_file()) as asked, Lines(self._run.replies_file()) as replies:
             self._asked, self._replies = _Writing(asked), _Writing(replies)
             order = order_of(self._run.questions, head.variants, head.repeats, head.seed)
-            standing = self._run.replies()
-            self._left = deque(one for one in order if one not in standing or not standing[one].done)
+            done = self._run.done()
+            self._left = deque(one for one in order if one not in done)
             self._total, self._done = len(order), len(order) - len(self._left)
             self._progress(self._done, self._total, 0)
             workers = [asyncio.create_task(self._work()) for _ in range(min(self._terms.concurrency, len(self._left)))]

@@ -162,6 +162,11 @@ class Run:
         """The reply that stands of each question, variant and repeat that was asked."""
         return {reply.asked: reply for reply in self.attempts()}
 
+    def done(self) -> set[Asked]:
+        """What has a reply that stands, and is not asked again."""
+        standing = {reply.asked: reply.done for reply in self.attempts()}
+        return {asked for asked, done in standing.items() if done}
+
     def sent(self) -> Iterator[tuple[Asked, float, Worst]]:
         """Every row of asked.jsonl: what was asked, when, and the most that it may have used."""
         for row in rows_of(self.folder / _ASKED):
