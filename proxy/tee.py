@@ -18,7 +18,7 @@ from proxy.exchange import Tokens
 _TAIL_BYTES = 16 * 1024  # an upstream may say more behind its usage
 _MOST_PACKED_BYTES = 256 * 1024  # of a compressed reply, which is of use only whole
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
-_BYTES_A_TOKEN = 4
+BYTES_A_TOKEN = 4
 _ENVELOPE_BYTES = 300  # of a whole reply, around its text
 _ATTACHMENT_TOKENS = 1000  # an image or a sound, which no count of bytes tells
 _ATTACHMENT = re.compile(rb"[A-Za-z0-9+/=]{2000,}")  # base64
@@ -32,9 +32,9 @@ _DECODER = json.JSONDecoder()
 def tokens_in(body: bytes) -> int:
     """About how many tokens a request's body is: four bytes each, an attachment a thousand."""
     if len(body) < 4000:
-        return -(-len(body) // _BYTES_A_TOKEN)
+        return -(-len(body) // BYTES_A_TOKEN)
     text, attachments = _ATTACHMENT.subn(b"", body)
-    return -(-len(text) // _BYTES_A_TOKEN) + attachments * _ATTACHMENT_TOKENS
+    return -(-len(text) // BYTES_A_TOKEN) + attachments * _ATTACHMENT_TOKENS
 
 
 class Tee:
@@ -109,9 +109,9 @@ class Tee:
     def _answered(self) -> int:
         """About how many tokens the reply has: a frame each, or more where frames are longer than the first."""
         if not self._stream:
-            return max(0, self._size - _ENVELOPE_BYTES) // _BYTES_A_TOKEN
+            return max(0, self._size - _ENVELOPE_BYTES) // BYTES_A_TOKEN
         text_bytes = self._size - self._frames * self._envelope
-        return max(0, self._frames - 3, text_bytes // _BYTES_A_TOKEN)  # the role, the reason to finish and [DONE]
+        return max(0, self._frames - 3, text_bytes // BYTES_A_TOKEN)  # the role, the reason to finish and [DONE]
 
 
 def _unpacked_end(packed: bytes, bits: int) -> bytes:

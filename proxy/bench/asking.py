@@ -18,13 +18,12 @@ from proxy.bench.receipts import Receipts
 from proxy.bench.records import Asked, BenchError, Rag, Reply
 from proxy.exchange import Tokens
 from proxy.prices import Price
-from proxy.tee import tokens_in
+from proxy.tee import BYTES_A_TOKEN, tokens_in
 
 CHATS = "/v1/chat/completions"
 _COLLECTIONS = "/v1/knowledge/collections"
 _CONNECT_S = 10.0
 _MOST_ERROR_BYTES = 1 << 20
-_BYTES_A_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,7 @@ def _stages(head: httpx.Response | None) -> Mapping[str, float]:
 def _estimated(call: Call, reading: Reading, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
     prompt = tokens_in(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
-    return Tokens(prompt, -(-reading.said_bytes() // _BYTES_A_TOKEN), estimated=True)
+    return Tokens(prompt, -(-reading.said_bytes() // BYTES_A_TOKEN), estimated=True)
 
 
 def _cost(usage: Tokens | None, price: Price | None) -> float | None:

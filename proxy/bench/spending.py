@@ -14,11 +14,11 @@ import orjson
 from proxy.bench.records import Reply, Variant, Worst
 from proxy.bench.runs import Run
 from proxy.prices import Price, Size
+from proxy.tee import BYTES_A_TOKEN
 
 # Of the model asked, for one of the embedder's that the passages' budget counts; ordinary text has about one.
 _TOKENS_OF_ONE = 4
 _BLOCK_TOKENS = 2000  # the text around the passages, and their titles and sources
-_BYTES_A_TOKEN = 4  # of an estimate
 PriceOf = Callable[[str], Price | None]
 
 
@@ -66,7 +66,7 @@ def charge_of(reply: Reply, worst: Worst, price: Price | None) -> Charge:
         return Charge(reply.cost_usd or 0.0, usage.prompt + usage.completion)
     if reply.error is not None:  # more may have been made than came
         return at_worst(worst)
-    said = usage.completion * _BYTES_A_TOKEN
+    said = usage.completion * BYTES_A_TOKEN  # as it was estimated
     answer = said if worst.answer_tokens is None else min(said, worst.answer_tokens)
     usd = 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
     return Charge(usd, worst.prompt_tokens + answer)

@@ -74,7 +74,7 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
     try:
         yield await _read(receive, _Reading(boundary, spool, options), options)
     finally:  # shielded: what is cancelled twice would not begin to delete
-        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(spool.close)))
+        await asyncio.shield(asyncio.to_thread(spool.close))
 
 
 async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.completions import asked_of, question_of, streamed
 from tests.gateway import Served, environment, ragway, refused, serving
-from tests.recording_upstream import Recorder, recording
+from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire
 
 SETTINGS = "models: {{small: {{api_base: '{url}/v1', window_tokens: 100000}}, echo: {{lane: echo}}}}"
@@ -23,18 +23,11 @@ QUESTIONS = ["How do I use TLS?", "Who is Bruno?", "What is the Kotlin driver ca
 PRICE = ("--price", "small=1,2")
 
 
-@pytest.fixture(scope="module")
-def _upstream() -> Iterator[Recorder]:
-    with recording() as recorder:
-        yield recorder
-
-
 @pytest.fixture
-def upstream(_upstream: Recorder) -> Recorder:
+def upstream(upstream: Recorder) -> Recorder:
     """It says yes, and what it took."""
-    _upstream.fresh()
-    _upstream.answer = _yes
-    return _upstream
+    upstream.answer = _yes
+    return upstream
 
 
 @pytest.fixture(scope="module")
