@@ -55,7 +55,11 @@ class Running:
 
     def rss_mb(self) -> dict[str, float]:
         """Resident memory."""
-        return {role: sum(map(_rss_mb, pids)) for role, pids in self.processes().items()}
+        return {role: sum(_memory_mb(pid, "VmRSS") for pid in pids) for role, pids in self.processes().items()}
+
+    def own_mb(self) -> float:
+        """Resident memory that is no file's: what the system could not get back by reading again."""
+        return sum(_memory_mb(pid, "RssAnon") for pids in self.processes().values() for pid in pids)
 
     def pin(self, cores: frozenset[int]) -> None:
         """Keep what speaks HTTP on these cores. An index process stays free, as its embedding uses what is idle."""
@@ -145,7 +149,7 @@ def _cpu_s(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def _rss_mb(pid: int) -> float:
+def _memory_mb(pid: int, kind: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text("utf-8")
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    found = re.search(rf"^{kind}:\s+(\d+) kB", status, re.MULTILINE)
     return int(found[1]) / 1024 if found else 0.0

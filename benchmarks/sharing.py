@@ -5,6 +5,7 @@
 Searches by POST /v1/knowledge/search, 1, 16 and 64 at once, no question twice, of: a gateway without keys, the same
 with twenty keys that read the collection, and one whose chunks are dealt out to a thousand collections, each searched
 as often as another. A search in one of those has less to look through, so the last is one collection of that size.
+Memory is resident. That includes what was read of the index's files: more, where a thousand collections are searched.
 The gateways take turns, all of them running; each has a copy of its data. Exit code 2 where it cannot run or the
 machine is busy.
 """
@@ -86,8 +87,9 @@ def serving(folder: Path, name: str, data: Path, collections: int, *, keys: int 
         shutil.rmtree(own)
 
 
-def _request(gateway: Gateway, question: str, random: Random) -> bytes:
-    sent = orjson.dumps({"query": question, "collections": [name_of(random.randrange(gateway.collections))]})
+def _request(gateway: Gateway, question: str, random: Random, collection: int | None = None) -> bytes:
+    number = random.randrange(gateway.collections) if collection is None else collection
+    sent = orjson.dumps({"query": question, "collections": [name_of(number)]})
     key = b"authorization: Bearer %b\r\n" % random.choice(gateway.secrets).encode() if gateway.secrets else b""
     return (
         b"POST /v1/knowledge/search HTTP/1.1\r\nhost: 127.0.0.1\r\n%bcontent-type: application/json\r\n"
@@ -113,12 +115,22 @@ async def turn(gateway: Gateway, questions: Iterator[str], at_once: int, seconds
     return took
 
 
+async def _each_once(gateway: Gateway, questions: Iterator[str]) -> None:
+    """Search each collection once: the first search of one looks whether its points are all there."""
+    connection = await Connection.open(gateway.running.port)
+    for collection in range(gateway.collections):
+        await connection.ask(_request(gateway, next(questions), Random(1), collection))
+    connection.close()
+
+
 async def by_turns(
     gateways: Sequence[Gateway], questions: Iterator[str], *, rounds: int, seconds: float
 ) -> dict[int, dict[str, Turns]]:
     """By the number of searches at once: what each gateway did."""
     found: dict[int, dict[str, Turns]] = {}
     random = Random(1)
+    for gateway in gateways:
+        await _each_once(gateway, questions)
     for at_once in _AT_ONCE:
         turns = found[at_once] = {gateway.name: Turns() for gateway in gateways}
         for gateway in gateways:
@@ -184,19 +196,18 @@ def run(arguments: argparse.Namespace) -> int:
             stack.enter_context(serving(folder, f"{many:,} collections", dealt, many)),
             stack.enter_context(serving(folder, f"{chunks // many:,} chunks", small, 1)),
         ]
-        ready_mb = [gateway.running.rss_mb() for gateway in gateways]
+        ready_mb = [sum(one.running.rss_mb().values()) for one in gateways]
         found = uvloop.run(by_turns(gateways, asked(base), rounds=arguments.rounds, seconds=arguments.seconds))
-        after_mb = [gateway.running.rss_mb() for gateway in gateways]
+        after = [(sum(one.running.rss_mb().values()), one.running.own_mb()) for one in gateways]
     elsewhere = watch.elsewhere()
     if busy or elsewhere.disturbing:
         print(f"**Not to be quoted: {busy or 'others used the machine meanwhile'}**\n")
     print(table(["at once", "gateway", "searches/s", "p50 ms", "p95 ms", "p50, times the first"], _rows(found)))
-    memory = zip(gateways, ready_mb, after_mb, strict=True)
     starts = [
-        [one.name, f"{one.running.ready_s:.2f}", f"{sum(ready.values()):.0f}", f"{sum(after.values()):.0f}"]
-        for one, ready, after in memory
+        [one.name, f"{one.running.ready_s:.2f}", f"{ready:.0f}", f"{resident:.0f}", f"{own:.0f}"]
+        for one, ready, (resident, own) in zip(gateways, ready_mb, after, strict=True)
     ]
-    print("\n" + table(["gateway", "ready s", "MB when ready", "MB after the load"], starts))
+    print("\n" + table(["gateway", "ready s", "MB when ready", "MB after the load", "of these no file's"], starts))
     if arguments.json is not None:
         raw = {str(n): {name: [t.rates, t.took_ms] for name, t in turns.items()} for n, turns in found.items()}
         arguments.json.write_bytes(orjson.dumps({"searches": raw, "starts": starts}))

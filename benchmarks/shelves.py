@@ -1,7 +1,7 @@
 """A data folder with a grown corpus in as many collections as wanted, made without embedding and kept in the cache.
 
 The points and the catalog's rows are those that an ingest would have written: documents of 50 chunks, dealt out to the
-collections by turns.
+collections by turns. The index is optimised.
 """
 
 import asyncio
@@ -60,6 +60,7 @@ async def _fill(data: Path, base: Bases, chunks: int, collections: int) -> None:
         tqdm(_documents(base, chunks), total=chunks // _CHUNKS, unit=" documents", disable=None)
     ):
         await _write(catalog, store, rows[number % collections], number, points)
+    await store.optimise()  # as a gateway does that has nothing to write
     await store.close()
     catalog.close()
 

@@ -188,7 +188,7 @@ class Index:
         try:
             return await self._lane_of(collection).ingester.ingest(paths, collection, progress)
         finally:
-            self._collections_changed()
+            self._collections_changed(collection)
 
     async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
         return await self._lane_of(collection).ingester.changes(paths, collection)
@@ -218,7 +218,7 @@ class Index:
         try:
             placed, _ = await self._lane_of(collection).putter.put(given, collection)
         finally:
-            self._collections_changed()
+            self._collections_changed(collection)
         return placed
 
     async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
@@ -322,16 +322,16 @@ class Index:
                 collection, progress, pinned=pinned, replaced=before.store, switched=lambda: self._pin(collection, lane)
             )
         finally:
-            self._collections_changed()
+            self._collections_changed(collection)
 
     def _pin(self, collection: str, lane: Lane) -> None:
         self._pinned.pop(collection, None)
         if lane is not self._configured:
             self._pinned[collection] = lane
 
-    def _collections_changed(self) -> None:
+    def _collections_changed(self, collection: str | None = None) -> None:
         for lane in self._lanes.values():
-            lane.retriever.collections_changed()
+            lane.retriever.collections_changed(collection)
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         return Documents(self._catalog).collections(groups)
@@ -357,7 +357,7 @@ class Index:
             self._pinned.pop(name, None)
         finally:
             self._background.ended()
-            self._collections_changed()
+            self._collections_changed(name)
 
     async def audit(self, name: str) -> Points:
         """What is wrong with a collection's points. Raises UnknownCollection, WrongEmbedder."""

@@ -50,6 +50,10 @@ class Revision:
         """Ids of its points: UUIDv5 of tenant, document, revision and ordinal."""
         return [point_id(self.tenant, self.document, self.revision, i) for i in range(self.chunks)]
 
+    def last_point_id(self) -> str:
+        """The id of the last of them, without making those of all."""
+        return point_id(self.tenant, self.document, self.revision, self.chunks - 1)
+
 
 def tenant_of(collection: str, generation: int, language: str = DEFAULT) -> str:
     """The store's tenant for one generation of a collection; `terms.language_of` reads its language."""

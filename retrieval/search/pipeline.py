@@ -32,7 +32,7 @@ from retrieval.records import (
     View,
     lexical_text,
 )  # fmt: skip
-from retrieval.revisions import Collection
+from retrieval.revisions import Collection, collection_of
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.fuse import chosen, fuse
@@ -323,13 +323,15 @@ class Retriever:
         if self._loaded_reranker is not None:
             await asyncio.to_thread(self._loaded_reranker.close)
 
-    def collections_changed(self) -> None:
-        """To be called after every ingest and rebuild: what was counted is counted again."""
-        self._complete.clear()
-        self._sizes.clear()
+    def collections_changed(self, collection: str | None = None) -> None:
+        """To be called after every ingest and rebuild: what was counted of it, or of all, is counted again."""
+        self._complete = {tenant for tenant in self._complete if collection not in (None, collection_of(tenant))}
+        self._sizes = {
+            key: size for key, size in self._sizes.items() if collection not in (None, collection_of(key[0]))
+        }
         self._expander.collections_changed()
         for other in self._others.values():
-            other.collections_changed()
+            other.collections_changed(collection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,19 @@ async def test_reads_no_more_passages_than_the_context_takes(library: Library) -
     assert library.store.count_read == 3 + LOOKED_FOR
 
 
+async def test_what_was_looked_for_is_looked_for_again_only_where_something_changed(library: Library) -> None:
+    await library.put(["use tls with the java driver"])
+    retriever, question = library.retriever(), [Turn("user", "use tls with the java driver")]
+
+    async def read_for(collection: str | None) -> int:
+        before = library.store.count_read
+        retriever.collections_changed(collection)
+        await retriever.retrieve(question, ["docs"], k=None)
+        return library.store.count_read - before
+
+    assert [await read_for(name) for name in (None, "other", "docs", None)] == [2, 1, 2, 2]
+
+
 async def test_reads_on_where_the_first_say_the_same(library: Library) -> None:
     await library.put(["use tls with the java driver"] * 20 + ["open a session in kotlin", "the office dog is called"])
     found = await library.ask("use tls with the java driver")
