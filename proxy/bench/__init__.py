@@ -14,5 +14,12 @@ receipts   what the gateway tells of the passages
 terms      a text -> its words and numbers, in the form in which answers are compared
 scores     an answer -> its scores, by rules alone
 verdict    scores of two variants -> better, worse, no better, undecided
+judge      what a model that judges is asked, and its reply, read strictly
+judging    it is asked, so many at once                judgements what it said, as the folder has it
+scored     replies and judgements -> scores of each question in each variant
 costs      replies -> what they cost, and what a variant costs more than another
+agreement  how far a judge can be believed
+report     all of it -> one value                      diff       of two runs
+view       a report -> what a reader sees              plots      its figures
+pages      that -> report.html, report.md, report.json
 """

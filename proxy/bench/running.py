@@ -109,7 +109,7 @@ class Runner:
         """Ask until all is answered or something stops it. Raises BenchError: another process has the run; OSError."""
         head = self._run.head
         with Lines(self._run.asked_file()) as asked, Lines(self._run.replies_file()) as replies:
-            self._asked, self._replies = _Writing(asked), _Writing(replies)
+            self._asked, self._replies = Writing(asked), Writing(replies)
             order = order_of(self._run.questions, head.variants, head.repeats, head.seed)
             done = self._run.done()
             self._left = deque(one for one in order if one not in done)
@@ -210,7 +210,7 @@ def _kept(body: Mapping[str, Any], whole: Whole | None) -> Mapping[str, Any]:
     return {**body, "messages": [{"role": "system", "content": {"file": whole.file}}, *body["messages"][1:]]}
 
 
-class _Writing:
+class Writing:
     """A file of the run, written off the event loop, a row at a time: no reply's clock shall wait for a disk."""
 
     def __init__(self, lines: Lines) -> None:

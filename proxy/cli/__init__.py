@@ -12,6 +12,7 @@ what), 2 wrong usage.
     doctor    what is wrong, what to do, and what of it can be repaired
     eval      judged questions -> how well each way to search answers them
     bench     questions asked of models raw and with passages       loopback  the gateway begun for it
+    bench_asking    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums
     mcp       search and fetch for programs that speak MCP, on stdin and stdout

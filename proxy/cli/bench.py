@@ -1,11 +1,6 @@
 """ragway bench: the same questions to models raw and with passages, and what came of it."""
 
-import asyncio
-import contextlib
-import math
-import os
-import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +9,20 @@ import click
 import uvloop
 
 from config.settings import Settings
-from proxy.build import targets, template
+from proxy.build import template
+from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_judge import judge_command
+from proxy.cli.bench_report import diff_command, report_command, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
-from proxy.errors import ApiError
-from proxy.exchange import Target
-from proxy.prices import Price, Size, price_of, size_of
-from proxy.rights import EVERYTHING
-from proxy.upstream.base import Routes
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.asking import Gateway
     from proxy.bench.job import Job
     from proxy.bench.records import Mode
-    from proxy.bench.running import Outcome, Runner
+    from proxy.bench.running import Outcome
 
-_KEY_VARIABLES = ("RAGWAY_BENCH_KEY", "OPENAI_API_KEY")
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
-_INTERRUPTED = "interrupted"
-_A_MILLION = 1_000_000
-_FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
 
 
 class _Bench(click.Group):
@@ -52,8 +41,12 @@ def command() -> None:
     \b
     ragway bench questions.jsonl --model gpt-4o-mini --collection docs
     ragway bench run --help      its options
+    ragway bench report data/bench/questions
     """
 
+
+for _each in (report_command, diff_command, judge_command):
+    command.add_command(_each)
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _OPTIONS = (
@@ -165,15 +158,16 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
         if job.finished:
             click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
             return 0
-        models = _Models(wanted, settings)
-        async with _gateway(wanted, settings) as gateway:
+        models = Models(wanted.models, wanted.prices, wanted.windows, settings if wanted.base_url is None else None)
+        async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
             outcome = await _asked(job, gateway, models, wanted, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
+    write_report(folder)
     return _told(outcome, folder)
 
 
-async def _asked(job: "Job", gateway: "Gateway", models: "_Models", wanted: _Wanted, settings: Settings) -> "Outcome":
+async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
     """Say what it will use, and where that is agreed to, ask."""
     from proxy.bench.running import Runner, Terms
 
@@ -190,80 +184,8 @@ async def _asked(job: "Job", gateway: "Gateway", models: "_Models", wanted: _Wan
         confirm()
     run = job.run(wholes, described)
     runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
-    return await _interruptible(runner)
-
-
-async def _interruptible(runner: "Runner") -> "Outcome":
-    """Ctrl-C or SIGTERM: the first lets what is in flight end, since it is paid for; the second ends it at once."""
-    loop, going = asyncio.get_running_loop(), asyncio.ensure_future(runner.go())
-
-    def signalled() -> None:
-        if runner.stopping:
-            going.cancel()
-        else:
-            click.echo("stopping; requests in flight may end (again: stop at once)", err=True)
-            runner.stop(_INTERRUPTED)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled)
-    await asyncio.wait({going})
-    return runner.outcome if going.cancelled() else going.result()
-
-
-class _Models:
-    """What is known of the models by the names that they are asked by."""
-
-    def __init__(self, wanted: _Wanted, settings: Settings) -> None:
-        """Raises BenchError: an option that cannot be read; SettingsError."""
-        from proxy.bench.records import BenchError
-
-        self._prices = dict(_price(each) for each in wanted.prices)
-        self._windows = dict(_window(each) for each in wanted.windows)
-        self._targets: dict[str, Target] = {}
-        if wanted.base_url is None:
-            routes = Routes(targets(settings, os.environ))
-            try:
-                self._targets = {name: routes.resolve(name, EVERYTHING) for name in wanted.models}
-            except ApiError as error:
-                raise BenchError(f"--model: {error}") from error
-
-    def price_of(self, name: str) -> Price | None:
-        target = self._targets.get(name)
-        if name in self._prices:
-            return self._prices[name]
-        if target is not None and target.lane == "echo":
-            return _FREE
-        return price_of(name if target is None else target.model)
-
-    def size_of(self, name: str) -> Size:
-        target = self._targets.get(name)
-        size = size_of(name if target is None else target.model)
-        window = self._windows.get(name) or (target.window_tokens if target is not None else 0) or size.window_tokens
-        return Size(window, size.answer_tokens)
-
-
-def _price(text: str) -> tuple[str, Price]:
-    """MODEL=IN,OUT."""
-    name, _, both = text.rpartition("=")
-    try:
-        given, made = (float(each) / _A_MILLION for each in both.split(","))
-    except ValueError:
-        given = made = -1.0
-    if not name or not (0 <= given < math.inf and 0 <= made < math.inf):
-        from proxy.bench.records import BenchError
-
-        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars of a million tokens")
-    return name, Price(given, made, given, made)
-
-
-def _window(text: str) -> tuple[str, int]:
-    """MODEL=TOKENS."""
-    name, _, tokens = text.rpartition("=")
-    if not name or not tokens.isdecimal() or not int(tokens):
-        from proxy.bench.records import BenchError
-
-        raise BenchError(f"--window {text!r}: write MODEL=TOKENS")
-    return name, int(tokens)
+    await interruptible(runner, runner.go())
+    return runner.outcome
 
 
 def _told(outcome: "Outcome", folder: Path) -> int:
@@ -274,25 +196,4 @@ def _told(outcome: "Outcome", folder: Path) -> int:
     why = outcome.stopped or "some questions got no answer"
     click.echo(f"{folder}: {outcome.done} of {outcome.total} replies are there; {why}", err=True)
     click.echo("the same command goes on from here", err=True)
-    return 130 if outcome.stopped == _INTERRUPTED else 1
-
-
-@contextlib.asynccontextmanager
-async def _gateway(wanted: _Wanted, settings: Settings) -> AsyncIterator["Gateway"]:
-    """The gateway to ask: the one that was named, else one of our own."""
-    from proxy.bench.asking import Gateway
-
-    names = _KEY_VARIABLES if wanted.base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
-    key = next((os.environ[name] for name in names if os.environ.get(name)), "")
-    async with contextlib.AsyncExitStack() as stack:
-        elsewhere = wanted.base_url
-        url = await stack.enter_async_context(_ours(settings)) if elsewhere is None else elsewhere
-        gateway = Gateway(url, key, timeout_s=wanted.timeout_s, concurrency=wanted.concurrency)
-        stack.push_async_callback(gateway.close)
-        yield gateway
-
-
-def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
-    from proxy.cli.loopback import loopback_gateway
-
-    return loopback_gateway(settings)
+    return 130 if outcome.stopped == INTERRUPTED else 1

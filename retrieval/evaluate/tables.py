@@ -27,7 +27,7 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
     of = f"{result.questions} questions, {result.documents} documents in {result.chunks} chunks ({result.origin})"
     title = f"{result.name}: {of}; {result.embedder}; k = {result.k}"
     below = [*_better_arm(result, seed=seed), *_injected(result), *(f"note: {note}" for note in result.notes)]
-    return _page(title, _HEAD, rows, below, markdown=markdown)
+    return table(title, _HEAD, rows, below, markdown=markdown)
 
 
 def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, markdown: bool) -> str:
@@ -41,7 +41,7 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
         for one in averages
     ]  # fmt: skip
     title = f"Average of {len(sets)} sets: {', '.join(one.name for one in sets)}; {sets[0].embedder}"
-    return _page(title, _HEAD, rows, [], markdown=markdown)
+    return table(title, _HEAD, rows, [], markdown=markdown)
 
 
 def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) -> str:
@@ -54,7 +54,7 @@ def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) ->
         ]
         for one in rows
     ]  # fmt: skip
-    return _page(
+    return table(
         title, head, cells, [] if rows else ["nothing to compare: no set and rung in common"], markdown=markdown
     )
 
@@ -95,7 +95,8 @@ def _change(change: Difference | None) -> str:
     return _NONE if change is None else f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
 
 
-def _page(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:
+def table(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:
+    """A title, a table and lines below it. The first column is text, the others are numbers."""
     return _markdown(title, head, rows, below) if markdown else _text(title, head, rows, below)
 
 

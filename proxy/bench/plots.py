@@ -1,0 +1,130 @@
+"""The report's plots, drawn by matplotlib as SVG that stands in the page: its colours are the page's, light or dark.
+
+They are narrow, with each label above its row, so that they can be read on a phone without turning it.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Tone = Literal["good", "bad", "flat", "unsure"]
+
+_WIDTH_IN = 4.7
+# Colours that nothing else has, replaced by the page's own names of them.
+_INK, _FAINT = "#010101", "#020202"
+_TONES: dict[Tone, str] = {"good": "#030303", "bad": "#040404", "flat": "#050505", "unsure": "#060606"}
+_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)"} | {hue: f"var(--{tone})" for tone, hue in _TONES.items()}
+_STYLE: dict[Any, Any] = {  # Any: its stubs list every name that there is
+    "svg.fonttype": "none", "svg.hashsalt": "ragway", "font.family": "sans-serif", "font.size": 9,
+    "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.edgecolor": _FAINT, "axes.labelcolor": _INK,
+    "text.parse_math": False,
+}  # fmt: skip
+_NOT_OURS = re.compile(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+_MOST_LABEL = 56  # characters that fit above a row
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One row of an interval plot."""
+
+    label: str
+    mean: float
+    low: float
+    high: float
+    tone: Tone
+
+
+def intervals(rows: Sequence[Bar], *, title: str, axis: str) -> str:
+    """Means with their intervals, one below the other, and a line at 0."""
+
+    def draw(axes: "Axes") -> None:
+        axes.axvline(0, color=_INK, linewidth=0.8)
+        for at, row in enumerate(rows):
+            hue = _TONES[row.tone]
+            axes.plot([row.low, row.high], [at, at], color=hue, linewidth=3, solid_capstyle="round")
+            axes.plot([row.mean], [at], "o", color=hue, markersize=8)
+            _label(axes, at, row.label, f"{row.mean:+.2f} [{row.low:+.2f}, {row.high:+.2f}]")
+        edge = max(0.1, *(abs(end) for row in rows for end in (row.low, row.high))) * 1.08
+        axes.set_xlim(-edge, edge)
+        axes.set_xlabel(axis)
+
+    return _drawn(draw, rows=len(rows), title=title)
+
+
+def times(rows: Sequence[tuple[str, float, float]], *, title: str, axis: str) -> str:
+    """Label, median and 95th percentile: a dot for the one and a line to the other."""
+
+    def draw(axes: "Axes") -> None:
+        for at, (label, p50, p95) in enumerate(rows):
+            axes.plot([p50, p95], [at, at], color=_TONES["flat"], linewidth=3, solid_capstyle="round")
+            axes.plot([p50], [at], "o", color=_INK, markersize=8)
+            axes.plot([p95], [at], "|", color=_TONES["flat"], markersize=10, markeredgewidth=2)
+            _label(axes, at, label, f"{p50:,.0f} / {p95:,.0f}")
+        axes.set_xlim(0, max((p95 for *_, p95 in rows), default=1) * 1.08 or 1)
+        axes.set_xlabel(axis)
+
+    return _drawn(draw, rows=len(rows), title=title)
+
+
+def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> str:
+    """Every question's difference, from the worst to the best."""
+    rising = sorted(values)
+
+    def draw(axes: "Axes") -> None:
+        tones: list[Tone] = ["bad" if value < -same else "good" if value > same else "flat" for value in rising]
+        axes.bar(range(len(rising)), rising, color=[_TONES[tone] for tone in tones], width=0.9)
+        flat = [at for at, tone in enumerate(tones) if tone == "flat"]
+        axes.plot(flat, [0.0] * len(flat), "s", color=_TONES["flat"], markersize=2)
+        axes.axhline(0, color=_INK, linewidth=0.8)
+        axes.set_xlim(-0.6, max(len(rising), 2) - 0.4)
+        axes.set_ylim(-1.05, 1.05)
+        axes.set_xticks([])
+        axes.set_xlabel(axis)
+
+    return _drawn(draw, rows=3, title=title, rows_named=False)
+
+
+def _label(axes: "Axes", at: int, label: str, numbers: str) -> None:
+    shown = label if len(label) <= _MOST_LABEL else label[: _MOST_LABEL - 1] + "…"
+    across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
+    axes.text(0, at - 0.47, shown, transform=across, va="bottom")
+    axes.text(0, at - 0.2, numbers, transform=across, va="bottom")
+
+
+def _drawn(draw: Any, *, rows: int, title: str, rows_named: bool = True) -> str:
+    """The SVG of a plot, without a header and without anything of the time or the place it was made."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the measuring font lacks: the reader's browser has its own
+        figure = Figure(figsize=(_WIDTH_IN, 0.62 + 0.6 * rows), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        for side in ("top", "right", "left") if rows_named else ("top", "right", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.patch.set_visible(False)
+        figure.patch.set_visible(False)
+        axes.grid(axis="x" if rows_named else "y", color=_FAINT, linewidth=0.5)
+        axes.set_axisbelow(True)
+        if rows_named:
+            axes.set_yticks([])
+            axes.set_ylim(rows - 0.6, -0.85)
+        draw(axes)
+        page = io.StringIO()
+        figure.savefig(page, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = _NOT_OURS.sub("", page.getvalue().partition("<svg")[2])
+    for hue, name in _NAMES.items():
+        svg = svg.replace(hue, name)
+    return f'<svg role="img" aria-label="{_attribute(title)}"{svg}'
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")

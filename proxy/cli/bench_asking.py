@@ -1,0 +1,138 @@
+"""What the commands of `ragway bench` that ask share: the gateway that is asked, what is known of models, Ctrl-C."""
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from config.settings import Settings
+from proxy.build import targets
+from proxy.errors import ApiError
+from proxy.exchange import Target
+from proxy.prices import Price, Size, price_of, size_of
+from proxy.rights import EVERYTHING
+from proxy.upstream.base import Routes
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from proxy.bench.asking import Gateway
+
+INTERRUPTED = "interrupted"
+_KEY_VARIABLES = ("RAGWAY_BENCH_KEY", "OPENAI_API_KEY")
+_A_MILLION = 1_000_000
+_FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+
+
+class Stoppable(Protocol):
+    """What asks, and can be told to begin nothing more."""
+
+    @property
+    def stopping(self) -> bool: ...
+    def stop(self, why: str) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def opened_gateway(
+    base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
+) -> AsyncIterator["Gateway"]:
+    """The gateway to ask: the one that was named, else one of our own."""
+    from proxy.bench.asking import Gateway
+
+    names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
+    key = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    async with contextlib.AsyncExitStack() as stack:
+        url = base_url
+        if not url:
+            url = await stack.enter_async_context(_ours(settings))
+        gateway = Gateway(url, key, timeout_s=timeout_s, concurrency=concurrency)
+        stack.push_async_callback(gateway.close)
+        yield gateway
+
+
+def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
+    from proxy.cli.loopback import loopback_gateway
+
+    return loopback_gateway(settings)
+
+
+async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> None:
+    """Ctrl-C or SIGTERM: the first lets what is in flight end, since it is paid for; the second ends it at once."""
+    loop, going = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+    def signalled() -> None:
+        if asker.stopping:
+            going.cancel()
+        else:
+            click.echo("stopping; requests in flight may end (again: stop at once)", err=True)
+            asker.stop(INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    await asyncio.wait({going})
+    if not going.cancelled():
+        going.result()
+
+
+class Models:
+    """What is known of the models by the names that they are asked by."""
+
+    def __init__(
+        self, names: Sequence[str], prices: Sequence[str], windows: Sequence[str], settings: Settings | None
+    ) -> None:
+        """settings: of the gateway begun here; None: it is elsewhere. prices, windows: options, MODEL=….
+
+        Raises BenchError: an option that cannot be read; SettingsError.
+        """
+        from proxy.bench.records import BenchError
+
+        self._prices = dict(_price(each) for each in prices)
+        self._windows = dict(_window(each) for each in windows)
+        self._targets: dict[str, Target] = {}
+        if settings is not None:
+            routes = Routes(targets(settings, os.environ))
+            try:
+                self._targets = {name: routes.resolve(name, EVERYTHING) for name in names}
+            except ApiError as error:
+                raise BenchError(f"--model: {error}") from error
+
+    def price_of(self, name: str) -> Price | None:
+        target = self._targets.get(name)
+        if name in self._prices:
+            return self._prices[name]
+        if target is not None and target.lane == "echo":
+            return _FREE
+        return price_of(name if target is None else target.model)
+
+    def size_of(self, name: str) -> Size:
+        target = self._targets.get(name)
+        size = size_of(name if target is None else target.model)
+        window = self._windows.get(name) or (target.window_tokens if target is not None else 0) or size.window_tokens
+        return Size(window, size.answer_tokens)
+
+
+def _price(text: str) -> tuple[str, Price]:
+    """MODEL=IN,OUT."""
+    name, _, both = text.rpartition("=")
+    try:
+        given, made = (float(each) / _A_MILLION for each in both.split(","))
+    except ValueError:
+        given = made = -1.0
+    if not name or not (0 <= given < math.inf and 0 <= made < math.inf):
+        from proxy.bench.records import BenchError
+
+        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars of a million tokens")
+    return name, Price(given, made, given, made)
+
+
+def _window(text: str) -> tuple[str, int]:
+    """MODEL=TOKENS."""
+    name, _, tokens = text.rpartition("=")
+    if not name or not tokens.isdecimal() or not int(tokens):
+        from proxy.bench.records import BenchError
+
+        raise BenchError(f"--window {text!r}: write MODEL=TOKENS")
+    return name, int(tokens)

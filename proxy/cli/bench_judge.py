@@ -1,0 +1,142 @@
+"""ragway bench judge: a model's word on the answers of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import uvloop
+
+from config.settings import PROMPTS, Settings
+from proxy.cli.bench_asking import Models, interruptible, opened_gateway
+from proxy.cli.common import confirm, options, progress_bar, run, settings_of
+from retrieval import logs
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from proxy.bench.judge import Task
+    from proxy.bench.judging import Judge, Judged
+    from proxy.bench.spending import Purse
+
+_KINDS = ("faithfulness", "relevance", "correctness", "preference")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options."""
+
+    folder: Path
+    model: str
+    kinds: Sequence[str]
+    prompts: Path
+    settings: str | None
+    concurrency: int
+    retries: int
+    timeout_s: float
+    base_url: str | None
+    max_usd: float | None
+    max_tokens: int | None
+    prices: Sequence[str]
+    yes: bool
+
+
+@click.command("judge")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--model", required=True, help="Model that judges: one that the gateway knows.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be given several times."
+)
+@click.option(
+    "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
+    help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
+)  # fmt: skip
+@click.option("--set", "settings", metavar="NAME=VALUE,…",
+              help="Members of the judge's requests, such as temperature and max_tokens.")  # fmt: skip
+@click.option("--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once.")
+@click.option("--retries", type=click.IntRange(0, 20), default=4, show_default=True, help="Times what failed is asked.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
+              help="Seconds without a byte of the reply before a request counts as failed.")  # fmt: skip
+@click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for it on this machine).")
+@click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that the judge never passes.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that the judge never passes.")
+@click.option("--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
+              help="Dollars of a million tokens in and out, of a model whose price is not known.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do not ask before it starts.")
+@options
+def judge_command(config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Let a model judge the answers of a run's folder; what it said already is not asked again.
+
+    The judge's tokens and money are its own: --max-usd counts what all judgements in the folder cost, not the run.
+    """
+    settings = settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")
+    run(_judge(_Wanted(**given), settings), loop=uvloop.new_event_loop)
+
+
+async def _judge(wanted: _Wanted, settings: Settings) -> int:
+    from proxy.bench.judge import PromptError, Prompts, tasks
+    from proxy.bench.judgements import judgements_of
+    from proxy.bench.judging import left_of, spent
+    from proxy.bench.records import BenchError
+    from proxy.bench.runs import Run
+    from proxy.bench.scored import baselines
+    from proxy.bench.spending import Purse
+
+    try:
+        found = Run.read(wanted.folder)
+        prompts = Prompts.read(wanted.prompts)
+        questions = {one.id: one for one in found.questions}
+        replies, pairs = list(found.replies().values()), baselines(found.head.variants)
+        every = list(tasks(questions, replies, pairs, prompts, kinds=wanted.kinds or _KINDS))  # type: ignore[arg-type]
+        done = judgements_of(wanted.folder)
+        todo = left_of(every, {one.key: one for one in done}, wanted.model)
+        if not todo:
+            click.echo(f"{wanted.folder}: {wanted.model} has judged all {len(every)} already", err=True)
+            return 0
+        judge = _judge_of(wanted, settings)
+        purse = Purse(wanted.max_usd, wanted.max_tokens, spent(done))
+        click.echo(judge.told(todo), err=True)
+        if not wanted.yes:
+            confirm()
+        outcome = await _asked(wanted, settings, judge, purse, todo)
+    except (BenchError, PromptError) as error:
+        raise click.ClickException(str(error)) from error
+    if not outcome.left:
+        click.echo(f"{wanted.folder}: all {len(every)} are judged; see `ragway bench report`", err=True)
+        return 0
+    why = outcome.stopped or "some got no answer"
+    click.echo(f"{wanted.folder}: {outcome.left} of {len(every)} are not judged; {why}", err=True)
+    return 1
+
+
+def _judge_of(wanted: _Wanted, settings: Settings) -> "Judge":
+    """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
+    from proxy.bench.judging import Judge
+    from proxy.bench.matrix import settings_of as members
+    from proxy.bench.records import BenchError, Variant
+    from proxy.bench.spending import answer_cap
+
+    models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
+    variant = Variant(
+        f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
+    )
+    price, cap = models.price_of(wanted.model), answer_cap(variant.settings, models.size_of(wanted.model))
+    if wanted.max_usd is not None and price is None:
+        raise BenchError(f"--max-usd needs the price of {wanted.model}: give it with --price, or use --max-tokens")
+    if (wanted.max_usd or wanted.max_tokens) and cap is None:
+        raise BenchError(f"a ceiling needs the longest answer of {wanted.model}: say it with --set max_tokens=NUMBER")
+    return Judge(variant, price, cap, wanted.concurrency, wanted.retries)
+
+
+async def _asked(
+    wanted: _Wanted, settings: Settings, judge: "Judge", purse: "Purse", todo: Sequence["Task"]
+) -> "Judged":
+    from proxy.bench.judgements import FILE
+    from proxy.bench.judging import Judging
+    from proxy.bench.runs import Lines
+
+    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
+        with Lines(wanted.folder / FILE) as lines:
+            judging = Judging(judge, gateway, purse, progress=progress_bar("judge", "judgements"))
+            await interruptible(judging, judging.go(todo, lines))
+            return judging.outcome

@@ -1,0 +1,38 @@
+"""`ragway bench report` and `ragway bench diff` on folders."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from proxy.cli import ragway
+from tests.proxy.bench import made
+
+
+def bench(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(ragway, ["bench", *map(str, arguments)])
+
+
+def test_report_writes_three_files_and_prints_the_verdicts(tmp_path: Path) -> None:
+    folder = made.folder(tmp_path / "run", made.harmed_by_it)
+    done = bench("report", folder)
+    assert done.exit_code == 0
+    assert "m rag docs against m raw: it makes answers worse" in done.stdout
+    assert {file.name for file in folder.glob("report.*")} == {"report.html", "report.json", "report.md"}
+
+
+def test_diff_prints_tables_or_json(tmp_path: Path) -> None:
+    before = made.folder(tmp_path / "before", made.only_with_the_passage, count=10)
+    after = made.folder(tmp_path / "after", made.harmed_by_it, count=10)
+    assert "before: before; after: after" in bench("diff", before, after).stdout
+    assert "| ---" in bench("diff", before, after, "--markdown").stdout
+    told = json.loads(bench("diff", before, after, "--json").stdout)
+    assert [one["variant"] for one in told["variants"]] == ["m raw", "m rag docs"]
+
+
+def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
+    done = bench("report", tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: ")
+    assert "is no run of ragway bench" in done.stderr
+    assert bench("report", tmp_path / "nowhere").exit_code == 2
