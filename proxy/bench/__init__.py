@@ -8,14 +8,15 @@ job        a run begun, or gone on with where it stopped
 whole      a whole collection in the prompt, where it fits
 estimate   what it will use, told before it starts
 spending   the ceiling, and what counts towards it
-running    the requests, in random order, so many at once
+running    the requests of a run, in random order
+sending    requests, so many at once, tried again, each kept before the next step
 asking     one of them, timed                          reading    its reply's bytes
 receipts   what the gateway tells of the passages
 terms      a text -> its words and numbers, in the form in which answers are compared
 scores     an answer -> its scores, by rules alone
 verdict    scores of two variants -> better, worse, no better, undecided
 judge      what a model that judges is asked, and its reply, read strictly
-judging    it is asked, so many at once                judgements what it said, as the folder has it
+judging    it is asked                                 judgements what it said, as the folder has it
 scored     replies and judgements -> scores of each question in each variant
 costs      replies -> what they cost, and what a variant costs more than another
 agreement  how far a judge can be believed

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.bench.judge import KINDS, Judgement
+from proxy.bench.judge import KINDS, Judgement, in_both_orders
+from proxy.bench.judgements import said_by
 from proxy.bench.records import Asked
 from proxy.bench.scored import Scored
 from proxy.bench.verdict import SAME
@@ -41,34 +42,24 @@ class JudgeReport:
     agreement: Mapping[str, Agreement]
 
 
-def judge_report(judgements: Sequence[Judgement], found: Iterable[Scored]) -> JudgeReport | None:
-    """None where nothing was judged."""
-    if not judgements:
-        return None
+def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scored]) -> JudgeReport:
+    """Of one judge. What it cost holds requests that failed, too, and what was asked again."""
+    its = [one for one in attempts if one.model == model]
+    said = said_by(model, its)
     by_rule = {one.reply.asked: score for one in found if (score := one.scores["score"]) is not None}
-    usages = [one.usage for one in judgements if one.usage is not None]
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in judgements)]
-    orders = _orders(judgements)
-    both = [pair for pair in orders.values() if len(pair) == 2]
+    usages = [one.usage for one in its if one.usage is not None]
+    kinds = [kind for kind in KINDS if any(one.kind == kind for one in said)]
+    both = in_both_orders(said).values()
     return JudgeReport(
-        model=", ".join(dict.fromkeys(one.model for one in judgements)),
-        asked={kind: sum(one.kind == kind for one in judgements) for kind in kinds},
-        unreadable={kind: sum(one.kind == kind and one.verdict is None for one in judgements) for kind in kinds},
+        model=model,
+        asked={kind: sum(one.kind == kind for one in said) for kind in kinds},
+        unreadable={kind: sum(one.kind == kind and one.verdict is None for one in said) for kind in kinds},
         tokens_in=sum(one.prompt for one in usages), tokens_out=sum(one.completion for one in usages),
-        cost_usd=sum(one.cost_usd or 0.0 for one in judgements),
-        cost_unknown=sum(one.cost_usd is None for one in judgements),
-        swapped=len(both), swayed=sum(pair[0] != pair[1] for pair in both),
-        agreement={kind: _agreement(kind, judgements, by_rule) for kind in kinds if kind != "relevance"},
+        cost_usd=sum(one.cost_usd or 0.0 for one in its),
+        cost_unknown=sum(one.cost_usd is None for one in its),
+        swapped=len(both), swayed=sum(first != second for first, second in both),
+        agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
     )  # fmt: skip
-
-
-def _orders(judgements: Iterable[Judgement]) -> dict[tuple[str, str, str | None, int], list[float]]:
-    """Pair of answers -> the score of its first variant in each order that could be read."""
-    found: dict[tuple[str, str, str | None, int], list[float]] = {}
-    for one in judgements:
-        if one.kind == "preference" and one.score is not None:
-            found.setdefault((one.question, one.variant, one.against, one.repeat), []).append(one.score)
-    return found
 
 
 def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[Asked, float]) -> Agreement:
@@ -91,7 +82,7 @@ def _scored(kind: str, judgements: Iterable[Judgement], by_rule: Mapping[Asked, 
 def _preferred(judgements: Iterable[Judgement], by_rule: Mapping[Asked, float]) -> list[tuple[float, float]]:
     """(judged, by rule) of each pair of answers: 1 where the first is better, 0 where the second, else one half."""
     found = []
-    for (question, variant, against, repeat), scores in _orders(judgements).items():
+    for (question, variant, against, repeat, *_), scores in in_both_orders(judgements).items():
         first, second = by_rule.get((question, variant, repeat)), by_rule.get((question, against or "", repeat))
         if first is not None and second is not None:
             change = first - second

@@ -15,7 +15,7 @@ from proxy.bench.questions import read
 from proxy.bench.records import BenchError, Question, Variant
 from proxy.bench.running import Terms, Whole, body_of, order_of
 from proxy.bench.runs import Head, Run, differences
-from proxy.bench.spending import NOTHING, Purse, spent
+from proxy.bench.spending import Purse, spent
 from proxy.inject import Template
 from proxy.prices import Size
 
@@ -61,7 +61,7 @@ class Job:
         wish, now_s = self._wish, time.time()
         return Head(
             f"run-{os.urandom(_ID_BYTES).hex()}", now_s, str(wish.questions_file), wish.base_url, wish.repeats,
-            wish.seed, self.variants, self._left_out, None, wish.max_usd, wish.max_tokens, gateway,
+            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway,
         )  # fmt: skip
 
     @property
@@ -109,7 +109,7 @@ class Job:
         return self._left_out
 
     def purse(self, terms: Terms) -> Purse:
-        """The ceiling, with what the run has used before. Raises BenchError where it could not be kept."""
+        """The ceiling. Raises BenchError where it could not be kept."""
         wish = self._wish
         if wish.max_usd is not None and (models := unknown_prices(self.variants, terms)):
             names = ", ".join(models)
@@ -117,8 +117,7 @@ class Job:
         if (wish.max_usd or wish.max_tokens) and (models := unknown_caps(self.variants, terms)):
             names = ", ".join(models)
             raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
-        used = NOTHING if self._before is None else spent(self._before, terms.price_of).charged
-        return Purse(wish.max_usd, wish.max_tokens, used)
+        return Purse(wish.max_usd, wish.max_tokens)
 
     def told(self, terms: Terms) -> str:
         """What is about to be asked, and what it will use, as lines of text."""
@@ -129,8 +128,7 @@ class Job:
         if self._before is not None:
             used = spent(self._before, terms.price_of)
             lines.append(f"{self.folder} goes on: {len(left)} requests are left")
-            if used.cut_off:
-                lines.append(f"{used.cut_off} were cut off in flight: they may have been paid, and are asked again")
+            lines += used.told
         return "\n".join(lines)
 
     def run(self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any]) -> Run:

@@ -17,7 +17,7 @@ from proxy.exchange import Tokens
 
 Kind = Literal["faithfulness", "relevance", "correctness", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Key = tuple[str, str, str | None, int, str, int]  # of a judgement: question, variant, against, repeat, kind, order
+Key = tuple[str, str, str | None, int, Kind, int]  # of a judgement: question, variant, against, repeat, kind, order
 
 _PLACES: Mapping[Kind, tuple[str, ...]] = {
     "faithfulness": ("passages", "question", "answer"),
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge said. score None: its reply could not be read, and `reason` says why."""
+    """What a judge said. score None: it could not be read, and `reason` says why, or there was none, then `error`."""
 
     question: str
     variant: str
@@ -67,6 +67,9 @@ class Judgement:
     usage: Tokens | None
     cost_usd: float | None
     model: str
+    at_s: float = 0.0  # since the epoch, when it was asked
+    error: str | None = None  # None: it said something
+    prompt: str = ""  # the hash of what it was asked
 
     @property
     def key(self) -> Key:
@@ -133,6 +136,15 @@ def tasks(
         against = baselines.get(reply.variant)
         other = answered.get((reply.question, against, reply.repeat)) if against else None
         yield from _tasks_of(question, reply, other, prompts, kinds)
+
+
+def in_both_orders(judgements: Iterable[Judgement]) -> dict[Key, tuple[float, float]]:
+    """The first key of each pair of answers -> its scores in both orders, where both could be read."""
+    found: dict[Key, dict[int, float]] = {}
+    for one in judgements:
+        if one.kind == "preference" and one.score is not None:
+            found.setdefault((*one.key[:-1], 0), {})[one.order] = one.score
+    return {key: (orders[0], orders[1]) for key, orders in found.items() if len(orders) == 2}
 
 
 def read_reply(kind: Kind, text: str, order: int = 0) -> Said:

@@ -1,28 +1,30 @@
-"""A run's replies to its judgements, through a gateway that knows the judge: so many at once, within a ceiling.
+"""A run's replies to its judgements, through a gateway that knows the judge.
 
-What a judge said stands in the folder before its slot asks on, and is not asked again, also where it could not be read.
-What failed for a reason that may pass is left for the next time.
+What a judge said stands in the folder and is not asked again, also where it could not be read. What failed is left for
+the next time.
 """
 
-import asyncio
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from proxy.bench.asking import Call, Gateway
-from proxy.bench.judge import Judgement, Key, Task, read_reply
-from proxy.bench.matrix import headers_of, request_of
-from proxy.bench.records import Reply, Variant, Worst
-from proxy.bench.running import Writing
-from proxy.bench.runs import Lines
-from proxy.bench.spending import NOTHING, Charge, Purse, at_worst, charge_of, worst_of
-from proxy.prices import Price
+import orjson
 
-_MOST_IN_A_ROW = 5  # that got no answer: nothing works
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
+from proxy.bench.asking import Gateway
+from proxy.bench.judge import Judgement, Task, read_reply
+from proxy.bench.judgements import asked_file, attempts, file, prompt_hash, said_by, sent
+from proxy.bench.matrix import headers_of, request_of
+from proxy.bench.records import Reply, Variant
+from proxy.bench.runs import Lines
+from proxy.bench.sending import Outcome, Progress, Sender, Sent
+from proxy.bench.spending import NOTHING, PriceOf, Purse, Spent, at_worst, spent_of, worst_of
+from proxy.exchange import Tokens
+from proxy.prices import Price
+from proxy.tee import tokens_in
+
+ANSWER_TOKENS = 100  # of an ordinary judgement: an assumption, which the estimate says
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,153 +37,91 @@ class Judge:
     concurrency: int
     retries: int
 
-    def body_of(self, task: Task, *, usage: bool) -> dict[str, Any]:
-        """The request."""
-        return request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
-
-    def worst_of(self, body: Mapping[str, Any]) -> Worst:
-        """The most that a request may use."""
-        return worst_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
+    def sent(self, task: Task, *, usage: bool) -> Sent:
+        """The request that asks it."""
+        body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
+        worst = worst_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
+        question, variant, against, repeat, kind, order = task.key
+        key = {"question": question, "variant": variant, "against": against, "repeat": repeat, "kind": kind,
+               "order": order, "model": self.variant.model}  # fmt: skip
+        return Sent(
+            (question, self.variant.name, repeat), key, self.variant.model, body, body, worst, self.price,
+            headers_of(self.variant),
+        )  # fmt: skip
 
     def told(self, todo: Sequence[Task]) -> str:
-        """What is about to be asked, and the most that it can use."""
-        total = NOTHING
-        for task in todo:
-            total += at_worst(self.worst_of(self.body_of(task, usage=True)))
-        money = "the price is not known (--price MODEL=IN,OUT)" if self.price is None else f"${total.usd:.4f}"
+        """What is about to be asked, and what it will use, about and at most."""
         kinds = Counter(task.kind for task in todo)
         asked = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
-        return f"{self.variant.model} is asked {len(todo)} times ({asked}): at most {total.tokens:,} tokens, {money}"
+        about, most = self._estimate(todo)
+        tokens = f"{about.prompt:,} tokens in and {about.completion:,} out"
+        money = "the price is not known (--price MODEL=IN,OUT)"
+        if self.price is not None:
+            limit = "" if self.answer_tokens is None else f", ${most:,.4f} at most"
+            money = f"${self.price.of(about):,.4f}{limit}"
+        return f"{self.variant.model} is asked {len(todo)} times ({asked}): about {tokens}; {money}"
+
+    def _estimate(self, todo: Sequence[Task]) -> tuple[Tokens, float]:
+        """Tokens, about, and dollars, at most."""
+        answer = ANSWER_TOKENS if self.answer_tokens is None else min(ANSWER_TOKENS, self.answer_tokens)
+        prompt, most = 0, NOTHING
+        for task in todo:
+            one = self.sent(task, usage=True)
+            prompt += tokens_in(orjson.dumps(one.body["messages"]))
+            most += at_worst(one.worst)
+        return Tokens(prompt, answer * len(todo)), most.usd
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """How far it came."""
-
-    asked: int
-    left: int
-    stopped: str  # why it stopped before its end; ""
-
-
-def spent(judgements: Iterable[Judgement]) -> Charge:
-    """What all judgements of a folder cost so far."""
-    total = NOTHING
-    for one in judgements:
-        tokens = 0 if one.usage is None else one.usage.prompt + one.usage.completion
-        total += Charge(one.cost_usd or 0.0, tokens)
-    return total
-
-
-class Judging:
-    """Asks a judge what it has not been asked yet."""
+class Judging(Sender[Task]):
+    """Asks a judge what it has not said yet."""
 
     def __init__(
-        self, judge: Judge, gateway: Gateway, purse: Purse, *, progress: Callable[[int, int, int], None]
+        self, folder: Path, judge: Judge, gateway: Gateway, purse: Purse, price_of: PriceOf, *, progress: Progress
     ) -> None:
+        super().__init__(gateway, purse, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
+        self._folder = folder
         self._judge = judge
-        self._gateway = gateway
-        self._purse = purse
-        self._progress = progress
-        self._usage = True  # whether the upstream may be asked for the tokens
-        self._stopping = asyncio.Event()
-        self._stopped = ""
-        self._in_a_row = 0
-        self._done = self._total = 0
+        self._price_of = price_of
 
-    @property
-    def outcome(self) -> Judged:
-        """How far it has come."""
-        return Judged(self._done, self._total - self._done, self._stopped)
+    async def go(self, tasks: Sequence[Task]) -> Outcome:
+        """Ask it all, or until something stops it. Raises BenchError: another process has the folder; OSError."""
+        with Lines(asked_file(self._folder)) as before, Lines(file(self._folder)) as after:
+            left = left_of(tasks, attempts(self._folder), self._judge.variant.model)
+            used = spent(self._folder, self._price_of).charged
+            return await self._all(left, total=len(tasks), used=used, before=before, after=after)
 
-    @property
-    def stopping(self) -> bool:
-        """Whether it begins nothing more."""
-        return self._stopping.is_set()
+    def _sent(self, one: Task) -> Sent:
+        return self._judge.sent(one, usage=self._judge.variant.model not in self._without_usage)
 
-    def stop(self, why: str) -> None:
-        """Begin nothing more; what is in flight may end."""
-        self._stopped = self._stopped or why
-        self._stopping.set()
+    def _row(self, one: Task, reply: Reply) -> Mapping[str, Any]:
+        return {
+            **asdict(_judgement(one, reply, self._judge.variant.model)),
+            "request": reply.request,
+            "reply": reply.answer if reply.error is None else reply.reply,
+        }
 
-    async def go(self, todo: Sequence[Task], lines: Lines) -> None:
-        """Ask it all, or until something stops it. Raises OSError."""
-        self._left, self._total, self._lines = deque(todo), len(todo), Writing(lines)
-        self._progress(0, self._total, 0)
-        workers = [asyncio.create_task(self._work()) for _ in range(min(self._judge.concurrency, len(todo)))]
-        ends = await asyncio.gather(*workers, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
-
-    async def _work(self) -> None:
-        try:
-            while self._left and not self.stopping:
-                await self._ask(self._left.popleft())
-        except BaseException:
-            self.stop("it failed")
-            raise
-
-    async def _ask(self, task: Task) -> None:
-        """One thing until it is judged, given up, or all stops."""
-        pause_s = _FIRST_PAUSE_S
-        for tries in range(self._judge.retries + 1):
-            if tries:
-                await self._pause(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            reply = await self._attempt(task)
-            if reply is None:
-                return
-            if reply.refuses_usage and self._usage:
-                self._usage = False
-                reply = await self._attempt(task)
-            if reply is None or reply.error is None:
-                self._in_a_row = 0
-                return
-            if reply.status in range(400, 500) and reply.status not in (408, 409, 425, 429):
-                break
-        self._in_a_row += 1
-        if self._in_a_row >= _MOST_IN_A_ROW and reply is not None:
-            self.stop(f"{self._in_a_row} in a row got no answer, the last: {reply.error}")
-
-    async def _attempt(self, task: Task) -> Reply | None:
-        """The judge's reply, which is in the folder where it is one; None: nothing was asked."""
-        judge = self._judge
-        body = judge.body_of(task, usage=self._usage)
-        worst = judge.worst_of(body)
-        if self.stopping or not await self._purse.take(worst):
-            self.stop("the ceiling does not allow for another request")
-            return None
-        charge = at_worst(worst)
-        try:
-            asked = (task.question, judge.variant.name, task.repeat)
-            call = Call(asked, time.time(), body, headers_of(judge.variant), {}, judge.price)
-            reply = (await self._gateway.ask(call)).reply
-            if reply.error is None:
-                await self._lines.append(_judgement(task, reply, judge.variant.model))
-                self._done += 1
-                self._progress(self._done, self._total, 0)
-            charge = charge_of(reply, worst, judge.price)
-            return reply
-        finally:
-            await self._purse.settle(worst, charge)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not beyond the stop."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
+    def _ended(self, reply: Reply) -> bool:
+        return reply.error is None
 
 
-def left_of(tasks: Iterable[Task], done: Mapping[Key, Judgement], model: str) -> list[Task]:
-    """What this judge has not said yet."""
-    return [task for task in tasks if (one := done.get(task.key)) is None or one.model != model]
+def left_of(tasks: Iterable[Task], attempts: Iterable[Judgement], model: str) -> list[Task]:
+    """What this judge has not said yet of these prompts."""
+    said = {one.key: one.prompt for one in said_by(model, attempts)}
+    return [task for task in tasks if said.get(task.key) != prompt_hash(task.prompt)]
+
+
+def spent(folder: Path, price_of: PriceOf) -> Spent:
+    """The sum of all that judges were asked in a run's folder."""
+    asked = (((key, model, at_s), worst, price_of(model)) for key, model, at_s, worst in sent(folder))
+    return spent_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
 
 
 def _judgement(task: Task, reply: Reply, model: str) -> Judgement:
-    said = read_reply(task.kind, reply.answer or "", task.order)
+    score, verdict, reason = None, None, ""
+    if reply.error is None:
+        said = read_reply(task.kind, reply.answer or "", task.order)
+        score, verdict, reason = said.score, said.verdict, said.reason
     return Judgement(
-        task.question, task.variant, task.against, task.repeat, task.kind, task.order, said.score, said.verdict,
-        said.reason, reply.usage, reply.cost_usd, model,
+        *task.key, score, verdict, reason, reply.usage, reply.cost_usd, model, reply.at_s, reply.error,
+        prompt_hash(task.prompt),
     )  # fmt: skip

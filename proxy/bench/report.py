@@ -11,7 +11,8 @@ from typing import Any
 from proxy.bench.agreement import JudgeReport, judge_report
 from proxy.bench.costs import Costs, costs, extra
 from proxy.bench.judge import Judgement
-from proxy.bench.records import Question, Reply, Variant
+from proxy.bench.judgements import judges, said_by
+from proxy.bench.records import BenchError, Question, Reply, Variant
 from proxy.bench.runs import Head
 from proxy.bench.scored import JUDGED, Scored, across, baselines, judged_values, scored, values_of
 from proxy.bench.verdict import Compared, Values, by_tag, compared
@@ -59,6 +60,7 @@ class Report:
     variants: Sequence[VariantReport]
     verdicts: Sequence[Verdict]
     judge: JudgeReport | None
+    judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
     unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
 
     def answers(self, question: str, variant: str) -> list[Scored]:
@@ -67,9 +69,22 @@ class Report:
         return sorted(found, key=lambda one: one.reply.repeat)
 
 
-def report(head: Head, questions: Sequence[Question], replies: Sequence[Reply], judged: Sequence[Judgement]) -> Report:
-    """The report of what a run's folder holds, whole or not."""
+def report(
+    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
+    *, judge: str | None = None,
+) -> Report:  # fmt: skip
+    """The report of what a run's folder holds, whole or not.
+
+    attempts: to judge. judge: the model whose judgements count (default: the one that judged last). Raises BenchError:
+    that one judged nothing.
+    """
     known = {question.id: question for question in questions}
+    models = judges(attempts)
+    if judge is not None:
+        if judge not in models:
+            raise BenchError(f"{judge} has judged nothing of this run; {', '.join(models) or 'no model'} has")
+        models = [*(one for one in models if one != judge), judge]
+    judged = said_by(models[-1], attempts) if models else []
     found = scored(known, replies)
     values = {one.name: _values(one.name, found, judged) for one in head.variants}
     own = baselines(head.variants)
@@ -79,7 +94,7 @@ def report(head: Head, questions: Sequence[Question], replies: Sequence[Reply], 
         head, known, found, values,
         [_variant(one, replies, found, values[one.name]) for one in head.variants],
         [_verdict(*pair, known, found, values, seed=head.seed) for pair in pairs],
-        judge_report(judged, found),
+        judge_report(models[-1], attempts, found) if models else None, models,
         len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
     )  # fmt: skip
 

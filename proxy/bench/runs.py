@@ -51,7 +51,6 @@ class Head:
     seed: int
     variants: Sequence[Variant]
     left_out: Mapping[str, str] = field(default_factory=dict)  # name of a variant -> why it could not be asked
-    judge: Mapping[str, Any] | None = None
     ceiling_usd: float | None = None
     ceiling_tokens: int | None = None
     gateway: Mapping[str, Any] = field(default_factory=dict)
@@ -178,11 +177,6 @@ class Run:
 
     def replies_file(self) -> Path:
         return self.folder / _REPLIES
-
-    def sent_row(self, asked: Asked, at_s: float, worst: Worst) -> dict[str, Any]:
-        """What asked.jsonl has of an attempt."""
-        question, variant, repeat = asked
-        return {"question": question, "variant": variant, "repeat": repeat, "at_s": at_s, **asdict(worst)}
 
     @staticmethod
     def whole_file(folder: Path, collections: Sequence[str]) -> Path:

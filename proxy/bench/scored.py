@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.bench.costs import Quantities
-from proxy.bench.judge import Judgement
+from proxy.bench.judge import Judgement, in_both_orders
 from proxy.bench.records import Question, Reply, Variant
 from proxy.bench.scores import Scores, answer_scores, found_scores
 from proxy.bench.verdict import Values, means
@@ -37,8 +37,11 @@ def values_of(found: Iterable[Scored], variant: str, score: str) -> Values:
 
 
 def judged_values(judgements: Iterable[Judgement], variant: str, kind: str) -> Values:
-    """Question -> its mean judged score in a variant; of a preference, over both orders."""
-    return means((one.question, one.score) for one in judgements if (one.variant, one.kind) == (variant, kind))
+    """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders."""
+    its = [one for one in judgements if (one.variant, one.kind) == (variant, kind)]
+    if kind == "preference":
+        return means((key[0], score) for key, scores in in_both_orders(its).items() for score in scores)
+    return means((one.question, one.score) for one in its)
 
 
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:

@@ -5,14 +5,15 @@ ceiling. A token is at least one byte of UTF-8, so bytes bound the tokens of a p
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from proxy.bench.records import Reply, Variant, Worst
+from proxy.bench.records import Variant, Worst
 from proxy.bench.runs import Run
+from proxy.exchange import Tokens
 from proxy.prices import Price, Size
 from proxy.tee import BYTES_A_TOKEN
 
@@ -39,6 +40,17 @@ class Charge:
 NOTHING = Charge(0.0, 0)
 
 
+class Ended(Protocol):
+    """What is known of an attempt that ended: a reply, or a judgement."""
+
+    @property
+    def usage(self) -> Tokens | None: ...
+    @property
+    def cost_usd(self) -> float | None: ...
+    @property
+    def error(self) -> str | None: ...
+
+
 def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
     said = [settings[name] for name in ("max_completion_tokens", "max_tokens") if name in settings]
@@ -57,18 +69,18 @@ def worst_of(
     return Worst(prompt, cap, usd)
 
 
-def charge_of(reply: Reply, worst: Worst, price: Price | None) -> Charge:
+def charge_of(ended: Ended, worst: Worst, price: Price | None) -> Charge:
     """What counts of an attempt that ended: what the upstream said, else the most that it can have been."""
-    usage = reply.usage
+    usage = ended.usage
     if usage is None:
         return NOTHING
     if not usage.estimated:
-        return Charge(reply.cost_usd or 0.0, usage.prompt + usage.completion)
-    if reply.error is not None:  # more may have been made than came
+        return Charge(ended.cost_usd or 0.0, usage.prompt + usage.completion)
+    if ended.error is not None:  # more may have been made than came
         return at_worst(worst)
     said = usage.completion * BYTES_A_TOKEN  # as it was estimated
     answer = said if worst.answer_tokens is None else min(said, worst.answer_tokens)
-    usd = 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
+    usd = worst.usd or 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
     return Charge(usd, worst.prompt_tokens + answer)
 
 
@@ -83,32 +95,46 @@ def _dollars(prompt: int, answer: int, price: Price) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used so far."""
+    """What a folder's attempts have used so far."""
 
     charged: Charge
     cut_off: int  # attempts without an end, which count at their worst: they may have been paid for nothing
+
+    @property
+    def told(self) -> list[str]:
+        """What of it a user must know before more is asked, as lines."""
+        return (
+            [f"{self.cut_off} were cut off in flight: they may have been paid, and are asked again"]
+            if self.cut_off
+            else []
+        )
 
 
 def spent(run: Run, price_of: PriceOf) -> Spent:
     """The sum of all attempts in a run's folder."""
     models = {variant.name: variant.model for variant in run.head.variants}
-    ended = {(reply.asked, reply.at_s): reply for reply in run.attempts()}
+    sent = (((asked, at_s), worst, price_of(models[asked[1]])) for asked, at_s, worst in run.sent())
+    return spent_of(sent, {(reply.asked, reply.at_s): reply for reply in run.attempts()})
+
+
+def spent_of(sent: Iterable[tuple[Hashable, Worst, Price | None]], ended: Mapping[Hashable, Ended]) -> Spent:
+    """The sum of attempts. sent: each by a name, with the most that it may have used. ended: by the same names."""
     total, cut_off = NOTHING, 0
-    for asked, at_s, worst in run.sent():
-        reply = ended.get((asked, at_s))
-        cut_off += reply is None
-        total += at_worst(worst) if reply is None else charge_of(reply, worst, price_of(models[asked[1]]))
+    for name, worst, price in sent:
+        end = ended.get(name)
+        cut_off += end is None
+        total += at_worst(worst) if end is None else charge_of(end, worst, price)
     return Spent(total, cut_off)
 
 
 class Purse:
-    """The ceiling of a run, and what of it is taken. Lives in one event loop."""
+    """A ceiling, and what of it is taken. Lives in one event loop."""
 
-    def __init__(self, usd: float | None, tokens: int | None, spent: Charge = NOTHING) -> None:
+    def __init__(self, usd: float | None, tokens: int | None) -> None:
         """usd, tokens: None is no ceiling of that kind."""
         self._usd = usd
         self._tokens = tokens
-        self.spent = spent
+        self.spent = NOTHING
         self._held = NOTHING
         self._in_flight = 0
         self._changed = asyncio.Condition()

@@ -123,6 +123,15 @@ def _notes(made: Report) -> list[str]:
             f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
             "questions and --run goes on with it."
         )
+    notes += [
+        f"{one.variant.name} gave no answer {failed} time{'s' if failed != 1 else ''}: these are left out of every "
+        "comparison, and stand below with their errors."
+        for one in made.variants
+        if (failed := sum(one.failures.values()))
+    ]
+    if made.judges[1:]:
+        others = ", ".join(made.judges[:-1])
+        notes.append(f"Judged scores are those of {made.judges[-1]}. {others} judged, too: `report --judge` shows it.")
     estimated = sum(one.reply.usage is not None and one.reply.usage.estimated for one in made.scored)
     if estimated:
         notes.append(f"The upstream did not say the tokens of {estimated} answers: they are estimated.")
@@ -169,10 +178,13 @@ def _price(one: Verdict) -> str:
 
 
 def _changed(made: Report, one: Verdict, ids: Sequence[str]) -> list[Changed]:
-    return [_change(made, one, id, first=at == 0) for at, id in enumerate(ids)]
+    """Questions of a verdict; the first one is shown open."""
+    if one.main is None:
+        return []
+    return [_change(made, one, id, one.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
 
 
-def _change(made: Report, one: Verdict, id: str, *, first: bool) -> Changed:
+def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) -> Changed:
     question = made.questions[id]
     before, after = made.answers(id, one.against), made.answers(id, one.variant)
     shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
@@ -180,9 +192,6 @@ def _change(made: Report, one: Verdict, id: str, *, first: bool) -> Changed:
              ("must not say", "; ".join(question.must_not)), ("gold", ", ".join(question.gold))]  # fmt: skip
     if question.answerable is False:
         known.append(("answerable", "no: it should be refused"))
-    scored = [[each.scores["score"] for each in rows if each.scores["score"] is not None] for rows in (before, after)]
-    means = [sum(row) / len(row) if row else None for row in scored]
-    change = means[1] - means[0] if means[0] is not None and means[1] is not None else None
     return Changed(
         id=id, change=number(change, "+.2f"), asked=asked_text(question), tags=", ".join(question.tags),
         known=[(name, text) for name, text in known if text],

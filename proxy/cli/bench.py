@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.asking import Gateway
     from proxy.bench.job import Job
     from proxy.bench.records import Mode
-    from proxy.bench.running import Outcome
+    from proxy.bench.sending import Outcome
 
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 

@@ -9,14 +9,15 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import Models, interruptible, opened_gateway
+from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_report import folder_of, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.judge import Task
-    from proxy.bench.judging import Judge, Judged
-    from proxy.bench.spending import Purse
+    from proxy.bench.judging import Judge
+    from proxy.bench.sending import Outcome
 
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
@@ -41,7 +42,7 @@ class _Wanted:
 
 
 @click.command("judge")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run_name", metavar="RUN")
 @click.option("--model", required=True, help="Model that judges: one that the gateway knows.")
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be given several times."
@@ -63,24 +64,24 @@ class _Wanted:
               help="Dollars of a million tokens in and out, of a model whose price is not known.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before it starts.")
 @options
-def judge_command(config_file: Path | None, data: str | None, **given: Any) -> None:
-    """Let a model judge the answers of a run's folder; what it said already is not asked again.
+def judge_command(run_name: str, config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Let a model judge the answers of a run; what it said already is not asked again.
 
-    The judge's tokens and money are its own: --max-usd counts what all judgements in the folder cost, not the run.
+    RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd
+    counts what all judgements in the folder cost, not the run.
     """
-    settings = settings_of(config_file, data=data)
+    folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
-    run(_judge(_Wanted(**given), settings), loop=uvloop.new_event_loop)
+    run(_judge(_Wanted(folder, **given), settings), loop=uvloop.new_event_loop)
 
 
 async def _judge(wanted: _Wanted, settings: Settings) -> int:
     from proxy.bench.judge import PromptError, Prompts, tasks
-    from proxy.bench.judgements import judgements_of
+    from proxy.bench.judgements import attempts
     from proxy.bench.judging import left_of, spent
     from proxy.bench.records import BenchError
     from proxy.bench.runs import Run
     from proxy.bench.scored import baselines
-    from proxy.bench.spending import Purse
 
     try:
         found = Run.read(wanted.folder)
@@ -88,35 +89,50 @@ async def _judge(wanted: _Wanted, settings: Settings) -> int:
         questions = {one.id: one for one in found.questions}
         replies, pairs = list(found.replies().values()), baselines(found.head.variants)
         every = list(tasks(questions, replies, pairs, prompts, kinds=wanted.kinds or _KINDS))  # type: ignore[arg-type]
-        done = judgements_of(wanted.folder)
-        todo = left_of(every, {one.key: one for one in done}, wanted.model)
+        todo = left_of(every, attempts(wanted.folder), wanted.model)
         if not todo:
-            click.echo(f"{wanted.folder}: {wanted.model} has judged all {len(every)} already", err=True)
-            return 0
-        judge = _judge_of(wanted, settings)
-        purse = Purse(wanted.max_usd, wanted.max_tokens, spent(done))
-        click.echo(judge.told(todo), err=True)
+            return _nothing_to_ask(wanted, len(every))
+        models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
+        judge = _judge_of(wanted, models)
+        for line in (judge.told(todo), *spent(wanted.folder, models.price_of).told):
+            click.echo(line, err=True)
         if not wanted.yes:
             confirm()
-        outcome = await _asked(wanted, settings, judge, purse, todo)
+        outcome = await _asked(wanted, settings, judge, models, every)
     except (BenchError, PromptError) as error:
         raise click.ClickException(str(error)) from error
-    if not outcome.left:
-        click.echo(f"{wanted.folder}: all {len(every)} are judged; see `ragway bench report`", err=True)
+    if outcome.done:
+        write_report(wanted.folder, judge=wanted.model)
+    return _told(outcome, wanted.folder)
+
+
+def _nothing_to_ask(wanted: _Wanted, every: int) -> int:
+    if not every:
+        text = f"{wanted.folder} has nothing to judge: no answer yet, or none of what --kind needs"
+        raise click.ClickException(text)
+    click.echo(f"{wanted.folder}: {wanted.model} has judged all {every} already", err=True)
+    write_report(wanted.folder, judge=wanted.model)
+    return 0
+
+
+def _told(outcome: "Outcome", folder: Path) -> int:
+    """Say how far it came; returns the exit code."""
+    if outcome.done == outcome.total:
+        click.echo(f"{folder}: all {outcome.total} are judged", err=True)
         return 0
     why = outcome.stopped or "some got no answer"
-    click.echo(f"{wanted.folder}: {outcome.left} of {len(every)} are not judged; {why}", err=True)
-    return 1
+    click.echo(f"{folder}: {outcome.done} of {outcome.total} are judged; {why}", err=True)
+    click.echo("the same command goes on from here", err=True)
+    return 130 if outcome.stopped == INTERRUPTED else 1
 
 
-def _judge_of(wanted: _Wanted, settings: Settings) -> "Judge":
+def _judge_of(wanted: _Wanted, models: Models) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
     from proxy.bench.judging import Judge
     from proxy.bench.matrix import settings_of as members
     from proxy.bench.records import BenchError, Variant
     from proxy.bench.spending import answer_cap
 
-    models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
     variant = Variant(
         f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
     )
@@ -129,14 +145,13 @@ def _judge_of(wanted: _Wanted, settings: Settings) -> "Judge":
 
 
 async def _asked(
-    wanted: _Wanted, settings: Settings, judge: "Judge", purse: "Purse", todo: Sequence["Task"]
-) -> "Judged":
-    from proxy.bench.judgements import FILE
+    wanted: _Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
+) -> "Outcome":
     from proxy.bench.judging import Judging
-    from proxy.bench.runs import Lines
+    from proxy.bench.spending import Purse
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
-        with Lines(wanted.folder / FILE) as lines:
-            judging = Judging(judge, gateway, purse, progress=progress_bar("judge", "judgements"))
-            await interruptible(judging, judging.go(todo, lines))
-            return judging.outcome
+        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
+        judging = Judging(wanted.folder, judge, gateway, purse, models.price_of, progress=progress)
+        await interruptible(judging, judging.go(every))
+        return judging.outcome

@@ -6,24 +6,40 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from proxy.cli.common import options, settings_of
+
 if TYPE_CHECKING:
     from proxy.bench.report import Report
 
-_RUN = click.Path(path_type=Path, exists=True, file_okay=False)
-
 
 @click.command("report")
-@click.argument("folder", metavar="RUN", type=_RUN)
-def report_command(folder: Path) -> None:
-    """Compute scores and verdicts of a run's folder anew, and write report.html, report.md and report.json into it."""
-    write_report(folder)
+@click.argument("run", metavar="RUN")
+@click.option("--judge", metavar="MODEL", help="Whose judgements count (default: those of the model that judged last).")
+@options
+def report_command(run: str, judge: str | None, config_file: Path | None, data: str | None) -> None:
+    """Compute scores and verdicts of a run anew, and write report.html, report.md and report.json into its folder.
+
+    RUN is the folder, or its name within bench/ of the data folder.
+    """
+    write_report(folder_of(run, config_file, data), judge=judge)
 
 
-def write_report(folder: Path) -> None:
+def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
+    """The folder of a run, by its path or its name. Raises click.ClickException."""
+    folder = Path(run)
+    if folder.is_dir():
+        return folder
+    named = Path(settings_of(config_file, data=data).data) / "bench" / run
+    if not named.is_dir():
+        raise click.ClickException(f"there is no folder {folder}, and no {named}: name the folder of a run")
+    return named
+
+
+def write_report(folder: Path, *, judge: str | None = None) -> None:
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
     from proxy.bench import pages
 
-    made = _read(folder)
+    made = _read(folder, judge)
     files = pages.write(made, folder)
     for line in pages.summary(made):
         click.echo(line)
@@ -31,29 +47,36 @@ def write_report(folder: Path) -> None:
 
 
 @click.command("diff")
-@click.argument("before", type=_RUN)
-@click.argument("after", type=_RUN)
+@click.argument("before")
+@click.argument("after")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
-def diff_command(before: Path, after: Path, as_json: bool, markdown: bool) -> None:
-    """Compare two runs, variant by variant and question by question."""
+@options
+def diff_command(
+    before: str, after: str, as_json: bool, markdown: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Compare two runs, variant by variant and question by question.
+
+    BEFORE and AFTER are their folders, or names within bench/ of the data folder.
+    """
     from proxy.bench import diff
 
-    found = diff.diff(_read(before), _read(after))
+    found = diff.diff(*(_read(folder_of(run, config_file, data)) for run in (before, after)))
     if as_json:
         click.echo(orjson.dumps(diff.as_json(found), option=orjson.OPT_INDENT_2))
     else:
         click.echo(diff.text(found, markdown=markdown), nl=False)
 
 
-def _read(folder: Path) -> "Report":
-    from proxy.bench.judgements import judgements_of
+def _read(folder: Path, judge: str | None = None) -> "Report":
+    from proxy.bench.judgements import attempts
     from proxy.bench.records import BenchError
     from proxy.bench.report import report
     from proxy.bench.runs import Run
 
     try:
         run = Run.read(folder)
-        return report(run.head, run.questions, list(run.replies().values()), judgements_of(folder))
+        replies = list(run.replies().values())
+        return report(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:
         raise click.ClickException(str(error)) from error

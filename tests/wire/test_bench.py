@@ -15,6 +15,7 @@ import pytest
 
 from tests.completions import asked_of, question_of, streamed
 from tests.gateway import Served, environment, ragway, refused, serving
+from tests.proxy.bench import made
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire
 
@@ -259,6 +260,37 @@ def test_what_cannot_be_asked_is_one_line(
     args = wanted(tmp_path, "--config", str(config), "--data", str(gateway.data), *more)
     assert told in refused(ragway(*args, folder=tmp_path))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_its_ceiling(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    """Seven judgements of two answers; the third request is in flight when it is killed."""
+    run = made.folder(tmp_path / "run", made.only_with_the_passage, count=1)
+    args = ["bench", "judge", str(run), "--model", "small", "--base-url", gateway.url, "--concurrency", "1", "--set",
+            "max_tokens=100", "--yes", *PRICE]  # fmt: skip
+    held = Held(upstream, 3)
+    process = started(tmp_path, *args)
+    try:
+        held.wait()
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    held.go()
+    asked, said = rows(tmp_path, "judge_asked.jsonl"), rows(tmp_path, "judgements.jsonl")
+    assert (len(asked), len(said)) == (3, 2)
+    used = sum(row["usage"]["prompt"] + row["usage"]["completion"] for row in said)
+    used += asked[-1]["prompt_tokens"] + asked[-1]["answer_tokens"]
+    upstream.answer = _yes
+    done = ragway(*args, "--max-tokens", str(used + 150), folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (1, 3), done.stderr
+    assert "2 of 7 are judged; the ceiling does not allow for another request" in done.stderr
+    done = ragway(*args, folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (0, 8), done.stderr
+    assert "1 were cut off in flight" in done.stderr
+    assert "small is asked 5 times" in done.stderr
+    assert "all 7 are judged" in done.stderr
+    assert "Does the judge agree" in (run / "report.md").read_text("utf-8")
 
 
 def test_nothing_is_asked_where_nobody_agrees(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 from config.settings import PROMPTS
 from proxy.bench.agreement import judge_report
 from proxy.bench.judge import KINDS, Judgement, Kind, PromptError, Prompts, asked_text, read_reply, tasks
-from proxy.bench.records import Question, Reply
+from proxy.bench.records import BenchError, Question, Reply
 from proxy.bench.report import report
-from proxy.bench.scored import scored
+from proxy.bench.scored import judged_values, scored
+from proxy.bench.view import view
 from proxy.exchange import Tokens
 from tests.proxy.bench import made
 from tests.proxy.bench.made import DOCS, RAW
@@ -138,21 +139,42 @@ def test_agreement_with_the_rules_is_reported_and_what_the_judge_could_not_say_c
     judged += [judgement(1, "correctness", None, variant=RAW.name)]
     judged += [judgement(0, "preference", 1.0), judgement(0, "preference", 1.0, order=1)]
     judged += [judgement(1, "preference", 1.0), judgement(1, "preference", 0.0, order=1)]
-    found = judge_report(judged, scored({one.id: one for one in questions}, rows))
-    assert found is not None
+    judged += [replace(judgement(0, "correctness", None), error="503: busy", at_s=1.0)]
+    judged += [replace(judgement(0, "correctness", 0.0), model="another")]
+    found = judge_report("judge", judged, scored({one.id: one for one in questions}, rows))
     assert found.asked == {"correctness": 6, "preference": 4}
     assert found.unreadable == {"correctness": 1, "preference": 0}
     assert (found.swapped, found.swayed) == (2, 1)
-    assert (found.tokens_in, found.tokens_out) == (100, 50)
-    assert found.cost_usd == pytest.approx(0.1)
+    assert (found.tokens_in, found.tokens_out) == (110, 55)
+    assert found.cost_usd == pytest.approx(0.11)
     assert (found.agreement["correctness"].same, found.agreement["correctness"].of) == (4, 5)
     assert found.agreement["correctness"].tau == pytest.approx(0.377964, abs=1e-6)
     assert (found.agreement["preference"].same, found.agreement["preference"].of) == (1, 1)
     assert found.agreement["preference"].tau is None  # by the rules all pairs are alike
 
 
-def test_without_judgements_there_is_no_report_of_a_judge() -> None:
-    assert judge_report([], []) is None
+def test_a_preference_counts_only_where_both_orders_were_judged() -> None:
+    judged = [judgement(0, "preference", 1.0), judgement(0, "preference", None, order=1)]
+    judged += [
+        judgement(1, "preference", 1.0),
+        judgement(1, "preference", 0.0, order=1),
+        judgement(2, "preference", 1.0),
+    ]
+    assert judged_values(judged, DOCS.name, "preference") == {"q001": 0.5}
+
+
+def test_the_judgements_of_two_judges_are_never_mixed() -> None:
+    questions = [made.question(number) for number in range(2)]
+    rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
+    judged = [judgement(number, "relevance", 0.0) for number in range(2)]
+    judged += [replace(judgement(0, "relevance", 1.0), model="another")]
+    found = report(made.head(), questions, rows, judged)
+    assert found.values[DOCS.name]["relevance"] == {"q000": 1.0}
+    assert any("judge judged, too" in note for note in view(found).notes)
+    found = report(made.head(), questions, rows, judged, judge="judge")
+    assert found.values[DOCS.name]["relevance"] == {"q000": 0.0, "q001": 0.0}
+    with pytest.raises(BenchError, match="nobody has judged nothing of this run; judge, another has"):
+        report(made.head(), questions, rows, judged, judge="nobody")
 
 
 def test_where_only_a_judge_can_tell_the_verdict_is_the_judges() -> None:

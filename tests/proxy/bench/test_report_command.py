@@ -35,4 +35,18 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: ")
     assert "is no run of ragway bench" in done.stderr
-    assert bench("report", tmp_path / "nowhere").exit_code == 2
+    done = bench("report", "nowhere", "--data", tmp_path)
+    assert (done.exit_code, done.stderr) == (
+        1, f"Error: there is no folder nowhere, and no {tmp_path}/bench/nowhere: name the folder of a run\n"
+    )  # fmt: skip
+
+
+def test_a_run_is_named_by_its_folder_in_the_data_folder(tmp_path: Path) -> None:
+    made.folder(tmp_path / "bench" / "mine", made.only_with_the_passage, count=10)
+    assert "it helps" in bench("report", "mine", "--data", tmp_path).stdout
+    assert "mine" in bench("diff", "mine", "mine", "--data", tmp_path).stdout
+
+
+def test_a_judge_that_judged_nothing_is_one_line(tmp_path: Path) -> None:
+    done = bench("report", made.folder(tmp_path / "run", made.harmed_by_it, count=2), "--judge", "j")
+    assert (done.exit_code, done.stderr) == (1, "Error: j has judged nothing of this run; no model has\n")

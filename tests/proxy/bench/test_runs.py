@@ -1,6 +1,6 @@
 """A run's folder: what was written is read again, whatever cut it off."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,7 @@ def test_the_last_attempt_stands_and_each_that_was_sent_is_known(tmp_path: Path)
     run, worst = Run.begin(tmp_path, HEAD, QUESTIONS), Worst(10, None, 0.5)
     with Lines(run.asked_file()) as asked, Lines(run.replies_file()) as file:
         for at_s in (1.0, 2.0, 3.0):
-            asked.append(run.sent_row(("1", "m raw", 0), at_s, worst))
+            asked.append({"question": "1", "variant": "m raw", "repeat": 0, "at_s": at_s, **asdict(worst)})
         file.append(a_reply(at_s=1.0, error="busy", status=503))
         file.append(a_reply(at_s=3.0))
     assert run.replies() == {("1", "m raw", 0): a_reply(at_s=3.0)}

@@ -53,7 +53,8 @@ async def test_a_ceiling_is_never_passed_and_what_fits_is_asked(
 
 
 async def test_without_a_ceiling_everything_fits_and_is_summed() -> None:
-    purse = Purse(None, None, Charge(1.0, 5))
+    purse = Purse(None, None)
+    purse.spent = Charge(1.0, 5)
     worst = Worst(10**9, None, None)
     assert await purse.take(worst)
     await purse.settle(worst, Charge(0.5, 7))
