@@ -15,6 +15,8 @@ receipts   what the gateway tells of the passages
 terms      a text -> its words and numbers, in the form in which answers are compared
 scores     an answer -> its scores, by rules alone
 verdict    scores of two variants -> better, worse, no better, undecided
+passages   a collection -> passages drawn from it       prompts    texts with places, and replies in JSON
+drafts     a passage -> a question that a model drafts   drafting   as lines of the file that a person edits
 judge      what a model that judges is asked, and its reply, read strictly
 judging    it is asked                                 judgements what it said, as the folder has it
 scored     replies and judgements -> scores of each question in each variant

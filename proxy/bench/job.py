@@ -11,7 +11,6 @@ import httpx
 
 from proxy.bench import whole
 from proxy.bench.estimate import estimates, table, unknown_caps, unknown_prices
-from proxy.bench.questions import read
 from proxy.bench.records import BenchError, Question, Variant
 from proxy.bench.running import Terms, Whole, body_of, order_of
 from proxy.bench.runs import Head, Run, differences
@@ -27,6 +26,7 @@ class Wish:
     """What the user says of a run."""
 
     questions_file: Path
+    questions: Sequence[Question]
     variants: Sequence[Variant]
     folder: Path
     base_url: str | None  # None: a gateway begun for the run
@@ -34,17 +34,18 @@ class Wish:
     seed: int
     max_usd: float | None
     max_tokens: int | None
+    draft: Mapping[str, Any] | None = None  # as of a run's Head
 
 
 class Job:
     """A run on its way: what is asked in it, what was asked before, what is left."""
 
     def __init__(self, wish: Wish) -> None:
-        """Raises BenchError: the questions cannot be read, or the folder has another run."""
+        """Raises BenchError: the folder has another run."""
         self._wish = wish
         self.folder = wish.folder
-        self._questions: Sequence[Question] = read(wish.questions_file)
-        self._before = Run.read(wish.folder) if (wish.folder / "run.json").exists() else None
+        self._questions: Sequence[Question] = wish.questions
+        self._before = Run.at(wish.folder)
         self._left_out: Mapping[str, str] = {} if self._before is None else self._before.head.left_out
         if self._before is not None:
             if differs := differences(self._before, self._head({}), self._questions):
@@ -61,7 +62,7 @@ class Job:
         wish, now_s = self._wish, time.time()
         return Head(
             f"run-{os.urandom(_ID_BYTES).hex()}", now_s, str(wish.questions_file), wish.base_url, wish.repeats,
-            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway,
+            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway, wish.draft,
         )  # fmt: skip
 
     @property

@@ -5,13 +5,12 @@ passed over), or there is no score, which is kept and counted, never guessed. Tw
 both count, since judges prefer a place (Zheng et al. 2023, "Judging LLM-as-a-Judge"). Scores are between 0 and 1.
 """
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from proxy.bench.prompts import Prompt, json_object
 from proxy.bench.records import Question, Reply
 from proxy.exchange import Tokens
 
@@ -25,13 +24,8 @@ _PLACES: Mapping[Kind, tuple[str, ...]] = {
     "correctness": ("question", "reference", "answer"),
     "preference": ("question", "reference", "first", "second"),
 }
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _MOST_POINTS = 5
 _FIRST = {"first": 1.0, "neither": 0.5, "second": 0.0}
-
-
-class PromptError(ValueError):
-    """A prompt that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +82,17 @@ class Said:
 class Prompts:
     """The texts that ask a judge."""
 
-    def __init__(self, texts: Mapping[Kind, str]) -> None:
-        self._parts = {kind: re.split(r"\{(\w+)\}", text) for kind, text in texts.items()}
+    def __init__(self, prompts: Mapping[Kind, Prompt]) -> None:
+        self._prompts = prompts
 
     @staticmethod
     def read(folder: Path) -> "Prompts":
-        """judge_KIND.txt of every kind. Raises PromptError if one cannot be read or lacks a place that it must have."""
-        texts: dict[Kind, str] = {}
-        for kind in KINDS:
-            file = folder / f"judge_{kind}.txt"
-            try:
-                texts[kind] = file.read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise PromptError(f"cannot read the prompt {file}: {error}") from error
-            for name in _PLACES[kind]:
-                if texts[kind].count(f"{{{name}}}") != 1:
-                    raise PromptError(
-                        f"the prompt {file} must contain {{{name}}} once, got it "
-                        f"{texts[kind].count(f'{{{name}}}')} times"
-                    )
-        return Prompts(texts)
+        """judge_KIND.txt of every kind. Raises BenchError if one cannot be read or lacks a place that it must have."""
+        return Prompts({kind: Prompt.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
 
     def render(self, kind: Kind, **values: str) -> str:
-        """The prompt; what is quoted cannot close its quotation, and nothing in it is replaced again."""
-        text, *rest = self._parts[kind]
-        known = set(_PLACES[kind])
-        pairs = zip(rest[::2], rest[1::2], strict=True)
-        return text + "".join(
-            (_quoted(values[name]) if name in known else f"{{{name}}}") + after for name, after in pairs
-        )
+        """The prompt, as `Prompt.render`."""
+        return self._prompts[kind].render(**values)
 
 
 def tasks(
@@ -149,17 +125,13 @@ def in_both_orders(judgements: Iterable[Judgement]) -> dict[Key, tuple[float, fl
 
 def read_reply(kind: Kind, text: str, order: int = 0) -> Said:
     """A judge's reply. One that is not exactly what was asked for has no score, and a reason that says why."""
-    stripped = text.strip()
-    fenced = _FENCED.fullmatch(stripped)
     try:
-        found = json.loads(fenced[1] if fenced else stripped, object_pairs_hook=_once)
-        if not isinstance(found, dict):
-            raise ValueError(f"a {type(found).__name__} in place of an object")
+        found = json_object(text)
         if kind == "faithfulness":
             return _claims(found)
         return _preference(found, order) if kind == "preference" else _points(found)
     except (ValueError, RecursionError) as error:
-        return Said(None, None, f"unreadable: {error}: {stripped[:200]!r}")
+        return Said(None, None, f"unreadable: {error}: {text.strip()[:200]!r}")
 
 
 def asked_text(question: Question) -> str:
@@ -189,10 +161,6 @@ def _tasks_of(
             yield Task(*at, other.variant, reply.repeat, "preference", order, prompt)
 
 
-def _quoted(text: str) -> str:
-    return text.strip().replace("</", "< /") or "(none)"
-
-
 def _content(message: Mapping[str, Any]) -> str:
     """A message's text; of one in parts, that of its text parts."""
     content = message.get("content")
@@ -200,12 +168,6 @@ def _content(message: Mapping[str, Any]) -> str:
         return content
     parts = content if isinstance(content, list) else []
     return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a name stands twice")
-    return dict(pairs)
 
 
 def _reason(found: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import orjson
 
 from proxy.bench import plots
 from proxy.bench.plots import Bar, Tone
+from proxy.bench.questions import about_drafted
 from proxy.bench.report import Report, as_json
 from proxy.bench.verdict import SAME, Compared, Word
 from proxy.bench.view import Card, Changed, View, view
@@ -46,12 +47,13 @@ def write(made: Report, folder: Path) -> list[Path]:
 
 def summary(made: Report) -> list[str]:
     """The verdicts in a line or two each, for a terminal."""
-    cards = view(made).verdicts
-    return [
+    lines = [
         line
-        for one in cards
+        for one in view(made).verdicts
         for line in (one.title, *(f"    {text}" for text in (one.sentence, one.counts, one.price) if text))
     ]
+    about = about_drafted(made.questions.values())
+    return [*lines, about] if about else lines
 
 
 def page(made: Report, shown: View) -> str:

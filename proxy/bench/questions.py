@@ -1,6 +1,6 @@
 """The user's questions, a JSON object a line, to Questions. What is wrong is told with its line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import orjson
 from proxy.bench.records import BenchError, Question
 
 _TEXTS = ("must", "must_not", "gold", "tags")
-_MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answerable")
+_MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answerable", "drafted")
 
 
 def read(path: Path) -> list[Question]:
@@ -17,6 +17,14 @@ def read(path: Path) -> list[Question]:
 
     A question without an `id` is named by its line.
     """
+    found = read_any(path)
+    if not found:
+        raise BenchError(f'{path} has no questions: write {{"question": "…"}} on a line each')
+    return found
+
+
+def read_any(path: Path) -> list[Question]:
+    """The same of a file that may have none yet. Raises BenchError."""
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
@@ -33,9 +41,22 @@ def read(path: Path) -> list[Question]:
         except _Wrong as error:
             raise BenchError(f"{path}, line {number}: {error}") from error
         found[question.id], places[question.id] = question, number
-    if not found:
-        raise BenchError(f'{path} has no questions: write {{"question": "…"}} on a line each')
     return list(found.values())
+
+
+def about_drafted(questions: Iterable[Question]) -> str:
+    """What a reader must know where a model drafted questions and no person has checked them; "" where none is so."""
+    asked = list(questions)
+    models = [str(question.drafted.get("by")) for question in asked if question.drafted is not None]
+    if not models:
+        return ""
+    by = ", ".join(dict.fromkeys(models))
+    return f"Drafted by a model ({by}), not checked by a person: {len(models)} of {len(asked)} questions."
+
+
+def are_mixed(questions: Iterable[Question]) -> bool:
+    """Whether some are drafted and some are not."""
+    return len({question.drafted is None for question in questions}) > 1
 
 
 class _Wrong(ValueError):
@@ -58,7 +79,7 @@ def _question(line: bytes, number: int) -> Question:
         row["must"] = row.pop("facts")
     must, must_not, gold, tags = (_texts(row, name) for name in _TEXTS)
     id, messages, reference = _id(row.get("id", number)), _messages(row), _text(row, "reference")
-    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row))
+    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row), _drafted(row))
 
 
 def _id(value: object) -> str:
@@ -106,4 +127,11 @@ def _yes_or_no(row: Mapping[str, Any]) -> bool | None:
     value = row.get("answerable")
     if value is not None and not isinstance(value, bool):
         raise _Wrong(f"'answerable' must be true or false, got {value!r}")
+    return value
+
+
+def _drafted(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    value = row.get("drafted")
+    if value is not None and not (isinstance(value, dict) and isinstance(value.get("by"), str)):
+        raise _Wrong("'drafted' must be an object with 'by', the model; take it out where a person has checked it")
     return value

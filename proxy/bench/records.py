@@ -33,6 +33,7 @@ class Question:
     gold: Sequence[str] = ()  # sources or ids of the documents that answer it
     tags: Sequence[str] = ()
     answerable: bool | None = None
+    drafted: Mapping[str, Any] | None = None  # `by` which model; None: a person wrote it, or has checked it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from proxy.bench.agreement import JudgeReport, judge_report
 from proxy.bench.costs import Costs, costs, extra
 from proxy.bench.judge import Judgement
 from proxy.bench.judgements import judges, said_by
+from proxy.bench.questions import are_mixed
 from proxy.bench.records import BenchError, Question, Reply, Variant
 from proxy.bench.runs import Head
 from proxy.bench.scored import JUDGED, Scored, across, baselines, judged_values, scored, values_of
@@ -46,6 +47,7 @@ class Verdict:
     main: Compared | None
     scores: Mapping[str, Compared]
     tags: Mapping[str, Compared]  # of `main`
+    origins: Mapping[str, Compared]  # of `main`, over drafted and over written questions; {} where all are of one kind
     more: Mapping[str, Difference]  # quantity -> what a question costs more
 
 
@@ -105,6 +107,7 @@ def as_json(made: Report) -> dict[str, Any]:
         "ragway_bench_report": VERSION,
         "run": asdict(made.head),
         "questions": len(made.questions),
+        "drafted": sum(one.drafted is not None for one in made.questions.values()),
         "unasked": made.unasked,
         "variants": [asdict(one) for one in made.variants],
         "verdicts": [
@@ -157,10 +160,13 @@ def _verdict(
     }  # fmt: skip
     main = next((score for score in MAIN if score in scores), None)
     tags = {question.id: question.tags for question in questions.values()}
+    mixed = are_mixed(questions.values())
+    origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
     rows = {name: [(one.reply.question, one.costs) for one in found if one.reply.variant == name]
             for name in (against, variant)}  # fmt: skip
     return Verdict(
         variant, against, own, scores.get(main or ""), scores,
         by_tag(main, before[main], after[main], tags, seed=seed) if main else {},
+        by_tag(main, before[main], after[main], origins, seed=seed) if main else {},
         extra(rows[against], rows[variant], seed=seed),
     )  # fmt: skip

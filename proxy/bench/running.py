@@ -10,7 +10,7 @@ from proxy.bench.asking import Gateway
 from proxy.bench.matrix import headers_of, request_of
 from proxy.bench.records import Asked, Question, Reply, Variant
 from proxy.bench.runs import Lines, Run
-from proxy.bench.sending import Outcome, Progress, Sender, Sent
+from proxy.bench.sending import Heed, Outcome, Progress, Sender, Sent, pass_over
 from proxy.bench.spending import PriceOf, Purse, answer_cap, spent, worst_of
 from proxy.prices import Size
 
@@ -52,8 +52,12 @@ def body_of(question: Question, variant: Variant, whole: Whole | None, *, usage:
 class Runner(Sender[Asked]):
     """Asks what a run has not asked yet."""
 
-    def __init__(self, run: Run, gateway: Gateway, purse: Purse, terms: Terms, *, progress: Progress) -> None:
-        super().__init__(gateway, purse, concurrency=terms.concurrency, retries=terms.retries, progress=progress)
+    def __init__(
+        self, run: Run, gateway: Gateway, purse: Purse, terms: Terms, *, progress: Progress, answered: Heed = pass_over
+    ) -> None:
+        super().__init__(
+            gateway, purse, concurrency=terms.concurrency, retries=terms.retries, progress=progress, answered=answered
+        )
         self._run = run
         self._terms = terms
         self._questions = {question.id: question for question in run.questions}

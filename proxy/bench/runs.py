@@ -54,6 +54,7 @@ class Head:
     ceiling_usd: float | None = None
     ceiling_tokens: int | None = None
     gateway: Mapping[str, Any] = field(default_factory=dict)
+    draft: Mapping[str, Any] | None = None  # where the questions ask a model to draft others: of what, and how many
 
 
 class Lines:
@@ -71,14 +72,11 @@ class Lines:
 
     def append(self, row: object) -> None:
         """Write one row, a dict or a record, and have it on the disk. Raises OSError, and leaves no half of it."""
-        end, rest = self._file.seek(0, os.SEEK_END), orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-        try:
-            while rest:  # a disk that is full takes a part
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except OSError:
-            os.ftruncate(self._file.fileno(), end)
-            raise
+        append_to(self._file, orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+    def clear(self) -> None:
+        """Take all rows out."""
+        os.ftruncate(self._file.fileno(), 0)
 
     def close(self) -> None:
         self._file.close()
@@ -88,6 +86,18 @@ class Lines:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def append_to(file: FileIO, content: bytes) -> None:
+    """Write behind the end of a file, and have it on the disk. Raises OSError, and leaves no half of it."""
+    end, rest = file.seek(0, os.SEEK_END), content
+    try:
+        while rest:  # a disk that is full takes a part
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        os.ftruncate(file.fileno(), end)
+        raise
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -135,6 +145,19 @@ class Run:
             raise BenchError(text) from error
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"{folder} is no run of ragway bench, or a damaged one: {error}") from error
+
+    @staticmethod
+    def answered(folder: Path) -> "Run":
+        """The same of a run whose replies are answers. Raises BenchError where they are drafts of questions."""
+        run = Run.read(folder)
+        if run.head.draft is not None:
+            raise BenchError(f"{folder} has drafts of questions (ragway bench draft), no answers")
+        return run
+
+    @staticmethod
+    def at(folder: Path) -> "Run | None":
+        """The run of a folder that may have none yet. Raises BenchError."""
+        return Run.read(folder) if (folder / _HEAD).exists() else None
 
     @staticmethod
     def begin(folder: Path, head: Head, questions: Sequence[Question]) -> "Run":
@@ -193,7 +216,10 @@ class Run:
 
 def differences(before: Run, head: Head, questions: Sequence[Question]) -> list[str]:
     """How a run that is wanted differs from one that was begun; [] where it goes on with it."""
-    told = [
+    drafts = [dict(each.draft or {}) for each in (before.head, head)]
+    told = [f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
+            for name in {**drafts[0], **drafts[1]} if drafts[0].get(name) != drafts[1].get(name)]  # fmt: skip
+    told += [
         f"{what} was {old!r}, now {new!r}"
         for what, old, new in (
             ("--base-url", before.head.base_url, head.base_url),

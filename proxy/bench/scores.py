@@ -59,8 +59,8 @@ def answer_scores(
     is wrong (only where the question says which).
     """
     held, refused = terms(answer), refuses(answer)
-    there = [_states(answer, held, fact) for fact in must]
-    forbidden = [_states(answer, held, fact) for fact in must_not]
+    there = [states(answer, held, fact) for fact in must]
+    forbidden = [states(answer, held, fact) for fact in must_not]
     scores: Scores = {
         "exact": None, "normalised": None, "f1": None, "reference": None, "numbers": None,
         "must": _share(there), "must_not": _share([not found for found in forbidden]),
@@ -141,8 +141,11 @@ def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
     return 2 * common / (len(answered) + len(wanted))
 
 
-def _states(answer: str, held: Sequence[str], fact: str) -> bool:
-    """Whether a fact stands in an answer; one without words or numbers ("--", "=>") is looked for as it is."""
+def states(answer: str, held: Sequence[str], fact: str) -> bool:
+    """Whether a fact stands in an answer; one without words or numbers ("--", "=>") is looked for as it is.
+
+    held: the answer's terms.
+    """
     phrase = terms(fact)
     return holds(held, phrase) if phrase else bool(fact.strip()) and fact.strip() in answer
 

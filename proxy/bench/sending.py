@@ -27,6 +27,11 @@ _USED_UP = ("insufficient_quota", "billing_hard_limit_reached")
 
 One = TypeVar("One")
 Progress = Callable[[int, int, int], None]  # done, all, 0
+Heed = Callable[[Reply], None]
+
+
+def pass_over(_reply: Reply) -> None:
+    """Heeds no reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,17 @@ class Sent:
 class Sender(ABC, Generic[One]):
     """Sends what is left. A subclass says what is sent for one, what the folder has of its end, and what an end is."""
 
-    def __init__(self, gateway: Gateway, purse: Purse, *, concurrency: int, retries: int, progress: Progress) -> None:
+    def __init__(
+        self, gateway: Gateway, purse: Purse, *, concurrency: int, retries: int, progress: Progress,
+        answered: Heed = pass_over,
+    ) -> None:  # fmt: skip
+        """answered: called with each end, once it stands in the folder."""
         self._gateway = gateway
         self._purse = purse
         self._concurrency = concurrency
         self._retries = retries
         self._progress = progress
+        self._answered = answered
         self._without_usage: set[str] = set()  # models whose upstream refuses to be asked for it
         self._in_a_row = 0
         self._stopping = asyncio.Event()
@@ -127,6 +137,7 @@ class Sender(ABC, Generic[One]):
             if self._ended(heard.reply):
                 self._in_a_row = 0
                 self._done += 1
+                self._answered(heard.reply)
                 self._progress(self._done, self._total, 0)
                 return
             tries += 1

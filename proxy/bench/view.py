@@ -1,12 +1,13 @@
 """A report to what a reader sees of it: sentences, cards and tables of text, the same for the page and for Markdown."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.bench.costs import QUANTITIES, Costs
 from proxy.bench.judge import asked_text
+from proxy.bench.questions import about_drafted
 from proxy.bench.report import FOUND, RULES, Report, Verdict
 from proxy.bench.scored import JUDGED, Scored
 from proxy.bench.verdict import MATTERS, SAME, Compared
@@ -102,8 +103,9 @@ def view(made: Report) -> View:
         about=f"Run {head.id}, {day}; {len(made.questions)} questions of {head.questions_file}{repeats}; "
         f"{', '.join(one.name for one in head.variants)}",
         notes=_notes(made), verdicts=cards,
-        tables=[table for table in (_differences(made), _tags(made), _scores(made), _costs(made), _more(made),
-                                    _stages(made), _failures(made), _judge(made), _agreement(made)) if table.rows],
+        tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _costs(made),
+                                    _more(made), _stages(made), _failures(made), _judge(made), _agreement(made))
+                if table.rows],
     )  # fmt: skip
 
 
@@ -117,7 +119,7 @@ def interval(change: Difference, form: str = "+.3f") -> str:
 
 
 def _notes(made: Report) -> list[str]:
-    notes = []
+    notes = [about] if (about := about_drafted(made.questions.values())) else []
     if made.unasked > 0:
         notes.append(
             f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
@@ -224,15 +226,25 @@ def _compared(each: Compared) -> list[str]:
     ]  # fmt: skip
 
 
+def _origins(made: Report) -> Table:
+    text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
+    return _parts("Drafted and written", text, [(one, one.origins) for one in made.verdicts])
+
+
 def _tags(made: Report) -> Table:
+    return _parts("By tag", "", [(one, one.tags) for one in made.verdicts])
+
+
+def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, Compared]]]) -> Table:
+    """A verdict for each part of the questions."""
     rows = [
-        [f"{tag}: {one.variant} against {one.against}", each.word, *_compared(each)]
-        for one in made.verdicts
-        for tag, each in one.tags.items()
+        [f"{part}: {one.variant} against {one.against}", each.word, *_compared(each)]
+        for one, parts in verdicts
+        for part, each in parts.items()
     ]
-    head = ["tag", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "questions",
-            "detectable"]  # fmt: skip
-    return Table("By tag", "", head, rows)
+    head = ["questions of", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged",
+            "helped", "questions", "detectable"]  # fmt: skip
+    return Table(title, text, head, rows)
 
 
 def _scores(made: Report) -> Table:

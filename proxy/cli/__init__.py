@@ -13,6 +13,7 @@ what), 2 wrong usage.
     eval      judged questions -> how well each way to search answers them
     bench     questions asked of models raw and with passages       loopback  the gateway begun for it
     bench_asking    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
+    bench_draft     questions for it, proposed by a model
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums
     mcp       search and fetch for programs that speak MCP, on stdin and stdout

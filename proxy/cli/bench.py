@@ -10,7 +10,8 @@ import uvloop
 
 from config.settings import Settings
 from proxy.build import template
-from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
+from proxy.cli.bench_draft import draft_command
 from proxy.cli.bench_judge import judge_command
 from proxy.cli.bench_report import diff_command, report_command, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
@@ -19,7 +20,7 @@ from retrieval import logs
 if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.asking import Gateway
     from proxy.bench.job import Job
-    from proxy.bench.records import Mode
+    from proxy.bench.records import Mode, Question
     from proxy.bench.sending import Outcome
 
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
@@ -42,10 +43,11 @@ def command() -> None:
     ragway bench questions.jsonl --model gpt-4o-mini --collection docs
     ragway bench run --help      its options
     ragway bench report data/bench/questions
+    ragway bench draft docs --model gpt-4o      questions for you to edit
     """
 
 
-for _each in (report_command, diff_command, judge_command):
+for _each in (report_command, diff_command, judge_command, draft_command):
     command.add_command(_each)
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -69,31 +71,16 @@ _OPTIONS = (
     click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times each is asked."),
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the order of requests."),
     click.option(
-        "--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once, at most."
-    ),
-    click.option(
-        "--retries", type=click.IntRange(0, 20), default=4, show_default=True,
-        help="Times a request is sent again that failed for a reason that may pass.",
-    ),
-    click.option(
-        "--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
-        help="Seconds without a byte of the reply before a request counts as failed.",
-    ),
-    click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for the run on this machine)."),
-    click.option(
         "--run", "folder", type=_FOLDER,
         help="The run's folder (default: bench/ and the questions' name, in the data folder).",
-    ),
-    click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that the run never passes."),
-    click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that the run never passes."),
-    click.option(
-        "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
-        help="Dollars of a million tokens in and out, of a model whose price is not known.",
     ),
     click.option(
         "--window", "windows", multiple=True, metavar="MODEL=TOKENS", help="The context window of a model, for whole."
     ),
-    click.option("--yes", is_flag=True, help="Do not ask before it starts."),
+    click.option(
+        "--mix-drafted", is_flag=True,
+        help="Ask questions that a model drafted and nobody checked beside others; the report tells them apart.",
+    ),
 )  # fmt: skip
 
 
@@ -117,6 +104,7 @@ class _Wanted:
     max_tokens: int | None
     prices: Sequence[str]
     windows: Sequence[str]
+    mix_drafted: bool
     yes: bool
 
 
@@ -129,6 +117,7 @@ def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("run")
 @click.argument("questions", type=click.Path(path_type=Path, dir_okay=False))
 @_all_options
+@asking_options
 @options
 def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
     """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
@@ -148,11 +137,12 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
 
     try:
         asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
+        questions = _questions(wanted)
         folder = wanted.folder or Path(settings.data) / "bench" / wanted.questions.stem
         job = Job(
             Wish(
-                wanted.questions, asked, folder, wanted.base_url, wanted.repeats, wanted.seed, wanted.max_usd,
-                wanted.max_tokens,
+                wanted.questions, questions, asked, folder, wanted.base_url, wanted.repeats, wanted.seed,
+                wanted.max_usd, wanted.max_tokens,
             )
         )  # fmt: skip
         if job.finished:
@@ -165,6 +155,23 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
         raise click.ClickException(str(error)) from error
     write_report(folder)
     return _told(outcome, folder)
+
+
+def _questions(wanted: _Wanted) -> "Sequence[Question]":
+    """The questions; says where a model drafted them. Raises BenchError, also where drafted ones hide among others."""
+    from proxy.bench.questions import about_drafted, are_mixed, read
+    from proxy.bench.records import BenchError
+
+    questions = read(wanted.questions)
+    about = about_drafted(questions)
+    if are_mixed(questions) and not wanted.mix_drafted:
+        raise BenchError(
+            f"{wanted.questions} mixes drafted questions with others. {about} Check these and take out their "
+            "'drafted', or ask all with --mix-drafted"
+        )
+    if about:
+        click.echo(about, err=True)
+    return questions
 
 
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":

@@ -5,7 +5,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -24,7 +24,35 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
 INTERRUPTED = "interrupted"
 _KEY_VARIABLES = ("RAGWAY_BENCH_KEY", "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
+_OPTIONS = (
+    click.option(
+        "--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once, at most."
+    ),
+    click.option(
+        "--retries", type=click.IntRange(0, 20), default=4, show_default=True,
+        help="Times a request is sent again that failed for a reason that may pass.",
+    ),
+    click.option(
+        "--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
+        help="Seconds without a byte of the reply before a request counts as failed.",
+    ),
+    click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for it on this machine)."),
+    click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that are never passed."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that are never passed."),
+    click.option(
+        "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
+        help="Dollars of a million tokens in and out, of a model whose price is not known.",
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before it starts."),
+)  # fmt: skip
 _FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+
+
+def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How requests are sent, what they may cost, and whether it begins at once."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 class Stoppable(Protocol):

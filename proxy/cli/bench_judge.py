@@ -9,7 +9,7 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
 from proxy.cli.bench_report import folder_of, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
@@ -53,16 +53,7 @@ class _Wanted:
 )  # fmt: skip
 @click.option("--set", "settings", metavar="NAME=VALUE,…",
               help="Members of the judge's requests, such as temperature and max_tokens.")  # fmt: skip
-@click.option("--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once.")
-@click.option("--retries", type=click.IntRange(0, 20), default=4, show_default=True, help="Times what failed is asked.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
-              help="Seconds without a byte of the reply before a request counts as failed.")  # fmt: skip
-@click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for it on this machine).")
-@click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that the judge never passes.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that the judge never passes.")
-@click.option("--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
-              help="Dollars of a million tokens in and out, of a model whose price is not known.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do not ask before it starts.")
+@asking_options
 @options
 def judge_command(run_name: str, config_file: Path | None, data: str | None, **given: Any) -> None:
     """Let a model judge the answers of a run; what it said already is not asked again.
@@ -76,7 +67,7 @@ def judge_command(run_name: str, config_file: Path | None, data: str | None, **g
 
 
 async def _judge(wanted: _Wanted, settings: Settings) -> int:
-    from proxy.bench.judge import PromptError, Prompts, tasks
+    from proxy.bench.judge import Prompts, tasks
     from proxy.bench.judgements import attempts
     from proxy.bench.judging import left_of, spent
     from proxy.bench.records import BenchError
@@ -84,7 +75,7 @@ async def _judge(wanted: _Wanted, settings: Settings) -> int:
     from proxy.bench.scored import baselines
 
     try:
-        found = Run.read(wanted.folder)
+        found = Run.answered(wanted.folder)
         prompts = Prompts.read(wanted.prompts)
         questions = {one.id: one for one in found.questions}
         replies, pairs = list(found.replies().values()), baselines(found.head.variants)
@@ -99,7 +90,7 @@ async def _judge(wanted: _Wanted, settings: Settings) -> int:
         if not wanted.yes:
             confirm()
         outcome = await _asked(wanted, settings, judge, models, every)
-    except (BenchError, PromptError) as error:
+    except BenchError as error:
         raise click.ClickException(str(error)) from error
     if outcome.done:
         write_report(wanted.folder, judge=wanted.model)

@@ -75,7 +75,7 @@ def _read(folder: Path, judge: str | None = None) -> "Report":
     from proxy.bench.runs import Run
 
     try:
-        run = Run.read(folder)
+        run = Run.answered(folder)
         replies = list(run.replies().values())
         return report(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:

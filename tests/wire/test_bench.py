@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from tests.completions import asked_of, question_of, streamed
 from tests.gateway import Served, environment, ragway, refused, serving
 from tests.proxy.bench import made
-from tests.recording_upstream import Recorder
+from tests.recording_upstream import Answer, Recorder
 from tests.upstream_servers import Received, Wire
 
 SETTINGS = "models: {{small: {{api_base: '{url}/v1', window_tokens: 100000}}, echo: {{lane: echo}}}}"
@@ -48,8 +49,10 @@ async def _yes(wire: Wire, _received: Received) -> None:
 class Held:
     """The upstream's request of a number, from 1, held until it is told to go on or the client leaves."""
 
-    def __init__(self, recorder: Recorder, number: int) -> None:
+    def __init__(self, recorder: Recorder, number: int, then: Answer | None = None) -> None:
+        """then: how it answers."""
         self._recorder = recorder
+        self._then = then or _yes
         self._number = number
         self._arrived = threading.Event()
         self._go = asyncio.Event()
@@ -66,7 +69,7 @@ class Held:
             for waiting in (left, told):
                 waiting.cancel()
             await asyncio.wait({left, told})
-        await _yes(wire, received)
+        await self._then(wire, received)
 
     def wait(self) -> None:
         """Return when it has come."""
@@ -301,3 +304,122 @@ def test_nothing_is_asked_where_nobody_agrees(gateway: Served, upstream: Recorde
     assert "--yes" in done.stderr
     assert not (tmp_path / "run").exists()
     assert upstream.requests == []
+
+
+# Questions drafted by a model
+
+
+def test_questions_are_drafted_of_a_collection_and_never_asked_silently_beside_others(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    upstream.answer = _drafts
+    args = draft(tmp_path, "--base-url", gateway.url)
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "docs-questions.jsonl: 5 questions drafted of 5 passages" in done.stderr
+    out = tmp_path / "docs-questions.jsonl"
+    drafted = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert len({row["gold"][0] for row in drafted}) == len(upstream.requests) == 5
+    for row in drafted:
+        assert row["drafted"]["by"] == "small"
+        assert row["must"][0] in row["drafted"]["passage"]
+    assert {len(asked_of(one)["messages"]) for one in upstream.requests} == {1}
+
+    upstream.fresh().answer = _yes
+    asked_now = ("bench", str(out), "--model", "small", "--base-url", gateway.url, "--mode", "raw", "--yes", *PRICE)
+    done = ragway(*asked_now, "--run", str(tmp_path / "all"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    about = "Drafted by a model (small), not checked by a person: 5 of 5 questions."
+    assert about in done.stderr
+    assert about in done.stdout
+    del drafted[0]["drafted"]
+    out.write_text("".join(json.dumps(row) + "\n" for row in drafted), "utf-8")
+    mixed = ragway(*asked_now, "--run", str(tmp_path / "mixed"), folder=tmp_path)
+    assert "4 of 5 questions" in refused(mixed)
+    assert "--mix-drafted" in mixed.stderr
+    done = ragway(*asked_now, "--run", str(tmp_path / "mixed"), "--mix-drafted", folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (0, 10), done.stderr
+
+
+def test_a_draft_that_was_killed_goes_on_and_a_finished_one_asks_nothing(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    args = draft(tmp_path, "--base-url", gateway.url, "--concurrency", "1")
+    held = Held(upstream, 3, _drafts)
+    process = started(tmp_path, *args)
+    try:
+        held.wait()
+        process.kill()
+        held.go()
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    out = tmp_path / "docs-questions.jsonl"
+    before = out.read_text("utf-8").replace("What is named", "What, please, is named")
+    assert before.count("please") == 2
+    out.write_text(before, "utf-8")
+    upstream.answer = _drafts
+    again = ragway(*args, folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "1 were cut off in flight" in again.stderr
+    assert len(upstream.requests) == 6
+    assert out.read_text("utf-8").startswith(before)
+    assert len(out.read_text("utf-8").splitlines()) == 5
+    done = ragway(*args, folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (0, 6)
+    assert "is complete" in done.stderr
+    line = refused(ragway(*args, "--seed", "5", "--count", "2", folder=tmp_path))
+    for told in ("--seed was 0, now 5", "count was 20, now 2", "--run"):
+        assert told in line
+    assert "has drafts of questions" in refused(ragway("bench", "report", str(tmp_path / "run"), folder=tmp_path))
+
+
+def test_a_draft_stays_below_its_ceiling_and_goes_on_with_a_higher_one(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    upstream.answer = _drafts
+    args = draft(tmp_path, "--base-url", gateway.url, "--set", "max_tokens=50", "--concurrency", "1")
+    done = ragway(*args, "--max-usd", "0.0018", folder=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "the ceiling does not allow for another request; the same command goes on" in done.stderr
+    there = len(upstream.requests)
+    assert 0 < there < 5
+    assert sum(row["cost_usd"] for row in rows(tmp_path)) <= 0.0018
+    done = ragway(*args, "--max-usd", "1", folder=tmp_path)
+    assert (done.returncode, len(upstream.requests)) == (0, 5), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("nowhere",), "the collection 'nowhere' cannot be read: 404"), (("docs", "--model", "unknown"), "404"),
+        (("docs", "--max-usd", "1", "--price", "other=1,2"), "--set max_tokens=NUMBER"),
+        (("docs", "--out", "there.jsonl"), "name another file with --out"),
+        (("docs", "--prompt", "there.jsonl"), "must contain {title} once"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drafted_is_told_and_writes_nothing(
+    more: Sequence[str], told: str, gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    (tmp_path / "there.jsonl").write_text("mine", "utf-8")
+    args = ["bench", "draft", *more, "--base-url", gateway.url, "--run", str(tmp_path / "run"), "--yes"]
+    done = ragway(*args, *(() if "--model" in more else ("--model", "small")), *PRICE, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert told in done.stderr
+    assert (tmp_path / "there.jsonl").read_text("utf-8") == "mine"
+    assert upstream.requests == []
+
+
+def draft(folder: Path, *more: str) -> list[str]:
+    """The arguments of a draft of the corpus."""
+    return ["bench", "draft", "docs", "--model", "small", "--run", str(folder / "run"), "--yes", *PRICE, *more]
+
+
+async def _drafts(wire: Wire, received: Received) -> None:
+    """A model that asks for the longest word of the passage, which no other passage has."""
+    passage = question_of(received).rpartition("<passage>")[2].partition("</passage>")[0]
+    fact = max(re.findall(r"[A-Za-z]+", passage), key=len)
+    source = question_of(received).rpartition("<source>")[2].partition("</source>")[0].strip()
+    row = {"question": f"What is named in {source}?", "reference": f"It is {fact}.", "facts": [fact]}
+    await wire.send(streamed(json.dumps(row)))

@@ -7,7 +7,7 @@ import pytest
 
 from config.settings import PROMPTS
 from proxy.bench.agreement import judge_report
-from proxy.bench.judge import KINDS, Judgement, Kind, PromptError, Prompts, asked_text, read_reply, tasks
+from proxy.bench.judge import KINDS, Judgement, Kind, Prompts, asked_text, read_reply, tasks
 from proxy.bench.records import BenchError, Question, Reply
 from proxy.bench.report import report
 from proxy.bench.scored import judged_values, scored
@@ -73,10 +73,10 @@ def test_a_prompt_without_a_place_that_it_must_have_is_refused_by_name(kind: Kin
         (tmp_path / f"judge_{each}.txt").write_text((PROMPTS / f"judge_{each}.txt").read_text("utf-8"))
     Prompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").write_text("{question} {question}")
-    with pytest.raises(PromptError, match=rf"judge_{kind}\.txt must contain \{{\w+\}} once"):
+    with pytest.raises(BenchError, match=rf"judge_{kind}\.txt must contain \{{\w+\}} once"):
         Prompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").unlink()
-    with pytest.raises(PromptError, match=rf"cannot read .*judge_{kind}\.txt"):
+    with pytest.raises(BenchError, match=rf"cannot read .*judge_{kind}\.txt"):
         Prompts.read(tmp_path)
 
 

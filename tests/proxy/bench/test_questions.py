@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.bench.questions import read
+from proxy.bench.questions import about_drafted, are_mixed, read
 from proxy.bench.records import BenchError, Question
 
 
@@ -45,6 +45,7 @@ def test_everything_that_is_known_of_an_answer_is_kept(tmp_path: Path) -> None:
         ('{"messages": ["a"]}', "'role' and 'content'"), ('{"question": "a", "refrence": "b"}', "'refrence'"),
         ('{"question": "a", "must": [""]}', "'must'"), ('{"question": "a", "gold": 1}', "'gold'"),
         ('{"question": "a", "must": [], "facts": []}', "the same"), ('{"question": "a", "answerable": 1}', "true or"),
+        ('{"question": "a", "drafted": true}', "'by', the model"), ('{"question": "a", "drafted": {}}', "'drafted'"),
         ('{"question": "a", "reference": 3}', "'reference'"), ('{"question": "a", "id": ""}', "'id'"),
         ('{"question": "a", "id": "first"}', "line 1 already"), (r'{"question": "\ud800"}', "not JSON"),
     ],
@@ -62,3 +63,15 @@ def test_a_file_without_questions_and_a_file_that_is_not_there_are_named(tmp_pat
         read(written(tmp_path, "\n \n"))
     with pytest.raises(BenchError, match=r"gone\.jsonl: No such file"):
         read(tmp_path / "gone.jsonl")
+
+
+def test_questions_that_a_model_drafted_are_told_until_their_mark_is_taken_out(tmp_path: Path) -> None:
+    mark = ', "drafted": {"by": "m", "at": "2026-01-01", "passage": "p"}'
+    questions = read(written(tmp_path, f'{{"question": "a"{mark}}}\n{{"question": "b", "drafted": null}}'))
+    assert questions[0].drafted == {"by": "m", "at": "2026-01-01", "passage": "p"}
+    assert (about_drafted(questions[:1]), are_mixed(questions[:1])) == (
+        "Drafted by a model (m), not checked by a person: 1 of 1 questions.", False,
+    )  # fmt: skip
+    assert about_drafted(questions).endswith(": 1 of 2 questions.")
+    assert are_mixed(questions)
+    assert (about_drafted(questions[1:]), are_mixed(questions[1:])) == ("", False)

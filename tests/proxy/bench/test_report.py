@@ -190,3 +190,30 @@ def test_the_same_run_gives_the_same_files(tmp_path: Path) -> None:
         assert sorted(file.name for file in files) == ["report.html", "report.json", "report.md"]
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1]
+
+
+def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> None:
+    questions = [made.question(number) for number in range(20)]
+    drafted = [replace(one, drafted={"by": "gpt"}) for one in questions[:5]]
+
+    def shown(asked: list[Question]) -> tuple[Report, str]:
+        rows = made.replies(made.only_with_the_passage, questions=asked, variants=(RAW, DOCS))
+        found = report(made.head(), asked, rows, [])
+        return found, "\n".join([*pages.summary(found), pages.markdown(view(found))])
+
+    mixed, text = shown([*drafted, *questions[5:]])
+    about = "Drafted by a model (gpt), not checked by a person: 5 of 20 questions."
+    assert text.count(about) == 2
+    assert {name: one.change.questions for name, one in mixed.verdicts[0].origins.items()} == {
+        "drafted": 5, "written": 15,
+    }  # fmt: skip
+    assert "drafted: m rag docs against m raw" in text
+    assert as_json(mixed)["drafted"] == 5
+    page = pages.page(mixed, view(mixed))
+    assert about in page
+    assert "Drafted and written" in page
+    _, text = shown(drafted)
+    assert "5 of 5 questions" in text
+    assert "Drafted and written" not in text
+    _, text = shown(questions)
+    assert "rafted" not in text
