@@ -14,7 +14,7 @@ from proxy.bench.reading import error_of
 from proxy.bench.records import BenchError, Shown
 from proxy.bench.terms import terms
 
-PASSAGE_CHARS = 4000  # at most: 1,000 tokens of English
+PASSAGE_CHARS = 2000  # at most: 500 tokens of English
 _LEAST_TERMS = 5  # fewer words are a heading
 _PAGE = 1000
 _UNEVEN = 4  # a long document stands in for short ones with so many times its share of passages

@@ -194,6 +194,8 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
              ("must not say", "; ".join(question.must_not)), ("gold", ", ".join(question.gold))]  # fmt: skip
     if question.answerable is False:
         known.append(("answerable", "no: it should be refused"))
+    if question.drafted is not None:
+        known.append(("drafted", "by a model, not checked by a person"))
     return Changed(
         id=id, change=number(change, "+.2f"), asked=asked_text(question), tags=", ".join(question.tags),
         known=[(name, text) for name, text in known if text],

@@ -126,6 +126,8 @@ async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "
     from proxy.bench.passages import drawn
 
     passages = await drawn(gateway.client, wanted.collection, wanted.count, seed=wanted.seed)
+    if len(passages) < wanted.count:
+        click.echo(f"{wanted.collection} gives {len(passages)} passages, fewer than --count {wanted.count}", err=True)
     return [asking(passage, wanted.collection, prompt) for passage in passages]
 
 

@@ -317,6 +317,7 @@ def test_questions_are_drafted_of_a_collection_and_never_asked_silently_beside_o
     done = ragway(*args, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+    assert "docs gives 5 passages, fewer than --count 20" in done.stderr
     assert "docs-questions.jsonl: 5 questions drafted of 5 passages" in done.stderr
     out = tmp_path / "docs-questions.jsonl"
     drafted = [json.loads(line) for line in out.read_text("utf-8").splitlines()]

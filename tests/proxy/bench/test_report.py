@@ -194,20 +194,21 @@ def test_the_same_run_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> None:
     questions = [made.question(number) for number in range(20)]
-    drafted = [replace(one, drafted={"by": "gpt"}) for one in questions[:5]]
+    drafted = [replace(one, drafted={"by": "gpt"}) for one in questions[15:]]
 
     def shown(asked: list[Question]) -> tuple[Report, str]:
         rows = made.replies(made.only_with_the_passage, questions=asked, variants=(RAW, DOCS))
         found = report(made.head(), asked, rows, [])
         return found, "\n".join([*pages.summary(found), pages.markdown(view(found))])
 
-    mixed, text = shown([*drafted, *questions[5:]])
+    mixed, text = shown([*questions[:15], *drafted])
     about = "Drafted by a model (gpt), not checked by a person: 5 of 20 questions."
     assert text.count(about) == 2
     assert {name: one.change.questions for name, one in mixed.verdicts[0].origins.items()} == {
         "drafted": 5, "written": 15,
     }  # fmt: skip
     assert "drafted: m rag docs against m raw" in text
+    assert "- drafted: by a model, not checked by a person" in text
     assert as_json(mixed)["drafted"] == 5
     page = pages.page(mixed, view(mixed))
     assert about in page
