@@ -20,12 +20,24 @@ import yaml
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
 from config.sections import Auth, Catalog, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream, Usage
 
-__all__ = ["DEFAULTS", "KEY", "PREFIX", "PROMPTS", "Model", "Settings", "SettingsError", "check_address", "load"]
+__all__ = [
+    "BENCH_KEY",
+    "DEFAULTS",
+    "KEY",
+    "PREFIX",
+    "PROMPTS",
+    "Model",
+    "Settings",
+    "SettingsError",
+    "check_address",
+    "load",
+]
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 PREFIX = "RAGWAY_"
-KEY = "RAGWAY_KEY"  # no setting: the key that a client of ours has (`ragway mcp`)
+# No settings: keys that clients of ours have, `ragway mcp` and `ragway bench`.
+KEY, BENCH_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +128,7 @@ def _read(file: Path) -> Tree:
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
     found = []
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable == KEY:
+        if not variable.startswith(PREFIX) or variable in (KEY, BENCH_KEY):
             continue
         key = variable[len(PREFIX) :].lower().replace("__", ".")
         found.append((key, _read_variable(environ[variable], _hint_of(key), variable), variable))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from config.settings import Settings
+from config.settings import BENCH_KEY, Settings
 from proxy.build import targets
 from proxy.errors import ApiError
 from proxy.exchange import Target
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.asking import Gateway
 
 INTERRUPTED = "interrupted"
-_KEY_VARIABLES = ("RAGWAY_BENCH_KEY", "OPENAI_API_KEY")
+_KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
 _OPTIONS = (
     click.option(

@@ -79,6 +79,10 @@ def test_variables_of_others_are_left_alone(source: Source) -> None:
     assert source.load(environ={"PORT": "1", "RAG_SERVER__PORT": "x", "OPENAI_API_KEY": "k"}) == source.load()
 
 
+def test_the_keys_of_our_own_clients_are_no_settings(source: Source) -> None:
+    assert source.load(environ={"RAGWAY_KEY": "rw-1", "RAGWAY_BENCH_KEY": "rw-2"}) == source.load()
+
+
 # Values in the environment
 
 
