@@ -21,7 +21,8 @@ from retrieval.evaluate.tables import table
 
 _TONES: dict[Word, Tone] = {"better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure"}
 _MOST_ROWS = 30  # of a plot
-_MOST_WATERFALLS = 4
+_MOST_OF_EACH = 4  # verdicts that have plots of their own; all are in the tables
+_AT_ONCE = 8  # changed questions that are listed before one asks for the others
 _FENCE = re.compile(r"`{3,}")
 _MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
 
@@ -47,11 +48,13 @@ def write(made: Report, folder: Path) -> list[Path]:
 
 def summary(made: Report) -> list[str]:
     """The verdicts in a line or two each, for a terminal."""
+    shown = view(made)
     lines = [
         line
-        for one in view(made).verdicts
+        for one in shown.verdicts
         for line in (one.title, *(f"    {text}" for text in (one.sentence, one.counts, one.price) if text))
     ]
+    lines += [f"{compared}: {word}, {change}" for compared, word, _, _, change, *_ in shown.beside.rows]
     about = about_drafted(made.questions.values())
     return [*lines, about] if about else lines
 
@@ -64,7 +67,8 @@ def page(made: Report, shown: View) -> str:
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
     return template.render(
         title=shown.title, about=shown.about, notes=shown.notes, verdicts=shown.verdicts, tables=shown.tables,
-        reading=shown.reading, plots=_plots(made),
+        reading=shown.reading, plots=_plots(made), beside=shown.beside,
+        at_once=_AT_ONCE,
     )  # fmt: skip
 
 
@@ -75,7 +79,7 @@ def markdown(shown: View) -> str:
         parts += [f"### {_line(one.title)}", _line(one.sentence), *([one.counts] if one.total else []), one.price]
     for one in shown.verdicts:
         parts += _changed("Harmed", one, one.worst_of, one.worst)
-    for section in shown.tables:
+    for section in (shown.beside, *shown.tables) if shown.beside.rows else shown.tables:
         rows = [[_line(cell) for cell in row] for row in section.rows]
         parts += [
             f"## {section.title}",
@@ -107,27 +111,25 @@ def _changed(what: str, one: Card, of: str, rows: Sequence[Changed]) -> list[str
 def _plots(made: Report) -> list[tuple[str, str]]:
     """(caption, SVG)."""
     found = []
-    mains = [(f"{one.variant} against {one.against}", one.main) for one in made.verdicts if one.main][:_MOST_ROWS]
-    if mains:
-        caption = "Mean difference of the score, with its 95 % interval"
-        bars = [_bar(label, main) for label, main in mains]
-        found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
-    for label, main in mains[:_MOST_WATERFALLS]:
+    mains = [(f"{one.variant} against {one.against}", one.main) for one in made.leading if one.main]
+    beside = [(f"{one.variant} against {one.against}", one.main) for one in made.beside if one.main]
+    tags = [(f"By tag: {one.variant}", list(one.tags.items())) for one in made.leading[:_MOST_OF_EACH]]
+    for caption, rows in (("Mean difference of the score, with its 95 % interval", mains), *tags,
+                          ("Beside other models", beside)):  # fmt: skip
+        if rows:
+            bars = [_bar(label, each) for label, each in rows[:_MOST_ROWS]]
+            found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
+    for label, main in mains[:_MOST_OF_EACH]:
         caption = f"Every question: {label}"
         svg = plots.changes(
             list(main.changes.values()), same=SAME, title=caption, axis="questions, from the worst to the best"
         )
         found.append((caption, svg))
-    tags = [(f"{tag} ({one.variant})", each) for one in made.verdicts if one.own for tag, each in one.tags.items()]
-    if tags:
-        caption = "By tag"
-        bars = [_bar(label, each) for label, each in tags[:_MOST_ROWS]]
-        found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
     for name, caption in (("first_ms", "Time to the first token: median and 95th percentile"),
                           ("total_ms", "Time of the whole answer: median and 95th percentile")):  # fmt: skip
-        rows = [(one.variant.name, its.p50, its.p95) for one in made.variants if (its := one.costs.spent.get(name))]
-        if rows:
-            found.append((caption, plots.times(rows[:_MOST_ROWS], title=caption, axis="ms")))
+        slow = [(one.variant.name, its.p50, its.p95) for one in made.variants if (its := one.costs.spent.get(name))]
+        if slow:
+            found.append((caption, plots.times(slow[:_MOST_ROWS], title=caption, axis="ms")))
     return found
 
 

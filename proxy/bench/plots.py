@@ -17,9 +17,11 @@ Tone = Literal["good", "bad", "flat", "unsure"]
 
 _WIDTH_IN = 4.7
 # Colours that nothing else has, replaced by the page's own names of them.
-_INK, _FAINT = "#010101", "#020202"
+_INK, _FAINT, _PAGE = "#010101", "#020202", "#070707"
 _TONES: dict[Tone, str] = {"good": "#030303", "bad": "#040404", "flat": "#050505", "unsure": "#060606"}
-_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)"} | {hue: f"var(--{tone})" for tone, hue in _TONES.items()}
+_NAMES = {_INK: "currentColor", _FAINT: "var(--faint)", _PAGE: "var(--page)"} | {
+    hue: f"var(--{tone})" for tone, hue in _TONES.items()
+}
 _STYLE: dict[Any, Any] = {  # Any: its stubs list every name that there is
     "svg.fonttype": "none", "svg.hashsalt": "ragway", "font.family": "sans-serif", "font.size": 9,
     "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.edgecolor": _FAINT, "axes.labelcolor": _INK,
@@ -27,6 +29,7 @@ _STYLE: dict[Any, Any] = {  # Any: its stubs list every name that there is
 }  # fmt: skip
 _NOT_OURS = re.compile(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
 _MOST_LABEL = 56  # characters that fit above a row
+_FEW_BARS = 60  # that can be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> s
 
     def draw(axes: "Axes") -> None:
         tones: list[Tone] = ["bad" if value < -same else "good" if value > same else "flat" for value in rising]
-        axes.bar(range(len(rising)), rising, color=[_TONES[tone] for tone in tones], width=0.9)
+        axes.bar(range(len(rising)), rising, color=[_TONES[tone] for tone in tones],
+                 width=0.9 if len(rising) <= _FEW_BARS else 1.0)  # fmt: skip
         flat = [at for at, tone in enumerate(tones) if tone == "flat"]
         axes.plot(flat, [0.0] * len(flat), "s", color=_TONES["flat"], markersize=2)
         axes.axhline(0, color=_INK, linewidth=0.8)
@@ -93,8 +97,9 @@ def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> s
 def _label(axes: "Axes", at: int, label: str, numbers: str) -> None:
     shown = label if len(label) <= _MOST_LABEL else label[: _MOST_LABEL - 1] + "…"
     across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
-    axes.text(0, at - 0.47, shown, transform=across, va="bottom")
-    axes.text(0, at - 0.2, numbers, transform=across, va="bottom")
+    behind = {"facecolor": _PAGE, "edgecolor": "none", "pad": 1}  # no line goes through it
+    axes.text(0, at - 0.47, shown, transform=across, va="bottom", bbox=behind)
+    axes.text(0, at - 0.2, numbers, transform=across, va="bottom", bbox=behind)
 
 
 def _drawn(draw: Any, *, rows: int, title: str, rows_named: bool = True) -> str:

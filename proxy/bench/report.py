@@ -65,6 +65,17 @@ class Report:
     judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
     unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
 
+    @property
+    def leading(self) -> Sequence[Verdict]:
+        """The verdicts beside the same model raw; where nothing was asked raw, all."""
+        return [one for one in self.verdicts if one.own] or self.verdicts
+
+    @property
+    def beside(self) -> Sequence[Verdict]:
+        """The others: beside another model raw."""
+        leading = self.leading
+        return [one for one in self.verdicts if one not in leading]
+
     def answers(self, question: str, variant: str) -> list[Scored]:
         """The answers of a variant to a question, by repeat."""
         found = [one for one in self.scored if (one.reply.question, one.reply.variant) == (question, variant)]
@@ -113,7 +124,9 @@ def as_json(made: Report) -> dict[str, Any]:
         "verdicts": [
             {
                 **asdict(one),
-                "sentence": one.main.sentence if one.main else "No verdict: no question has a score in both.",
+                "sentence": one.main.sentence(own=one.own)
+                if one.main
+                else "No verdict: no question has a score in both.",
             }
             for one in made.verdicts
         ],

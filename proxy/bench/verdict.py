@@ -21,6 +21,11 @@ Values = Mapping[str, float]  # question -> its score, repeats averaged
 
 SAME = 0.05  # a question whose score moved by no more is unchanged: token F1 moves so for the order of a few words
 MATTERS = 0.05  # a mean difference below it is not worth a gateway
+# Of the same model raw, and of another one.
+_SAID: Mapping[Word, tuple[str, str]] = {
+    "better": ("It helps", "It is better"), "worse": ("It makes the answers worse", "It is worse"),
+    "no better": ("It does not help", "It is no better"), "undecided": ("No verdict, and no help shown", "No verdict"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +43,18 @@ class Compared:
     unchanged: tuple[str, ...]
     harmed: tuple[str, ...]
 
-    @property
-    def sentence(self) -> str:
-        """What a reader is told, in words and numbers."""
+    def sentence(self, *, own: bool = True) -> str:
+        """What a reader is told, in words and numbers. own: it is the same model raw that it is compared with."""
         found = f"{self.change.mean:+.3f} [{self.change.low:+.3f}, {self.change.high:+.3f}]"
         over = f"over {self.change.questions} question{'s' if self.change.questions != 1 else ''}"
-        if self.word == "better":
-            return f"It helps: {found} {over}."
-        if self.word == "worse":
-            return f"It makes the answers worse: {found} {over}."
+        said = _SAID[self.word][not own]
         if self.word == "no better":
             why = f"a gain of {MATTERS:g} or more is ruled out" if self.change.high < MATTERS else "no question changed"
-            return f"It does not help: {found} {over}; {why}."
-        return (
-            f"No verdict, and no help shown: {found} {over}, which holds 0. So many questions could have shown a "
-            f"difference of {self.detectable:.2f}."
-        )
+            return f"{said}: {found} {over}; {why}."
+        if self.word == "undecided":
+            could = f"So many questions could have shown a difference of {self.detectable:.2f}."
+            return f"{said}: {found} {over}, which holds 0. {could}"
+        return f"{said}: {found} {over}."
 
 
 def means(rows: Iterable[tuple[str, float | None]]) -> dict[str, float]:

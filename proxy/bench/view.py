@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from proxy.bench.costs import QUANTITIES, Costs
@@ -17,8 +18,8 @@ MOST_SHOWN = 50  # changed questions of one verdict that are shown with their te
 MOST_HELPED = 10
 _NONE = "–"
 _TITLES = {
-    "better": "it helps", "worse": "it makes answers worse", "no better": "it does not help",
-    "undecided": "no verdict, no help shown",
+    "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
+    "no better": ("it does not help", "no better"), "undecided": ("no verdict, no help shown", "no verdict"),
 }  # fmt: skip
 _READING = (
     f"A question counts once: its score is the mean of its repeats, between 0 and 1. It is helped or harmed where its "
@@ -87,6 +88,7 @@ class View:
     about: str
     notes: Sequence[str]
     verdicts: Sequence[Card]
+    beside: Table  # verdicts beside other models
     tables: Sequence[Table]
     reading: str = _READING
 
@@ -96,13 +98,13 @@ def view(made: Report) -> View:
     head = made.head
     day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(head.created_s))
     repeats = f", each asked {head.repeats} times" if head.repeats > 1 else ""
-    cards = [_card(made, one) for one in made.verdicts]
+    cards = [_card(made, one) for one in made.leading]
     title = cards[0].title if len(cards) == 1 else f"{len(made.questions)} questions, {len(head.variants)} variants"
     return View(
         title=title,
-        about=f"Run {head.id}, {day}; {len(made.questions)} questions of {head.questions_file}{repeats}; "
+        about=f"Run {head.id}, {day}; {len(made.questions)} questions of {Path(head.questions_file).name}{repeats}; "
         f"{', '.join(one.name for one in head.variants)}",
-        notes=_notes(made), verdicts=cards,
+        notes=_notes(made), verdicts=cards, beside=_beside(made),
         tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _costs(made),
                                     _more(made), _stages(made), _failures(made), _judge(made), _agreement(made))
                 if table.rows],
@@ -143,19 +145,33 @@ def _notes(made: Report) -> list[str]:
 
 def _card(made: Report, one: Verdict) -> Card:
     title = f"{one.variant} against {one.against}"
-    price = _price(one)
+    price = f"A question costs {told}." if (told := _price(one)) else "What it costs is not known."
     if one.main is None:
         why = "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
         return Card(title, "none", why, "", 0, 0, 0, price, "", [], "", [])
     main = one.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
     return Card(
-        title=f"{title}: {_TITLES[main.word]}", css=main.word, sentence=f"{main.sentence} Before {main.before:.3f}, "
-        f"after {main.after:.3f} ({_named(main.score)}).",
+        title=f"{title}: {_TITLES[main.word][not one.own]}", css=main.word,
+        sentence=f"{main.sentence(own=one.own)} {_named(main.score).capitalize()} {main.before:.3f} before, "
+        f"{main.after:.3f} after.",
         counts=counts, helped=len(main.helped), unchanged=len(main.unchanged), harmed=len(main.harmed), price=price,
         worst_of=_of(main.harmed, MOST_SHOWN), worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
         best_of=_of(main.helped, MOST_HELPED), best=_changed(made, one, main.helped[:MOST_HELPED]),
     )  # fmt: skip
+
+
+def _beside(made: Report) -> Table:
+    rows = [
+        [f"{one.variant} against {one.against}", _TITLES[one.main.word][1], *_compared(one.main),
+         *(number(one.more[name].mean if name in one.more else None, form)
+           for name, form in (("first_ms", "+,.0f"), ("cost_usd", "+.6f")))]
+        for one in made.beside if one.main
+    ]  # fmt: skip
+    text = "Whether it does as well as another model without passages. The whole of it is in report.json."
+    return Table(
+        "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
+    )
 
 
 def _of(ids: Sequence[str], most: int) -> str:
@@ -176,7 +192,7 @@ def _price(one: Verdict) -> str:
     ):  # fmt: skip
         if name in one.more:
             told.append(f"{one.more[name].mean:{form}} {unit}")
-    return f"A question costs {', '.join(told)}." if told else "What it costs is not known."
+    return ", ".join(told)
 
 
 def _changed(made: Report, one: Verdict, ids: Sequence[str]) -> list[Changed]:
@@ -212,41 +228,46 @@ def _said(one: Scored) -> Said:
 
 def _differences(made: Report) -> Table:
     rows = [
-        [f"{one.variant} against {one.against}", _named(each.score), *_compared(each)]
-        for one in made.verdicts
-        for each in one.scores.values()
+        [_once(one, at), _named(each.score), *_compared(each)]
+        for one in made.leading
+        for at, each in enumerate(one.scores.values())
     ]
-    head = ["compared", "score", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "questions",
-            "detectable"]  # fmt: skip
-    return Table("Every score", "The verdict is made of the first one that there is.", head, rows)
+    text = "The verdict is made of the first one that there is."
+    return Table("Every score", text, ["compared", "score", *_COMPARED], rows)
+
+
+def _once(one: Verdict, at: int) -> str:
+    """What the first of several rows says of all."""
+    return "" if at else f"{one.variant} against {one.against}"
+
+
+_COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable")
 
 
 def _compared(each: Compared) -> list[str]:
     return [
         number(each.before), number(each.after), interval(each.change), str(len(each.harmed)),
-        str(len(each.unchanged)), str(len(each.helped)), str(each.change.questions), number(each.detectable, ".2f"),
+        str(len(each.unchanged)), str(len(each.helped)), number(each.detectable, ".2f"),
     ]  # fmt: skip
 
 
 def _origins(made: Report) -> Table:
     text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
-    return _parts("Drafted and written", text, [(one, one.origins) for one in made.verdicts])
+    return _parts("Drafted and written", text, [(one, one.origins) for one in made.leading])
 
 
 def _tags(made: Report) -> Table:
-    return _parts("By tag", "", [(one, one.tags) for one in made.verdicts])
+    return _parts("By tag", "", [(one, one.tags) for one in made.leading])
 
 
 def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, Compared]]]) -> Table:
     """A verdict for each part of the questions."""
     rows = [
-        [f"{part}: {one.variant} against {one.against}", each.word, *_compared(each)]
+        [f"{part}: {one.variant}", each.word, *_compared(each)]
         for one, parts in verdicts
         for part, each in parts.items()
     ]
-    head = ["questions of", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged",
-            "helped", "questions", "detectable"]  # fmt: skip
-    return Table(title, text, head, rows)
+    return Table(title, text, ["questions of", "verdict", *_COMPARED], rows)
 
 
 def _scores(made: Report) -> Table:
@@ -276,9 +297,9 @@ def _spent(its: Costs) -> list[str]:
 
 def _more(made: Report) -> Table:
     rows = [
-        [f"{one.variant} against {one.against}", QUANTITIES[name],
-         interval(change, "+.6f" if name == "cost_usd" else "+,.0f"), str(change.questions)]
-        for one in made.verdicts for name, change in one.more.items()
+        [_once(one, at), QUANTITIES[name], interval(change, "+.6f" if name == "cost_usd" else "+,.0f"),
+         str(change.questions)]
+        for one in made.leading for at, (name, change) in enumerate(one.more.items())
     ]  # fmt: skip
     return Table("What a question costs more", "", ["compared", "of", "difference [95 %]", "questions"], rows)
 

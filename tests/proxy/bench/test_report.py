@@ -98,6 +98,22 @@ def test_each_variant_is_compared_with_its_own_model_raw_and_with_other_models_r
     assert across([docs, Variant("s wiki", "s", "rag", ["wiki"])]) == [("s wiki", "s docs")]
 
 
+def test_other_models_stand_beside_and_are_not_said_to_be_helped(tmp_path: Path) -> None:
+    large = Variant("l raw", "l", "raw")
+    questions = [made.question(number) for number in range(40)]
+    rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
+    rows += [made.reply(of, large, f"It is {of.must[0]}.") for of in questions]
+    found = report(made.head((RAW, DOCS, large)), questions, rows, [])
+    shown = view(found)
+    assert [card.title for card in shown.verdicts] == ["m rag docs against m raw: it helps"]
+    assert [row[:2] for row in shown.beside.rows] == [["m rag docs against l raw", "no better"]]
+    assert [one["sentence"].partition(":")[0] for one in as_json(found)["verdicts"]] == ["It helps", "It is no better"]
+    assert pages.summary(found)[-1].startswith("m rag docs against l raw: no better, +0.000")
+    pages.write(found, tmp_path)
+    for name in ("report.html", "report.md"):
+        assert "Beside other models" in (tmp_path / name).read_text("utf-8")
+
+
 def test_the_json_has_the_verdict_and_every_question() -> None:
     told = json.loads(orjson.dumps(as_json(report_of(made.harmed_by_it))))
     (verdict,) = told["verdicts"]
@@ -207,7 +223,7 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     assert {name: one.change.questions for name, one in mixed.verdicts[0].origins.items()} == {
         "drafted": 5, "written": 15,
     }  # fmt: skip
-    assert "drafted: m rag docs against m raw" in text
+    assert "drafted: m rag docs" in text
     assert "- drafted: by a model, not checked by a person" in text
     assert as_json(mixed)["drafted"] == 5
     page = pages.page(mixed, view(mixed))

@@ -81,22 +81,22 @@ def test_an_interval_that_holds_0_gives_no_verdict_and_says_what_could_have_been
     found = verdict(np.array([0.0, 1.0] * 10), np.array([1.0, 0.0] * 8 + [1.0, 1.0] * 2))
     assert found.change.low < 0 < found.change.high
     assert found.word == "undecided"
-    assert found.sentence.startswith("No verdict, and no help shown")
-    assert f"difference of {found.detectable:.2f}" in found.sentence
+    assert found.sentence().startswith("No verdict, and no help shown")
+    assert f"difference of {found.detectable:.2f}" in found.sentence()
 
 
 def test_a_gain_too_small_to_matter_is_no_help() -> None:
     changes = np.tile([0.3, -0.3], 500)
     found = verdict(np.full(1000, 0.5), 0.5 + changes)
     assert found.word == "no better"
-    assert "0.05 or more is ruled out" in found.sentence
+    assert "0.05 or more is ruled out" in found.sentence()
 
 
 def test_where_no_question_changed_it_is_said_not_to_help() -> None:
     found = verdict(np.ones(5), np.ones(5))
     assert found.word == "no better"
     assert found.change.low < 0.0 < found.change.high
-    assert "no question changed" in found.sentence
+    assert "no question changed" in found.sentence()
 
 
 def test_one_question_gives_no_verdict_however_it_changed() -> None:
