@@ -135,6 +135,12 @@ class Qdrant:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipts:
+    keep_hours: float
+    max_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     record: Literal["with_keys", "always", "never"]
     keep_days: int

@@ -18,7 +18,20 @@ from typing import Any, Literal
 import yaml
 
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
-from config.sections import Auth, Catalog, Embedder, Ingest, Inject, Model, Qdrant, Retrieval, Server, Upstream, Usage
+from config.sections import (
+    Auth,
+    Catalog,
+    Embedder,
+    Ingest,
+    Inject,
+    Model,
+    Qdrant,
+    Receipts,
+    Retrieval,
+    Server,
+    Upstream,
+    Usage,
+)
 
 __all__ = [
     "BENCH_KEY",
@@ -54,6 +67,7 @@ class Settings:
     ingest: Ingest
     catalog: Catalog
     qdrant: Qdrant
+    receipts: Receipts
     usage: Usage
     data: str
     origins: Mapping[str, str]
@@ -73,7 +87,7 @@ _SECTIONS: Mapping[str, Any] = {
 }
 _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
-                 "context_tokens", "context_concurrency", "shards", "replicas", "keep_days")  # fmt: skip
+                 "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days")  # fmt: skip
 
 
 def load(
@@ -284,7 +298,7 @@ def _in_range(name: str, value: Any, where: str) -> None:
     if name == "overlap_tokens" and not value >= 0:
         raise SettingsError(f"{where} must not be negative, got {value!r}")
     if (
-        name in ("dimensions", "retries", "recency_half_life_days", "neighbours", "whole_document_tokens")
+        name in ("dimensions", "retries", "recency_half_life_days", "neighbours", "whole_document_tokens", "keep_hours")
         and not 0 <= value < math.inf
     ):
         raise SettingsError(f"{where} must be 0 (off) or more, got {value!r}")

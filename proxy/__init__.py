@@ -5,9 +5,10 @@ observe      opens the `exchange`, answers errors of ours, logs
 metrics      what is counted of every exchange, for Prometheus
 auth         a valid key; without keys, programs on this machine and no web page
 keys         all valid keys, in memory                 accounts  where they are kept, in SQL
-rights       what a caller may do                      accounts_tables  its tables
+rights       what a caller may do                      accounts_tables  its tables    database  that they are in
                                                        migrations/  how they came about
 metered      where a request meets its key's limits    limits     counted in memory
+receipts/    what a chat was asked, found and given, kept for a while
 ledger       what is used, told the accounts each second    shares  leases of limits, in SQL
 admin        keys and usage over HTTP                  grants     what a new key is made with
 tee          a reply's tokens, read as it passes       usage      rows of them, and sums     prices  of tokens

@@ -4,12 +4,9 @@ They are in the catalog's PostgreSQL database, or have one of their own beside a
 for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.
 """
 
-import os
-import stat
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -18,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from proxy.database import Database
 from proxy.keys import Key, Lock, hash_of, new_secret
 from proxy.limits import UNLIMITED, Limits, limits_of
 from proxy.rights import Names, Rights, groups_of
 from retrieval.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, Row
+    from sqlalchemy import Connection, Row
+
+    from retrieval.database import Schema
 
 _FILE = "accounts.db"
 
@@ -38,18 +38,13 @@ class SqlAccounts:
 
     def __init__(self, data: Path, url: str = "") -> None:
         """url: of a PostgreSQL database; "" = the data folder."""
-        self._file, self._url = data / _FILE, url
-        self._engine: Engine | None = None
-        self._opening = threading.Lock()  # threads ask at the same time
-        self._seen = bool(url)  # whether there has been a database
+        self._database = Database(data / _FILE, url, what="the keys", schema=_schema)
 
     def there(self) -> bool:
         """Whether there is, or was, a database."""
-        self._seen = self._seen or self._file.exists()
-        return self._seen
+        return self._database.there()
 
     def version(self) -> int:
-        # Until there is a key, nobody pays for the database: importing it takes 200 ms.
         if not self.there():
             return 0
         with self.reading() as sql:
@@ -115,11 +110,19 @@ class SqlAccounts:
 
         return self._change(id, changed)
 
+    def reading(self) -> "AbstractContextManager[Connection]":
+        """Raises RetrievalError for what the database refuses."""
+        return self._database.reading()
+
+    @contextmanager
+    def writing(self) -> "Iterator[tuple[Connection, int]]":
+        """A transaction without others beside it, and the number of its change. Raises RetrievalError."""
+        with self._database.writing() as sql:
+            yield sql, _last_change(sql) + 1
+
     def close(self) -> None:
         """Let go of the database."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        self._database.close()
 
     def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:
         from sqlalchemy import select
@@ -127,7 +130,7 @@ class SqlAccounts:
         from proxy.accounts_tables import keys
 
         this = keys.c.id == id
-        if not self._url and not self._file.exists():
+        if self._database.empty():
             raise _unknown(id)
         with self.writing() as (sql, change):
             row = sql.execute(select(keys).where(this)).one_or_none()
@@ -144,65 +147,11 @@ class SqlAccounts:
         with self.reading() as sql:
             return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
 
-    @contextmanager
-    def reading(self) -> "Iterator[Connection]":
-        """Raises RetrievalError for what the database refuses."""
-        from sqlalchemy.exc import DatabaseError
 
-        try:
-            with self._opened(make=False).connect() as sql:
-                yield sql
-        except DatabaseError as error:
-            raise RetrievalError(f"the keys in {self._where} cannot be read ({error.orig})") from error
+def _schema() -> "Schema":
+    from proxy.accounts_tables import schema
 
-    @contextmanager
-    def writing(self) -> "Iterator[tuple[Connection, int]]":
-        """A transaction without others beside it, and the number of its change. Raises RetrievalError."""
-        from sqlalchemy.exc import DatabaseError
-
-        from retrieval.database import exclusive
-
-        try:
-            with exclusive(self._opened(make=True), "accounts") as sql:
-                yield sql, _last_change(sql) + 1
-        except DatabaseError as error:
-            raise RetrievalError(f"the keys in {self._where} cannot be written ({error.orig})") from error
-
-    @property
-    def _where(self) -> str:
-        return "the database of catalog.url" if self._url else str(self._file)
-
-    def _opened(self, *, make: bool) -> "Engine":
-        with self._opening:
-            if self._engine is None or not (self._url or self._file.exists()):
-                self.close()
-                self._engine = self._open(make=make)
-            return self._engine
-
-    def _open(self, *, make: bool) -> "Engine":
-        from proxy.accounts_tables import schema
-        from retrieval.database import open_file, open_server, prepare
-
-        if self._url:
-            engine = open_server(self._url, what="the keys")
-        else:
-            if make:
-                _make(self._file)
-            elif not self._file.exists():
-                raise RetrievalError(f"the keys are gone: {self._file} is not there any more")
-            engine = open_file(self._file, what=f"the keys in {self._file}", pooled=False)
-        try:
-            prepare(engine, schema)
-        except BaseException:
-            engine.dispose()
-            raise
-        return engine
-
-
-def _make(file: Path) -> None:
-    """An empty database that nobody else can read, not even while it is made."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+    return schema
 
 
 def _last_change(sql: "Connection") -> int:

@@ -19,6 +19,8 @@ from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.gate import Decision, decide
 from proxy.inject import Order, Template, in_order
+from proxy.receipts.keeper import Receipts
+from proxy.receipts.receipt import receipt_of
 from proxy.rewriting import Rewriter
 from proxy.rights import Rights
 from proxy.window import room_tokens
@@ -55,6 +57,7 @@ class AugmentOptions:
     budget_tokens: int  # of the passages, where the model's window leaves as much
     window_share: float
     order: Order
+    receipts: Receipts | None = None  # who keeps them
 
 
 class Augment:
@@ -89,13 +92,14 @@ class Augment:
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
-        budget_tokens = self._budget_tokens(body, target) if decision.turns else 0
-        if decision.turns and not budget_tokens:
-            exchange.rag_status, exchange.rag_reason, lead = "empty", _NO_ROOM, ""
-        elif decision.turns:
-            lead = await self._context(decision, exchange, budget_tokens, scope)
+        lead = ""
+        if decision.turns:
+            budget_tokens = self._budget_tokens(body, target)
+            found, lead = await self._context(decision, exchange, budget_tokens, scope)
+            if options.receipts is not None:
+                options.receipts.add(receipt_of(exchange, target, decision, budget_tokens, found, lead))
         else:
-            exchange.rag_status, exchange.rag_reason, lead = decision.status, decision.reason, ""
+            exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
         exchange.body = _forwarded(body, lead, decision, target)
@@ -109,9 +113,15 @@ class Augment:
         share = self._options.window_share
         return min(self._options.budget_tokens, room_tokens(body.fields, window_tokens=window_tokens, share=share))
 
-    async def _context(self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope) -> str:
-        """The text to inject; "" where there is none, with the reason in the exchange."""
+    async def _context(
+        self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope
+    ) -> tuple[Retrieved | None, str]:
+        """What was found, and the text to inject; "" where there is none, with the reason in the exchange."""
+        if not budget_tokens:
+            exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
+            return None, ""
         clock = time.perf_counter()
+        found, text = None, ""
         try:
             async with asyncio.timeout(self._options.deadline_s):
                 found = await self._found(decision, budget_tokens, scope)
@@ -119,21 +129,24 @@ class Augment:
         except UnknownCollection as error:
             if decision.explicit:
                 raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
-            exchange.rag_status, exchange.rag_reason, text = "empty", _NOT_THERE, ""
+            exchange.rag_status, exchange.rag_reason = "empty", _NOT_THERE
         except (RetrievalError, TimeoutError) as error:
-            text = _degraded(exchange, error)
+            _degrade(exchange, error)
         except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
             log.exception("%s retrieval failed", exchange.id)
-            text = _degraded(exchange, error)
+            _degrade(exchange, error)
         exchange.timings_ms["retrieval"] = (time.perf_counter() - clock) * 1000
-        return text
+        return found, text
 
     async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
         """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
             def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
-                return self._knowledge.retrieve(turns, names, k=decision.k, budget_tokens=budget_tokens, view=view)
+                return self._knowledge.retrieve(
+                    turns, names, k=decision.k, budget_tokens=budget_tokens, view=view,
+                    traced=self._options.receipts is not None,
+                )  # fmt: skip
 
             rights = exchange_of(scope).rights
             return permitted.search(retrieve, decision.collections, self._knowledge, rights, explicit=decision.explicit)
@@ -167,13 +180,12 @@ def _refusal(exchange: Exchange) -> ApiError:
     return ApiError(503, message, code="context_unavailable", type="server_error", headers=again)
 
 
-def _degraded(exchange: Exchange, error: Exception) -> str:
+def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.rag_status = "degraded"
     exchange.rag_reason = next(reason for kind, reason in DEGRADED if isinstance(error, kind))
     # Only errors that retrieval raises on purpose say nothing of documents and questions.
     told = str(error) if isinstance(error, RetrievalError) else type(error).__name__
     exchange.error = told or exchange.rag_reason
-    return ""
 
 
 def _forwarded(body: Body, context: str, decision: Decision, target: Target) -> bytes:

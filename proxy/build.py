@@ -4,8 +4,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
 from proxy.accounts import SqlAccounts
@@ -25,6 +26,9 @@ from proxy.mcp import Mcp
 from proxy.metered import Metered
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
+from proxy.receipts.keeper import Receipts
+from proxy.receipts.receipt import Versions, sha256_of
+from proxy.receipts.shelf import Shelf
 from proxy.rewriting import Prompt, PromptError, Rewriter
 from proxy.rights import EVERYTHING
 from proxy.shares import SqlBook
@@ -63,6 +67,7 @@ class Gateway:
     keyring: Keyring
     mcp: Mcp
     ledger: Ledger
+    receipts: Receipts
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ def gateway(
     keyring = Keyring(kept, required=settings.auth.required)
     book = SqlBook(kept, keep_days=settings.usage.keep_days)
     ledger = Ledger(book, record=settings.usage.record, metrics=metrics)
+    receipts = Receipts(shelf(settings), versions(settings), metrics)
     upstream, client, translated = Metered(ways.app, ledger), ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -128,7 +134,7 @@ def gateway(
                 deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
                 max_body_bytes=max_body_bytes, skip_housekeeping=settings.retrieval.skip_housekeeping,
                 budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
-                order=settings.inject.order,
+                order=settings.inject.order, receipts=receipts if settings.receipts.keep_hours else None,
             ),
             window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
         ),
@@ -141,6 +147,7 @@ def gateway(
             uploads=UploadOptions(
                 Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
             ),
+            receipts=receipts,
         ),
         mcp=mcp, admin=Admin(kept, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
@@ -149,12 +156,42 @@ def gateway(
         upstream=ways.app, routes=routes, ready=ready, metrics=metrics, keyring=keyring, ledger=ledger,
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger)
+    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts)
 
 
 def accounts(settings: Settings) -> SqlAccounts:
     """Where the keys are."""
     return SqlAccounts(Path(settings.data), settings.catalog.url)
+
+
+def shelf(settings: Settings) -> Shelf:
+    """Where the receipts are."""
+    keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
+    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
+
+
+# What a receipt tells of the settings: what decides about the passages, and no path, name or address.
+_TOLD = {
+    "retrieval": (
+        "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
+        "recency_half_life_days", "diversity", "merge_neighbours", "neighbours", "whole_document_tokens",
+    ),
+    "inject": ("budget_tokens", "window_share", "order"),
+}  # fmt: skip
+
+
+def versions(settings: Settings) -> Versions:
+    """What chats are given passages with. Raises SettingsError."""
+    told: dict[str, Any] = {
+        f"{section}.{name}": getattr(getattr(settings, section), name)
+        for section, names in _TOLD.items()
+        for name in names
+    }
+    told["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
+    if settings.retrieval.rewrite == "llm":
+        told["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
+        told["retrieval.rewrite_prompt"] = sha256_of(_rewrite_prompt(settings).text)
+    return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, told)
 
 
 def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
@@ -214,11 +251,16 @@ def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | No
             f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
             "name another of `models`"
         )
+    return Rewriter(upstream, target, _rewrite_prompt(settings), retrieval.rewrite_deadline_s, retrieval.deadline_s)
+
+
+def _rewrite_prompt(settings: Settings) -> Prompt:
+    """Raises SettingsError."""
+    name = settings.retrieval.rewrite_prompt
     try:
-        prompt = Prompt.read(Path(retrieval.rewrite_prompt) if retrieval.rewrite_prompt else PROMPTS / "rewrite.txt")
+        return Prompt.read(Path(name) if name else PROMPTS / "rewrite.txt")
     except PromptError as error:
         raise SettingsError(f"retrieval.rewrite_prompt: {error}") from error
-    return Rewriter(upstream, target, prompt, retrieval.rewrite_deadline_s, retrieval.deadline_s)
 
 
 def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:

@@ -27,7 +27,7 @@ class Template:
     """The text around the passages."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     @staticmethod
     def read(file: Path) -> "Template":
@@ -46,7 +46,7 @@ class Template:
         shown = [(_label(passage), quoted(passage.text).strip()) for passage in passages]
         tag = _tag(shown)
         # Split first: a collection's name may hold "{passages}" as well as a passage may hold "{collections}".
-        parts = self._text.split("{passages}")
+        parts = self.text.split("{passages}")
         head, tail = (part.replace("{tag}", tag).replace("{collections}", names) for part in parts)
         texts = (f"[{i}] {label} #{tag}\n{text}\n[end of {i}] #{tag}" for i, (label, text) in enumerate(shown, 1))
         return head + "\n\n".join(texts) + tail

@@ -35,7 +35,7 @@ STAGES = (
     "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
 )  # fmt: skip
 LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts, so that nobody knows
-ROWS = ("written", "lost")
+ROWS = ("written", "lost")  # of usage, and receipts
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
@@ -50,7 +50,8 @@ _STAGE = {name: _STAGE_AT + at * _STAGE_CELLS for at, name in enumerate(STAGES)}
 _LEFT = _STAGE_AT + len(STAGES) * _STAGE_CELLS
 _LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
 _ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
-_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + len(ROWS)
+_RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
+_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS)
 CELLS = _IN_FLIGHT + 1
 _CELL_BYTES = 8
 
@@ -100,6 +101,11 @@ class Metrics:
         """So many rows of usage are in the accounts, or will never be."""
         self._cells[_ROWS["written"]] += written
         self._cells[_ROWS["lost"]] += lost
+
+    def receipts(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many receipts can be read, or will never be."""
+        self._cells[_RECEIPTS["written"]] += written
+        self._cells[_RECEIPTS["lost"]] += lost
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
@@ -165,6 +171,10 @@ class _Collected:
         for outcome, at in _ROWS.items():
             rows.add_metric([outcome], cells[at])
         yield rows
+        receipts = CounterMetricFamily("ragway_receipts", "Receipts, by what became of them.", labels=["outcome"])
+        for outcome, at in _RECEIPTS.items():
+            receipts.add_metric([outcome], cells[at])
+        yield receipts
         yield self._stages()
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))

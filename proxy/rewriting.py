@@ -55,6 +55,7 @@ class Prompt:
     """The text that asks a model for a rewrite."""
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self._parts = re.split(r"(\{conversation\}|\{question\})", text)
 
     @staticmethod

@@ -1,6 +1,7 @@
 """Text in, ranked passages out; knows nothing of the gateway or of its settings.
 
 records      the values that travel          errors     what can go wrong
+traces       how a search came to what it found
 knowledge    what can be asked (`Knowledge`) and what an index must know to answer (`Plan`)
 remote       the client of the index process (light: the gateway imports it)
 frames       what travels on the socket      wire       what a search found, as it crosses it

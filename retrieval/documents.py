@@ -10,7 +10,7 @@ from retrieval.catalog import Catalog
 from retrieval.catalog_tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.ingest.given import catalog_key, client_key
-from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument, Groups
+from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument, Groups, Standing
 
 
 class Documents:
@@ -70,6 +70,12 @@ class Documents:
         query = select(*documents.c["id", "key"]).where(documents.c.id.in_(ids))
         with self._catalog.engine.connect() as sql:
             return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
+
+    def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+        """Where those of the documents are now that are still there and that these groups may read."""
+        query = _current(groups).with_only_columns(*documents.c["id", "collection"], revisions.c.revision)
+        with self._catalog.engine.connect() as sql:
+            return [Standing(row[0], row[1], row[2]) for row in sql.execute(query.where(documents.c.id.in_(ids)))]
 
     def hides(self, collection: str, key: str, groups: Groups) -> bool:
         """Whether there is a document that a client put under this key, and these groups may not read it."""

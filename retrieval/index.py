@@ -23,7 +23,7 @@ from retrieval.files import Files
 from retrieval.ingest.background import Background
 from retrieval.jobs import Jobs
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan, Progress, SearchOptions
-from retrieval.lanes import Lane, Opener, as_text, choice_of, from_text, merged
+from retrieval.lanes import Lane, Opener, as_text, choice_of, found_in, from_text
 from retrieval.records import (
     PUBLIC,
     Attached,
@@ -36,9 +36,11 @@ from retrieval.records import (
     Groups,
     Job,
     Outline,
+    Passage,
     Placed,
     Report,
     Retrieved,
+    Standing,
     Turn,
     UploadedFile,
     View,
@@ -147,12 +149,17 @@ class Index:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
+        k = k or self._plan.search.k
+        budget_tokens = self._plan.search.budget_tokens if budget_tokens is None else budget_tokens
         while True:
             generations = self._generations(collections)
             try:
-                found = await self._retrieve(turns, collections, view, lookup, k=k, budget_tokens=budget_tokens)
+                found = await found_in(
+                    self._lanes_of(collections), turns, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup,
+                    traced=traced,
+                )  # fmt: skip
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
@@ -163,26 +170,19 @@ class Index:
     def _generations(self, collections: Sequence[str]) -> list[int]:
         return [self._catalog.collection(name).generation for name in collections]
 
-    async def _retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], view: View, lookup: Lookup | None, *,
-        k: int | None, budget_tokens: int | None,
-    ) -> Retrieved:  # fmt: skip
+    def _lanes_of(self, collections: Sequence[str]) -> list[tuple[Lane, list[str]]]:
+        """Each lane with those of the collections that are in it."""
         lanes: dict[str, tuple[Lane, list[str]]] = {}
         for name in collections:
             lane = self._lane_of(name)
             lanes.setdefault(lane.key, (lane, []))[1].append(name)
-        if len(lanes) <= 1:
-            lane = self._lane_of(collections[0]) if collections else self._configured
-            return await lane.retriever.retrieve(
-                turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup
-            )
-        parts = await asyncio.gather(*(
-            lane.retriever.retrieve(turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup)
-            for lane, names in lanes.values()
-        ))  # fmt: skip
-        search = self._plan.search
-        budget = search.budget_tokens if budget_tokens is None else budget_tokens
-        return merged(parts, k=k or search.k, budget_tokens=budget)
+        return list(lanes.values()) or [(self._configured, [])]
+
+    async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
+        there = {row.name for row in self._catalog.collections()}
+        lanes = self._lanes_of([name for name in collections if name in there])
+        found = await asyncio.gather(*(lane.retriever.read(ids) for lane, _ in lanes))
+        return {id: passage for passages in found for id, passage in passages.items()}
 
     async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
         try:
@@ -341,6 +341,9 @@ class Index:
 
     async def document(self, id: str, groups: Groups = ()) -> FullDocument:
         return await asyncio.to_thread(Documents(self._catalog).read, id, groups)
+
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+        return await asyncio.to_thread(Documents(self._catalog).standing, ids, groups)
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
         return await asyncio.to_thread(Documents(self._catalog).find, collection, key, groups)

@@ -19,9 +19,11 @@ from retrieval.records import (
     Groups,
     Job,
     Outline,
+    Passage,
     Placed,
     Report,
     Retrieved,
+    Standing,
     Turn,
     UploadedFile,
     View,
@@ -155,9 +157,11 @@ class Knowledge(Protocol):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         """Passages in the view for the latest of `turns`; k, budget_tokens: None takes the setting.
+
+        traced: with how they were found.
 
         Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
         """
@@ -187,6 +191,16 @@ class Knowledge(Protocol):
 
     async def document(self, id: str, groups: Groups = ()) -> FullDocument:
         """A document, whole. Raises UnknownDocument, also where these groups may not read it, RetrievalError."""
+        ...
+
+    async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage of points that a search in these collections found, whoever may read them; what is gone is
+        left out.
+        """
+        ...
+
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+        """Where those of the documents are now that are still there and that these groups may read."""
         ...
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:

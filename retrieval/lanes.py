@@ -19,9 +19,10 @@ from retrieval.ingest.given import Putter
 from retrieval.ingest.pipeline import Ingester, Model
 from retrieval.ingest.prepare import InChild, InThread, Recipe
 from retrieval.ingest.removal import Removal, Shared
-from retrieval.knowledge import EmbedderChoice, Plan
-from retrieval.records import Context, Passage, Retrieved
+from retrieval.knowledge import EmbedderChoice, Lookup, Plan
+from retrieval.records import Context, Passage, Retrieved, Turn, View
 from retrieval.remote import decode
+from retrieval.search.explain import explained_together
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.shards import open_store
@@ -122,6 +123,22 @@ def from_text(text: str) -> EmbedderChoice:
     return choice
 
 
+async def found_in(
+    lanes: Sequence[tuple[Lane, Sequence[str]]], turns: Sequence[Turn], *, k: int, budget_tokens: int, view: View,
+    lookup: Lookup | None, traced: bool,
+) -> Retrieved:  # fmt: skip
+    """What is found in collections of one lane or several, see `Knowledge.retrieve`."""
+    parts = await asyncio.gather(*(
+        lane.retriever.retrieve(
+            turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+        )
+        for lane, names in lanes
+    ))  # fmt: skip
+    if len(parts) == 1:
+        return parts[0]
+    return merged(parts, k=k, budget_tokens=budget_tokens)
+
+
 def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retrieved:
     """What several lanes found, as one answer: their hits by score, and their passages in turns.
 
@@ -144,7 +161,8 @@ def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retriev
         for stage, took_ms in part.timings_ms.items():
             timings_ms[stage] = round(timings_ms.get(stage, 0.0) + took_ms, 3)
     relevances = [part.relevance for part in parts if part.relevance is not None]
+    context = Context(tuple(passages), tokens, dropped)
     return replace(
-        parts[0], hits=tuple(hits), context=Context(tuple(passages), tokens, dropped), timings_ms=timings_ms,
-        relevance=max(relevances, default=None),
+        parts[0], hits=tuple(hits), context=context, timings_ms=timings_ms, relevance=max(relevances, default=None),
+        trace=explained_together(parts, context),
     )  # fmt: skip

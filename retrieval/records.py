@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from retrieval.traces import Trace
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -63,6 +65,7 @@ class Passage:
     text: str
     tokens: int  # of `shown_text`, counted once when it was ingested: what it takes of a budget
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)  # its document's
+    groups: tuple[str, ...] = ()  # its document's
     context: str = ""  # what a model wrote of it: embedded and indexed with it, never shown
 
 
@@ -82,7 +85,6 @@ class Point:
     passage: Passage
     dense: Vector  # (d,) float32, unit length
     sparse: Sparse  # BM25 term weights of the indexed text
-    groups: tuple[str, ...] = ()  # its document's
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ class Retrieved:
     context: Context
     timings_ms: Mapping[str, float]  # stage -> milliseconds, in the order they ran
     relevance: float | None = None  # probability that something relevant was found; None where nobody asked
+    trace: Trace | None = None  # where it was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +327,15 @@ class DocumentInfo:
     attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
     groups: tuple[str, ...] = ()
     key: str = ""  # a client's name for it; "" where it is a file
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a document is now."""
+
+    document: str
+    collection: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,11 @@ from retrieval.records import (
     Groups,
     Job,
     Outline,
+    Passage,
     Placed,
     Report,
     Retrieved,
+    Standing,
     Turn,
     UploadedFile,
     View,
@@ -66,7 +68,7 @@ class Client:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
@@ -78,6 +80,7 @@ class Client:
                 "budget_tokens": budget_tokens,
                 "view": view,
                 "lookup": lookup,
+                "traced": traced,
             }
             answer = await self._call("retrieve", args)
         except asyncio.CancelledError:  # out of patience, or the caller left: the check tells
@@ -114,6 +117,14 @@ class Client:
     async def document(self, id: str, groups: Groups = ()) -> FullDocument:
         found: FullDocument = _record(FullDocument, await self._call("document", {"id": id, "groups": groups}))
         return found
+
+    async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
+        rows = await self._call("points", {"collections": list(collections), "ids": list(ids)})
+        return {id: wire.passage(row) for id, row in rows.items()}
+
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+        rows = await self._call("standing", {"ids": list(ids), "groups": groups})
+        return [_record(Standing, row) for row in rows]
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
         return str(await self._call("find_document", {"collection": collection, "key": key, "groups": groups}))

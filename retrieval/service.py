@@ -35,7 +35,7 @@ log = logging.getLogger("ragway")
 _BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
 # Calls whose arguments and answers are what JSON holds.
 _AS_THEY_ARE = {
-    "collections", "documents", "document", "find_document", "create_collection", "delete_document",
+    "collections", "documents", "document", "standing", "find_document", "create_collection", "delete_document",
     "delete_collection", "check", "job", "finished_job", "jobs", "cancel_job",
     "attached", "detach", "holders", "document_keys", "add_file", "find_files", "files", "delete_file",
 }  # fmt: skip
@@ -108,6 +108,8 @@ class Server:
                 answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)
             case _ if call in _AS_THEY_ARE:
                 answer = await getattr(knowledge, call)(**args)
+            case "points":
+                answer = {id: wire.passage_row(one) for id, one in (await knowledge.points(**args)).items()}
             case "ping":
                 pass
             case _:

@@ -11,13 +11,14 @@ from operator import attrgetter
 from typing import Any
 
 from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved, Surrounding, View
+from retrieval.traces import Searched, Trace
 
 _PASSAGE = (
     "document", "revision", "ordinal", "title", "source", "modified_s", "headings", "start", "end", "text", "tokens",
-    "attributes",
+    "attributes", "groups",
 )  # fmt: skip
-_HEADINGS = _PASSAGE.index("headings")
-_row_of = attrgetter(*_PASSAGE)
+_HEADINGS, _GROUPS = _PASSAGE.index("headings"), _PASSAGE.index("groups")
+passage_row = attrgetter(*_PASSAGE)  # as JSON can hold it; `passage` reads it
 
 
 def rows(found: Retrieved) -> dict[str, Any]:
@@ -47,15 +48,16 @@ def rows(found: Retrieved) -> dict[str, Any]:
         "hits": hits,
         "surroundings": [one and (one.start, one.end, one.text, one.whole) for one in surroundings],
         "context": (context, found.context.tokens, found.context.dropped),
-        "passages": [_row_of(passage) for passage in passages],
+        "passages": [passage_row(passage) for passage in passages],
         "timings_ms": found.timings_ms,
         "relevance": found.relevance,
+        "trace": found.trace,
     }
 
 
 def retrieved(value: Any) -> Retrieved:
     """What `rows` was given. Raises AttributeError, LookupError, TypeError or ValueError where `value` is not that."""
-    passages = [_passage(row) for row in value["passages"]]
+    passages = [passage(row) for row in value["passages"]]
     places, tokens, dropped = value["context"]
     surroundings = [row and Surrounding(*row) for row in value["surroundings"]]
     hits = [
@@ -71,11 +73,16 @@ def retrieved(value: Any) -> Retrieved:
         Context(tuple([passages[place] for place in places]), tokens, dropped),
         value["timings_ms"],
         value["relevance"],
+        value["trace"] and _trace(value["trace"]),
     )
 
 
-def _passage(row: list[Any]) -> Passage:
-    row[_HEADINGS] = tuple(row[_HEADINGS])
+def _trace(row: dict[str, Any]) -> Trace:
+    return Trace(**{**row, "searched": tuple(Searched(**one) for one in row["searched"])})
+
+
+def passage(row: list[Any]) -> Passage:
+    row[_HEADINGS], row[_GROUPS] = tuple(row[_HEADINGS]), tuple(row[_GROUPS])
     return Passage(*row)
 
 

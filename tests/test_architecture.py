@@ -27,13 +27,13 @@ HEAVY_DOORS = {
     "transformers": r"retrieval\.(export|search\.rerank)",
 }
 LIGHTER_DOORS = {
-    "alembic": r"retrieval\.database|\w+\.migrations\.\w+",
+    "alembic": r"retrieval\.database|[\w.]+\.migrations\.\w+",
     "jinja2": r"proxy\.bench\.pages",
     "matplotlib": r"proxy\.bench\.plots",
     "rank_bm25": r"retrieval\.stores\.okapi",
     "scipy": r"proxy\.bench\.agreement",
     "sqlalchemy": r"retrieval\.(audit|database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
-    r"|locks|writers)|proxy\.(accounts(_tables)?|shares|usage)|\w+\.migrations\.\w+",
+    r"|locks|writers)|proxy\.(accounts(_tables)?|database|shares|usage|receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}

@@ -1,8 +1,12 @@
-"""A knowledge that nobody may ask: tests give it the few answers that they need."""
+"""A knowledge that nobody may ask: tests give it the few answers that they need. And receipts that keep nothing."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from proxy.metrics import Metrics
+from proxy.receipts.keeper import Receipts
+from proxy.receipts.receipt import Versions
+from proxy.receipts.shelf import Shelf
 from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Progress
 from retrieval.records import (
     PUBLIC,
@@ -13,13 +17,21 @@ from retrieval.records import (
     Given,
     Groups,
     Job,
+    Passage,
     Placed,
     Report,
     Retrieved,
+    Standing,
     Turn,
     UploadedFile,
     View,
 )  # fmt: skip
+
+
+def no_receipts() -> Receipts:
+    """Keeps none."""
+    shelf = Shelf(Path("nowhere"), keep_s=0, max_bytes=1)
+    return Receipts(shelf, Versions("0", "", "best_first", {}), Metrics())
 
 
 class Unasked(Knowledge):
@@ -27,7 +39,7 @@ class Unasked(Knowledge):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         raise AssertionError
 
@@ -41,6 +53,12 @@ class Unasked(Knowledge):
         raise AssertionError
 
     async def document(self, id: str, groups: Groups = ()) -> FullDocument:
+        raise AssertionError
+
+    async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
+        raise AssertionError
+
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
         raise AssertionError
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:

@@ -97,11 +97,12 @@ def _folder(seen: Examination) -> bool:
 def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.accounts_tables import schema as accounts
+    from proxy.receipts.tables import schema as receipts
     from retrieval.catalog_tables import schema as catalog
     from retrieval.database import examined, open_file, open_server
 
     url, fine = seen.settings.catalog.url, True
-    for schema, file_name in ((catalog, "catalog.sqlite"), (accounts, "accounts.db")):
+    for schema, file_name in ((catalog, "catalog.sqlite"), (accounts, "accounts.db"), (receipts, "receipts.db")):
         file = Path(seen.settings.data) / file_name
         if not url and not file.exists():
             continue

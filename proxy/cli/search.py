@@ -10,6 +10,8 @@ from config.settings import Settings
 from proxy.cli.common import as_text, knowledge, options, run, settings_of
 from retrieval.records import ALL, Hit, Retrieved, Turn
 
+_TOLD = ("query", "hits", "context", "timings_ms", "relevance")
+
 
 @click.command("search")
 @click.argument("question")
@@ -38,7 +40,8 @@ async def _search(
     async with knowledge(settings) as documents:
         found = await documents.retrieve([Turn("user", question)], collections, k=k, view=ALL)
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        told = {name: getattr(found, name) for name in _TOLD}
+        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
         return 0
     for number, hit in enumerate(found.hits, 1):
         click.echo(_shown(number, hit))

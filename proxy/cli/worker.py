@@ -48,7 +48,7 @@ class Serving:
         limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Future[tuple[None, None]] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
@@ -58,7 +58,8 @@ class Serving:
     async def warm(self) -> None:
         """Load what takes long, where a model needs it, and keep keys and accounts up to date from now on."""
         self._watching = asyncio.create_task(self._made.keyring.watch())
-        self._keeping = asyncio.create_task(self._made.ledger.keep())
+        await asyncio.to_thread(self._made.receipts.warm)
+        self._keeping = asyncio.gather(self._made.ledger.keep(), self._made.receipts.keep())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.settle()
@@ -78,6 +79,7 @@ class Serving:
             await self._made.mcp.close()
             if self._keeping is not None:
                 self._made.ledger.leave()
+                self._made.receipts.leave()
                 await self._keeping
             await self._knowledge.close()
             self._made.client.close()

@@ -5,6 +5,7 @@ the client a team has will do. What may not be read is answered as what does not
 
 api        all of its routes
 searches   passages for a query
+receipts   what a chat was given, and why
 documents  collections and documents: made, listed, read, exported, deleted
 puts       documents that clients give
 uploads    files that clients upload, and the jobs that write them    forms  how files come in

@@ -12,10 +12,12 @@ from proxy.knowledge.files import PATH as FILES
 from proxy.knowledge.files import Files
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.puts import Puts
+from proxy.knowledge.receipts import ReceiptsApi
 from proxy.knowledge.searches import Searches, SearchSettings
 from proxy.knowledge.stores import PATH as STORES
 from proxy.knowledge.stores import Stores
 from proxy.knowledge.uploads import Uploads
+from proxy.receipts.keeper import Receipts
 from retrieval.knowledge import Knowledge
 
 
@@ -24,11 +26,11 @@ class KnowledgeApi:
 
     def __init__(
         self, knowledge: Knowledge, *, enabled: bool, searches: SearchSettings, deadline_s: float,
-        max_body_bytes: int, uploads: UploadOptions,
+        max_body_bytes: int, uploads: UploadOptions, receipts: Receipts,
     ) -> None:  # fmt: skip
         """enabled: whether there is retrieval."""
         self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
-        self._searches = Searches(access, searches)
+        self._searches, self._receipts = Searches(access, searches), ReceiptsApi(access, receipts)
         puts = Puts(access)
         self._documents = Documents(access, puts)
         self._uploads = Uploads(access, puts, uploads)
@@ -39,7 +41,13 @@ class KnowledgeApi:
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
         description = Description(self._access, relayed)
-        ours = [*description.routes(), *self._searches.routes(), *self._uploads.routes(), *self._documents.routes()]
+        ours = [
+            *description.routes(),
+            *self._searches.routes(),
+            *self._receipts.routes(),
+            *self._uploads.routes(),
+            *self._documents.routes(),
+        ]
         if FILES not in relayed:
             ours += self._files.routes()
         return ours if STORES in relayed else [*ours, *self._stores.routes(), *self._attachments.routes()]

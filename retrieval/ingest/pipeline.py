@@ -368,7 +368,6 @@ def _points(staged: Revision, split: Split, vectors: Sequence[Row]) -> list[Poin
             _passage(staged, split.document, chunk, tokens),
             dense,
             sparse,
-            split.document.groups,
         )
         for chunk, tokens, (dense, sparse) in zip(split.chunks, split.tokens, vectors, strict=True)
     ]
@@ -378,7 +377,8 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     return Passage(
         document=revision.document, revision=revision.revision, ordinal=chunk.ordinal, title=document.title,
         source=document.source, modified_s=document.modified_s, headings=chunk.headings, start=chunk.start,
-        end=chunk.end, text=chunk.text, tokens=tokens, attributes=document.attributes, context=chunk.context,
+        end=chunk.end, text=chunk.text, tokens=tokens, attributes=document.attributes,
+        groups=document.groups, context=chunk.context,
     )  # fmt: skip
 
 

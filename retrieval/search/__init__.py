@@ -12,5 +12,6 @@ diversity  what adds something before what says the same again
 pack       hits -> the context that fits the budget
 neighbours passages that follow one another -> one passage
 texts      pieces of the documents' stored texts
+explain    what became of every candidate, and why, for whoever asks
 expand     the packed context -> the one shown: neighbours, whole documents, a whole collection
 """

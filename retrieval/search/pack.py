@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from retrieval.records import Context, Hit, Passage
 from retrieval.search.neighbours import Place, place_of, saving
+from retrieval.traces import Fate
 
 # Two chunks of 200 words that differ in a version number share about 95 % of their words, two neighbours with
 # the usual overlap about 30 %.
@@ -20,25 +21,34 @@ def pack(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False
     fit. merge: those that follow one another will become one (`neighbours`), and are counted so. `dropped` counts
     what was left out.
     """
+    return packed(hits, k=k, budget_tokens=budget_tokens, merge=merge)[0]
+
+
+def packed(hits: Sequence[Hit], *, k: int, budget_tokens: int, merge: bool = False) -> tuple[Context, dict[str, Fate]]:
+    """The same, and why: by id, of the hits that were looked at."""
     chosen: list[Passage] = []
     places: dict[Place, Passage] = {}  # of those chosen, where they will be joined
     bags: list[frozenset[str]] = []
+    fates: dict[str, Fate] = {}
     used = 0
     for hit in hits:
         if len(chosen) == k or used >= budget_tokens:
             break
         bag = bag_of(hit.passage.text)
         if any(_alike(bag, other) for other in bags):
+            fates[hit.id] = "duplicate"
             continue
         tokens = hit.passage.tokens - (saving(hit.passage, places) if merge else 0)
         if used + tokens > budget_tokens:
+            fates[hit.id] = "budget"
             continue
+        fates[hit.id] = "kept"
         chosen.append(hit.passage)
         bags.append(bag)
         used += tokens
         if merge:
             places[place_of(hit.passage)] = hit.passage
-    return Context(tuple(chosen), used, len(hits) - len(chosen))
+    return Context(tuple(chosen), used, len(hits) - len(chosen)), fates
 
 
 def bag_of(text: str) -> frozenset[str]:

@@ -35,15 +35,17 @@ from retrieval.records import (
 from retrieval.revisions import Collection, collection_of
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
+from retrieval.search.explain import explained
 from retrieval.search.fuse import chosen, fuse
 from retrieval.search.literal import literal_first, literals
-from retrieval.search.pack import pack
+from retrieval.search.pack import packed
 from retrieval.search.recency import recent_first
 from retrieval.search.relevance import Background, Judged, background, judged, scale
 from retrieval.search.rerank import TOO_LATE, Reranker, reranked
 from retrieval.search.rewrite import SURE_RELEVANCE, as_asked, asked, closeness, rewrite, verbatim
 from retrieval.search.split import interleaved, variants
 from retrieval.stores.base import Store
+from retrieval.traces import Fate, Searched, Trace
 from retrieval.vector_cache import CachedQuestions
 
 _WHOLE = "whole collection"
@@ -76,26 +78,31 @@ class Retriever:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         """The best passages for the latest question that are in the view. k, budget_tokens: None takes the setting.
 
-        For a lookup the hits have what is to be shown with them, and the context is as it was packed.
+        For a lookup the hits have what is to be shown with them, and the context is as it was packed. traced: with how
+        it came about.
         Raises UnknownCollection, WrongEmbedder, RetrievalError where a collection cannot be searched.
         """
         if lookup is not None and (other := self._asked_by(lookup)) is not self:
-            return await other.retrieve(turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup)
+            return await other.retrieve(
+                turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+            )
         options, clock = self._options, _Clock()
         k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
         seen = _Seen(await self._tenants(collections, view.groups), view)
         if options.mode == "whole" and (context := await self._whole(seen, budget_tokens=budget_tokens)):
             clock.lap("pack")
-            return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms)
+            trace = Trace(self._searched(collections)) if traced else None
+            return Retrieved(verbatim(turns, reason=_WHOLE), (), context, clock.laps_ms, trace=trace)
         query, found = await self._asked(turns, seen, clock)
         read = _Reader(self._store)
         candidates = await self._in_order(await self._literally(query, found.candidates, read, k=k), read, k=k)
         clock.lap("fuse")
-        hits, context, notes = await self._packed(query, candidates, read, clock, k=k, budget_tokens=budget_tokens)
+        made = await self._packed(query, candidates, read, clock, k=k, budget_tokens=budget_tokens)
+        hits, context, notes = made.hits, made.context, made.notes
         whole = None
         if lookup is not None:
             hits = await self._expander.surrounded(
@@ -107,7 +114,10 @@ class Retriever:
             context = await self._expander.expanded(context, hits, list(seen.sizes), budget_tokens=budget_tokens)
         clock.lap("pack")
         reason = ", ".join([query.reason, *notes])
-        return Retrieved(replace(query, reason=reason), tuple(hits[:k]), context, clock.laps_ms, found.relevance)
+        trace = None
+        if traced:
+            trace = explained(self._searched(collections), found, made.wanted, made.hits, made.fates, context)
+        return Retrieved(replace(query, reason=reason), tuple(hits[:k]), context, clock.laps_ms, found.relevance, trace)
 
     def searching(
         self, options: SearchOptions, store: Store | None = None, questions: Path | None = None
@@ -215,7 +225,7 @@ class Retriever:
     async def _packed(
         self, query: Query, candidates: Sequence[Candidate], read: "_Reader", clock: "_Clock", *, k: int,
         budget_tokens: int,
-    ) -> tuple[list[Hit], Context, list[str]]:  # fmt: skip
+    ) -> "_Packed":  # fmt: skip
         """The first candidates read, put in order and packed; the next are read only where these do not suffice."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0, 2 * k if options.diversity else 0)
@@ -223,10 +233,11 @@ class Retriever:
         clock.lap("search")
         hits, notes = await self._reordered(query, hits, clock, k=k)
         while True:
-            context = pack(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
+            context, fates = packed(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
             clock.lap("pack")
             if not rest or len(context.passages) >= k or context.tokens >= budget_tokens:
-                return hits, replace(context, dropped=context.dropped + len(rest)), notes
+                context = replace(context, dropped=context.dropped + len(rest))
+                return _Packed(hits, context, notes, fates, candidates[: len(candidates) - len(rest)])
             hits += await self._current(rest[:k], read)  # there were duplicates, or passages too long for the budget
             rest = rest[k:]
             clock.lap("search")
@@ -280,6 +291,14 @@ class Retriever:
             for query in asking
         ]
 
+    def _searched(self, collections: Sequence[str]) -> tuple[Searched, ...]:
+        rows = [self._catalog.collection(name) for name in dict.fromkeys(collections)]
+        return tuple(Searched(row.name, row.generation, row.embedder, row.language) for row in rows)
+
+    async def read(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+        """Id -> passage, of those points that are still there."""
+        return await self._store.read(ids)
+
     async def warm(self) -> None:
         """Have ready what every question needs."""
         await self._background()
@@ -332,6 +351,17 @@ class Retriever:
         self._expander.collections_changed()
         for other in self._others.values():
             other.collections_changed(collection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """The context, what it is made of, and why."""
+
+    hits: list[Hit]
+    context: Context
+    notes: list[str]  # to be said of the order
+    fates: Mapping[str, Fate]
+    wanted: Sequence[Candidate]  # those that were read, or were to be
 
 
 @dataclass(frozen=True, slots=True)

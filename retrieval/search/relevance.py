@@ -101,6 +101,7 @@ class Judged:
 
     candidates: Sequence[Candidate]
     relevance: float
+    all: Sequence[Candidate]  # also those that are not
 
 
 def background(embedder: Embedder) -> Background:
@@ -134,9 +135,9 @@ def judged(found: Sequence[Candidate], scale: Scale, *, min_relevance: float) ->
     chances = probabilities(found, scale)
     best = max(chances, default=0.0)
     if best < min_relevance:
-        return Judged([], best)
+        return Judged([], best, found)
     least = min_relevance * _OF_ONE_PASSAGE
-    return Judged([one for one, chance in zip(found, chances, strict=True) if chance >= least], best)
+    return Judged([one for one, chance in zip(found, chances, strict=True) if chance >= least], best, found)
 
 
 def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:

@@ -50,7 +50,7 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
         **({"context": passage.context} if passage.context else {}),
         **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
         **described(passage.attributes),
-        **({GROUPS: list(point.groups)} if point.groups else {}),
+        **({GROUPS: list(passage.groups)} if passage.groups else {}),
     }
 
 
@@ -101,6 +101,7 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
         text=payload["text"],
         tokens=payload["tokens"],
         attributes=payload.get(ATTRIBUTES, {}),
+        groups=tuple(payload.get(GROUPS, ())),
         context=payload.get("context", ""),
     )
 

@@ -181,7 +181,8 @@ async def test_titles_and_headings_are_searched(store: Store) -> None:
 
 
 def grouped(*groups: str, words: str = "pool", first: int = 1, count: int = 1) -> list[Point]:
-    return [replace(point, groups=groups) for point in points_of([words] * count, first=first)]
+    points = points_of([words] * count, first=first)
+    return [replace(point, passage=replace(point.passage, groups=groups)) for point in points]
 
 
 async def seen(store: Store, view: View, *, k: int = 100, words: str = "pool") -> tuple[set[str], set[str]]:

@@ -193,7 +193,7 @@ async def opened(kind: str, folder: Path) -> Store:
     else:
         inner = await QdrantStore.local(":memory:", collection="filters", dimension=DIMENSION)
     store: Store = OkapiStore(inner) if kind.startswith("okapi") else inner
-    await store.upsert("a@1", [replace(point_with(n, one), groups=groups) for n, (one, groups) in enumerate(SHELF)])
+    await store.upsert("a@1", [point_with(n, replace(one, groups=groups)) for n, (one, groups) in enumerate(SHELF)])
     await store.upsert("b@1", [point_with(1000 + n, one) for n, (one, _) in enumerate(SHELF)])
     return store
 

@@ -18,13 +18,14 @@ from proxy.upstream.base import Routes
 from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of
 from tests.rings import ring
+from tests.unasked import no_receipts
 
 PAGE = b"https://chat.example.com"
 
 
 _NONE = KnowledgeApi(
     cast(Knowledge, None), enabled=False, searches=SearchSettings((), 1, reranker=False), deadline_s=1.0,
-    max_body_bytes=1000, uploads=UploadOptions(Path("nowhere"), 1, 1),
+    max_body_bytes=1000, uploads=UploadOptions(Path("nowhere"), 1, 1), receipts=no_receipts(),
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ class Five:
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC,
+        view: View = PUBLIC, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         self.budgets.append(budget_tokens)
         passages = tuple(Passage(f"d{i}", 1, 0, "", f"{i}.md", 0.0, (), 0, 1, f"passage {i}", 1) for i in range(1, 6))

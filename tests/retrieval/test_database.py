@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 
 from proxy import accounts_tables
+from proxy.receipts import tables as receipts_tables
 from retrieval import catalog_tables
 from retrieval.catalog import Catalog
 from retrieval.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
@@ -20,7 +21,7 @@ from retrieval.documents import Documents
 from retrieval.errors import IndexDown, RetrievalError
 from tests.postgres_server import Postgres
 
-SCHEMAS = [catalog_tables.schema, accounts_tables.schema]
+SCHEMAS = [catalog_tables.schema, accounts_tables.schema, receipts_tables.schema]
 # What SQLAlchemy made of the tables before there were migrations; the last two came later than the others.
 BEFORE = """
 CREATE TABLE collections (

@@ -17,6 +17,7 @@ from retrieval.frames import framed
 from retrieval.knowledge import Lookup, Plan
 from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
 from retrieval.remote import SOCKET, Client, decode, reachable
+from retrieval.traces import Searched, Trace
 from tests.frames import read_frame
 from tests.plans import plan_for, silent
 
@@ -58,6 +59,15 @@ def test_a_passage_of_hits_and_context_crosses_once() -> None:
         Context((passages[2], passages[0]), 6, 1), {},
     )  # fmt: skip
     assert orjson.dumps(wire.rows(record)).count(b'"text 2"') == 1
+
+
+def test_a_trace_arrives_equal() -> None:
+    trace = Trace(
+        (Searched("docs", 2, "m", "en"),), ["i", "j"], [1.0, 0.5], {"bm25": [None, 1]}, {"bm25": [None, 7.5]},
+        {"i": "kept"},
+    )  # fmt: skip
+    record = Retrieved(Query("q", (), (), "first"), (), Context((), 0, 0), {}, 0.5, trace)
+    assert wire.retrieved(orjson.loads(orjson.dumps(wire.rows(record)))) == record
 
 
 def test_numbers_arrive_as_the_kind_they_were() -> None:
@@ -148,6 +158,7 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
         "budget_tokens": None,
         "view": {"groups": [], "filter": ""},
         "lookup": {"mode": "bm25", "rerank": True, "neighbours": 2, "whole": False},
+        "traced": False,
     }
     assert asked == [{"call": "retrieve", "args": args}]
 

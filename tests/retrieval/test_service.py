@@ -29,7 +29,7 @@ class Failing(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         raise KeyError("text")
 

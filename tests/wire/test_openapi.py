@@ -22,7 +22,7 @@ from proxy.knowledge.searches import SearchSettings
 from proxy.rights import EVERYTHING
 from tests.described import described
 from tests.gateway import serving
-from tests.unasked import Unasked
+from tests.unasked import Unasked, no_receipts
 
 pytestmark = pytest.mark.models
 
@@ -55,7 +55,7 @@ def paths(relayed: frozenset[str]) -> set[str]:
     uploads = UploadOptions(Path("nowhere"), 1, 1)
     api = KnowledgeApi(
         Unasked(), enabled=True, searches=SearchSettings([], 1, reranker=False), deadline_s=1, max_body_bytes=1,
-        uploads=uploads,
+        uploads=uploads, receipts=no_receipts(),
     )  # fmt: skip
     accounts = SqlAccounts(Path("nowhere"))
     admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)

@@ -100,6 +100,14 @@ def test_a_key_made_by_one_is_known_and_revoked_at_the_other(pair: Pair) -> None
     assert until(lambda: pair.chat(pair.two, made["secret"]).status_code == 401) < 5
 
 
+def test_a_receipt_of_one_is_found_at_the_other(pair: Pair) -> None:
+    pair.put(pair.one, "name", "The pump is called Oskar.")
+    path = f"/v1/knowledge/receipts/{pair.chat(pair.one).headers['x-rag-id']}"
+    told = [pair.call(gateway, "GET", path).json() for gateway in (pair.one, pair.two)]
+    assert told[0] == told[1]
+    assert told[0]["status"] == "augmented"
+
+
 async def test_a_limit_is_one_for_both_and_usage_is_summed(pair: Pair) -> None:
     fields = {"name": "app", "models": ["echo"], "limits": {"tokens_per_day": 10_000_000, "rpm": 20}}
     made = pair.call(pair.one, "POST", "/v1/admin/keys", fields).json()

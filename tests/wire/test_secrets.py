@@ -289,7 +289,7 @@ class Quoting(Unasked):
 
     async def retrieve(
         self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None,
+        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
     ) -> Retrieved:  # fmt: skip
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 

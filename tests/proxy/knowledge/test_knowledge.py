@@ -21,6 +21,7 @@ from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.knowledge import Knowledge
 from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Groups
 from tests.served_app import served
+from tests.unasked import no_receipts
 
 IDS = [f"d{i:03}" for i in range(250)]
 
@@ -59,6 +60,7 @@ def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
         deadline_s=5.0,
         max_body_bytes=10_000,
         uploads=UploadOptions(Path("nowhere"), 1, 1),
+        receipts=no_receipts(),
     ).routes(relayed=())
     router: App = Router(routes)
 

@@ -1,0 +1,104 @@
+"""Where receipts are kept, in SQL: for a time, and no more than there is room for.
+
+They have a database of their own beside an SQLite catalog (`receipts.db`), so that nothing waits for them and nobody
+has them in the backup of the keys; or a table in the catalog's PostgreSQL database, where all gateways see them.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
+
+from proxy.database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from retrieval.database import Schema
+
+_FILE = "receipts.db"
+_OVERHEAD_BYTES = 200  # of a row, beside its content
+_LEVEL = 1  # of zlib: a receipt of 35 KB becomes 9 KB
+_PRUNE_EVERY_S = 60.0
+_LEFT = 0.9  # of the room, once the oldest are deleted
+
+
+class Shelf:
+    """The receipts in a data folder, where the file is made with the first of them; or on a server."""
+
+    def __init__(
+        self, data: Path, url: str = "", *, keep_s: float, max_bytes: int, now_s: Callable[[], float] = time
+    ) -> None:
+        """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 keeps nothing. max_bytes: of all of them."""
+        self._database = Database(data / _FILE, url, what="the receipts", schema=_schema)
+        self._keep_s, self._max_bytes = keep_s, max_bytes
+        self._now_s = now_s
+        self._pruned_s = 0.0
+
+    def warm(self) -> None:
+        """Import what the first receipt takes, where any are kept: 200 ms."""
+        if self._keep_s:
+            _schema()
+
+    def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
+        """Keep these, given as id, time and JSON. Raises RetrievalError."""
+        from proxy.receipts.tables import receipts as table
+
+        rows = [_row(*receipt) for receipt in receipts]
+        with self._database.writing() as sql:
+            # A write that seemed to fail may have been done.
+            sql.execute(table.delete().where(table.c.id.in_([row["id"] for row in rows])))
+            sql.execute(table.insert(), rows)
+            if self._now_s() - self._pruned_s > _PRUNE_EVERY_S:
+                self._prune(sql)
+
+    def prune(self) -> None:
+        """Forget what is too old, and the oldest where there are too many. Raises RetrievalError."""
+        if self._database.there() and not self._database.empty():
+            with self._database.writing() as sql:
+                self._prune(sql)
+
+    def read(self, id: str) -> bytes | None:
+        """A receipt as JSON; None: there is none of this id any more. Raises RetrievalError."""
+        if self._database.empty():
+            return None
+        from sqlalchemy import select
+
+        from proxy.receipts.tables import receipts as table
+
+        since_s = self._now_s() - self._keep_s
+        query = select(table.c.content).where(table.c.id == id, table.c.at_s > since_s)
+        with self._database.reading() as sql:
+            content = sql.scalar(query)
+        return None if content is None else zlib.decompress(content)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def _prune(self, sql: "Connection") -> None:
+        from sqlalchemy import func, select
+
+        from proxy.receipts.tables import receipts as table
+
+        one = table.c
+        sql.execute(table.delete().where(one.at_s <= self._now_s() - self._keep_s))
+        total = sql.scalar(select(func.coalesce(func.sum(one.bytes), 0))) or 0
+        if total > self._max_bytes:
+            up_to = select(one.at_s, func.sum(one.bytes).over(order_by=one.at_s).label("so_far")).subquery()
+            least = total - int(self._max_bytes * _LEFT)
+            cut_s = select(func.min(up_to.c.at_s)).where(up_to.c.so_far >= least).scalar_subquery()
+            sql.execute(table.delete().where(one.at_s <= cut_s))
+        self._pruned_s = self._now_s()
+
+
+def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:
+    content = zlib.compress(receipt, _LEVEL)
+    return {"id": id, "at_s": at_s, "bytes": len(content) + _OVERHEAD_BYTES, "content": content}
+
+
+def _schema() -> "Schema":
+    from proxy.receipts.tables import schema
+
+    return schema
