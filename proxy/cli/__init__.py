@@ -14,6 +14,7 @@ what), 2 wrong usage.
     bench     questions asked of models raw and with passages       loopback  the gateway begun for it
     bench_asking    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
     bench_draft     questions for it, proposed by a model
+    replay    a chat of which there is a receipt -> what it would be given today, and what changed
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums
     mcp       search and fetch for programs that speak MCP, on stdin and stdout
@@ -42,6 +43,7 @@ COMMANDS = {
     "doctor": ("doctor", "Check settings, data folder, databases and index, and repair what can be."),
     "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
     "bench": ("bench", "Ask models raw and with passages, and compare answers, times and costs."),
+    "replay": ("replay", "Search today for a chat of which there is a receipt, and print what changed."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up what was used, by team, key, model or day."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
