@@ -141,6 +141,17 @@ class Receipts:
 
 
 @dataclass(frozen=True, slots=True)
+class Bench:
+    shadow: float
+    compare: Literal["admin", "all", "off"]
+    usd_per_day: float
+    tokens_per_day: int
+    at_once: int
+    keep_days: int
+    max_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     record: Literal["with_keys", "always", "never"]
     keep_days: int

@@ -20,6 +20,7 @@ import yaml
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
 from config.sections import (
     Auth,
+    Bench,
     Catalog,
     Embedder,
     Ingest,
@@ -68,6 +69,7 @@ class Settings:
     catalog: Catalog
     qdrant: Qdrant
     receipts: Receipts
+    bench: Bench
     usage: Usage
     data: str
     origins: Mapping[str, str]
@@ -87,7 +89,8 @@ _SECTIONS: Mapping[str, Any] = {
 }
 _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
-                 "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days")  # fmt: skip
+                 "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days",
+                 "at_once", "tokens_per_day")  # fmt: skip
 
 
 def load(
@@ -302,7 +305,9 @@ def _in_range(name: str, value: Any, where: str) -> None:
         and not 0 <= value < math.inf
     ):
         raise SettingsError(f"{where} must be 0 (off) or more, got {value!r}")
-    if name in ("diversity", "window_share") and not 0 <= value <= 1:
+    if name in ("diversity", "window_share", "shadow") and not 0 <= value <= 1:
         raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")
+    if name == "usd_per_day" and not 0 < value <= 1_000_000:
+        raise SettingsError(f"{where} must be a number of dollars above 0 and at most a million, got {value!r}")
     if name == "min_relevance" and not 0 <= value <= 1:  # NaN is not either
         raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")

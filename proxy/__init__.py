@@ -30,5 +30,6 @@ drain        the connections of a process: taken, drained, cut
 supervise    the index process, kept alive                 workers    processes that serve, where one is not enough
 errors       an error of ours -> status and OpenAI's body    asgi       the shapes of ASGI
 cli/         the command line, one file per command
+live/        chats that are answered as usual, and their models asked raw as well
 bench/       the same questions to models raw and with passages, and what came of it: the command line's
 """

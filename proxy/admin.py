@@ -26,7 +26,7 @@ from proxy.exchange import exchange_of
 from proxy.grants import BadGrant, changed_limits, duration_s, grant_of, told
 from proxy.keys import Key, Keyring
 from proxy.knowledge.parameters import invalid, none_but, query_of
-from proxy.usage import Wish, as_csv, sums, wish_of
+from proxy.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from retrieval import logs
 from retrieval.errors import RetrievalError
 
@@ -102,7 +102,7 @@ class Admin:
     async def _usage(self, scope: Scope, _receive: Receive) -> Reply:
         asked = query_of(scope, "by", "since", "until", "key", "format")
         key = asked.get("key")
-        if key:
+        if key and key != COMPARISONS:
             await self._do(lambda: self._accounts.key(key))  # or it is told that there is none
         return await self._summed(scope, asked, key, by=asked.get("by"))
 

@@ -29,7 +29,7 @@ from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes
 
-_EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "server-timing"]
+_EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-compare", "server-timing"]
 
 
 @dataclass(frozen=True, slots=True)

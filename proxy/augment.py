@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 from proxy import permitted
 from proxy.asgi import App, Receive, Scope, Send
@@ -45,6 +46,23 @@ _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 
 
 @dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat as it was understood, on its way to its model."""
+
+    decision: Decision
+    body: Body  # as the client sent it
+    target: Target
+
+
+class Comparing(Protocol):
+    """Has the model asked raw as well, once it has answered."""
+
+    def pass_on(self, app: App, chat: Chat, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Have the app answer as usual."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class AugmentOptions:
     """The settings of augmentation."""
 
@@ -58,6 +76,7 @@ class AugmentOptions:
     window_share: float
     order: Order
     receipts: Receipts | None = None  # who keeps them
+    comparing: Comparing | None = None  # None: no answer is compared with a raw one
 
 
 class Augment:
@@ -103,7 +122,11 @@ class Augment:
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
         exchange.body = _forwarded(body, lead, decision, target)
-        await self._app(scope, receive, send)
+        if options.comparing is None:
+            exchange.comparison = "not allowed" if decision.compare else ""
+            await self._app(scope, receive, send)
+        else:
+            await options.comparing.pass_on(self._app, Chat(decision, body, target), scope, receive, send)
 
     def _budget_tokens(self, body: Body, target: Target) -> int:
         """What the passages may take; less than the setting where the model's window is known and leaves less."""

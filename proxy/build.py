@@ -22,11 +22,14 @@ from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
 from proxy.ledger import Ledger
+from proxy.limits import Limits
+from proxy.live.comparing import Comparing, Terms
+from proxy.live.comparison import kept
 from proxy.mcp import Mcp
 from proxy.metered import Metered
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
-from proxy.receipts.keeper import Receipts
+from proxy.receipts.keeper import Keeper, Receipts
 from proxy.receipts.receipt import Versions, sha256_of
 from proxy.receipts.shelf import Shelf
 from proxy.rewriting import Prompt, PromptError, Rewriter
@@ -68,6 +71,7 @@ class Gateway:
     mcp: Mcp
     ledger: Ledger
     receipts: Receipts
+    comparing: Comparing
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +119,12 @@ def gateway(
     """
     up = settings.upstream
     ways, routes = lanes(settings, environ)
-    metrics, kept = metrics or Metrics(), accounts(settings)
-    keyring = Keyring(kept, required=settings.auth.required)
-    book = SqlBook(kept, keep_days=settings.usage.keep_days)
+    metrics, keys = metrics or Metrics(), accounts(settings)
+    keyring = Keyring(keys, required=settings.auth.required)
+    book = SqlBook(keys, keep_days=settings.usage.keep_days)
     ledger = Ledger(book, record=settings.usage.record, metrics=metrics)
     receipts = Receipts(shelf(settings), versions(settings), metrics)
+    comparing = _comparing(settings, ledger, metrics, environ)
     upstream, client, translated = Metered(ways.app, ledger), ways.client, ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -135,6 +140,7 @@ def gateway(
                 max_body_bytes=max_body_bytes, skip_housekeeping=settings.retrieval.skip_housekeeping,
                 budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
                 order=settings.inject.order, receipts=receipts if settings.receipts.keep_hours else None,
+                comparing=comparing if comparing.wanted else None,
             ),
             window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
         ),
@@ -149,14 +155,34 @@ def gateway(
             ),
             receipts=receipts,
         ),
-        mcp=mcp, admin=Admin(kept, keyring, max_body_bytes=max_body_bytes),
+        mcp=mcp, admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
             upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
         ),
         upstream=ways.app, routes=routes, ready=ready, metrics=metrics, keyring=keyring, ledger=ledger,
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
-    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts)
+    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts, comparing)
+
+
+def _comparing(
+    settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
+) -> Comparing:  # fmt: skip
+    """What compares answers with raw ones, where that is wanted, and ends old comparisons in any case."""
+    bench = settings.bench
+    # No connection of theirs is one that a chat could wait for.
+    ways, _ = lanes(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
+    limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
+    return Comparing(
+        ways.app, ways.close, ledger, Keeper(comparison_shelf(settings), kept, metrics.comparisons), metrics,
+        Terms(bench.shadow, bench.compare, limits, bench.at_once),
+    )  # fmt: skip
+
+
+def comparison_shelf(settings: Settings) -> Shelf:
+    """Where the comparisons are."""
+    keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
+    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons")
 
 
 def accounts(settings: Settings) -> SqlAccounts:

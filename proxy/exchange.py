@@ -72,6 +72,7 @@ class Exchange:
     sources: tuple[str, ...] = ()  # of the injected passages, best first
     timings_ms: dict[str, float] = field(default_factory=dict)  # stage -> ms, in the order they ran
     status: int = 0  # sent to the client
+    comparison: str = ""  # where the client asked for one: `proxy.live` says whether it is made
     error: str = ""  # what went wrong, in a few words; "" when nothing did
 
     def elapsed_ms(self) -> float:

@@ -2,8 +2,8 @@
 
 Off wins wherever it is said: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body.
 On, said by the header or the body, has a search made for a request that looks like a chat program's housekeeping;
-it turns nothing on that somebody turned off. Collections come from the body's `rag`, else the header
-`x-rag-collection`, else the model prefix `rag/<collection>/`, else the setting.
+it turns nothing on that somebody turned off. `x-rag: compare` is on, and a wish besides (`live`). Collections come
+from the body's `rag`, else the header `x-rag-collection`, else the model prefix `rag/<collection>/`, else the setting.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,7 @@ class Decision:
     collections: tuple[str, ...]
     explicit: bool  # the client named the collections
     k: int | None
+    compare: bool = False  # the client wants the model asked raw as well
 
 
 def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], skip_housekeeping: bool) -> Decision:
@@ -42,20 +43,21 @@ def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str
     messages = messages_of(body)
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
     header = _header(controls, _CONTROLS[0]).lower()
-    if header not in ("", "on", "off"):
-        raise ApiError(400, f"The header x-rag must be on or off, got {header!r}.", code="invalid_x_rag")
+    if header not in ("", "on", "off", "compare"):
+        raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
     wish = _rag_of(body)
     chosen = wish.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
     reason = _off_reason(enabled, raw, header, wish)
     if not reason:
-        forced = header == "on" or wish.enabled is True
+        forced = header in ("on", "compare") or wish.enabled is True
         housekeeping = skip_housekeeping and not forced and is_housekeeping(messages)
         turns = () if housekeeping else _turns(messages)
         status = "augmented" if turns else "skipped"
         reason = "housekeeping call" if housekeeping else "" if turns else "no user text"
-    return Decision(model, status, reason, turns, chosen or tuple(collections), bool(chosen), wish.k)
+    searched, compare = chosen or tuple(collections), header == "compare"
+    return Decision(model, status, reason, turns, searched, bool(chosen), wish.k, compare)
 
 
 @dataclass(frozen=True, slots=True)

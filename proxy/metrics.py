@@ -36,6 +36,10 @@ STAGES = (
 )  # fmt: skip
 LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts, so that nobody knows
 ROWS = ("written", "lost")  # of usage, and receipts
+# Comparisons that can be read; those that could not be written; those that were not made, and why.
+COMPARISONS = (
+    "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
+)  # fmt: skip
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
@@ -51,7 +55,8 @@ _LEFT = _STAGE_AT + len(STAGES) * _STAGE_CELLS
 _LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
 _ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
 _RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
-_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS)
+_COMPARISONS = {name: _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + at for at, name in enumerate(COMPARISONS)}
+_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + len(COMPARISONS)
 CELLS = _IN_FLIGHT + 1
 _CELL_BYTES = 8
 
@@ -106,6 +111,15 @@ class Metrics:
         """So many receipts can be read, or will never be."""
         self._cells[_RECEIPTS["written"]] += written
         self._cells[_RECEIPTS["lost"]] += lost
+
+    def comparisons(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many comparisons can be read, or will never be."""
+        self._cells[_COMPARISONS["written"]] += written
+        self._cells[_COMPARISONS["lost"]] += lost
+
+    def not_compared(self, why: str) -> None:
+        """A comparison that was wanted was not made."""
+        self._cells[_COMPARISONS[why]] += 1
 
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
@@ -175,6 +189,12 @@ class _Collected:
         for outcome, at in _RECEIPTS.items():
             receipts.add_metric([outcome], cells[at])
         yield receipts
+        compared = CounterMetricFamily(
+            "ragway_comparisons", "Live comparisons, by what became of them.", labels=["outcome"]
+        )
+        for outcome, at in _COMPARISONS.items():
+            compared.add_metric([outcome], cells[at])
+        yield compared
         yield self._stages()
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))

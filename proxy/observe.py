@@ -69,6 +69,8 @@ class Observe:
 
 def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     headers = [(b"x-rag-id", exchange.id.encode())]
+    if exchange.comparison:
+        headers.append((b"x-rag-compare", exchange.comparison.encode()))
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))

@@ -24,7 +24,7 @@ _ATTACHMENT_TOKENS = 1000  # an image or a sound, which no count of bytes tells
 _ATTACHMENT = re.compile(rb"[A-Za-z0-9+/=]{2000,}")  # base64
 # Within a text its quotes would be escaped, so it is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
-_PACKED = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
+PACKED = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 _MOST_TOKENS = 10**12  # of one call: what is said beyond it is no count, and its price would fit nowhere
 _DECODER = json.JSONDecoder()
 
@@ -103,7 +103,7 @@ class Tee:
         kept = b"".join(self._kept)
         if not self._encoding or self._encoding == b"identity":
             return kept[-_TAIL_BYTES:] if len(kept) > 4 * _TAIL_BYTES else kept
-        bits = _PACKED.get(self._encoding)
+        bits = PACKED.get(self._encoding)
         return _unpacked_end(kept, bits) if whole and bits is not None else b""
 
     def _answered(self) -> int:

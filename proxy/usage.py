@@ -18,6 +18,7 @@ from proxy.prices import price_of
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+COMPARISONS = "comparisons"  # whose the raw requests of live comparisons are, in place of a key and a team
 BY = ("team", "key", "model", "day")
 _MOST_CHARS = 100  # of what a client named
 _UNUSED = Tokens(0, 0)
@@ -173,7 +174,8 @@ def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
     from proxy.accounts_tables import keys, usage
 
     u = usage.c
-    names = {"team": func.coalesce(keys.c.team, ""), "key": u.key, "model": u.model, "day": u.day}
+    team = case((u.key == COMPARISONS, COMPARISONS), else_=func.coalesce(keys.c.team, ""))
+    names = {"team": team, "key": u.key, "model": u.model, "day": u.day}
     groups = [names[name] for name in wish.by]
     counts = {
         "requests": func.count(),

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 from config.settings import Settings
@@ -20,6 +21,8 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
     Its documents are those of the data folder, by the index process of a running `serve` where there is one, which
     then searches by that one's settings. Raises SettingsError, RetrievalError.
     """
+    # What a command asks is no traffic.
+    settings = replace(settings, bench=replace(settings.bench, shadow=0.0, compare="off"))
     index = None
     if settings.retrieval.enabled and not await _answers(settings):
         limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from proxy.cli.common import opened_accounts, options
-from proxy.usage import Wish, as_csv, sums, wish_of
+from proxy.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 
 # What a table shows beside the names of a group, and as what; CSV and JSON have all.
 _SHOWN = {
@@ -48,7 +48,7 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     with opened_accounts(config_file, data) as accounts:
-        if key:
+        if key and key != COMPARISONS:
             accounts.key(key)  # or it is told that there is none
         rows = sums(accounts, wish)
     if as_ == "json":

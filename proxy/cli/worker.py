@@ -48,7 +48,7 @@ class Serving:
         limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Future[tuple[None, None]] | None = None
+        self._keeping: asyncio.Future[tuple[None, None, None]] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
@@ -58,8 +58,9 @@ class Serving:
     async def warm(self) -> None:
         """Load what takes long, where a model needs it, and keep keys and accounts up to date from now on."""
         self._watching = asyncio.create_task(self._made.keyring.watch())
-        await asyncio.to_thread(self._made.receipts.warm)
-        self._keeping = asyncio.gather(self._made.ledger.keep(), self._made.receipts.keep())
+        made = self._made
+        await asyncio.to_thread(made.receipts.warm)
+        self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.comparing.keeper.keep())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.settle()
@@ -77,9 +78,11 @@ class Serving:
             if self._watching is not None:
                 self._watching.cancel()
             await self._made.mcp.close()
+            await self._made.comparing.close()
             if self._keeping is not None:
                 self._made.ledger.leave()
                 self._made.receipts.leave()
+                self._made.comparing.keeper.leave()
                 await self._keeping
             await self._knowledge.close()
             self._made.client.close()

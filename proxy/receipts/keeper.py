@@ -2,14 +2,14 @@
 
 Where nothing can be written they wait, as many as there is room for, and are tried again; a request notices nothing.
 What a crash loses is the last half second. A receipt can be read at once in the process that made it, and by the
-others once it is written.
+others once it is written. `Keeper` does the same for whatever is kept of chats.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
@@ -24,38 +24,50 @@ _PRUNE_S = 600.0
 _MOST = 1000  # not written yet; beyond it the new ones are lost, and counted
 
 
+class OfAChat(Protocol):
+    """What is kept of one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def at_s(self) -> float: ...
+
+
+class Count(Protocol):
+    """Is told how many there are."""
+
+    def __call__(self, *, written: int = 0, lost: int = 0) -> None: ...
+
+
 class Counts(Protocol):
     """What is told how many receipts there are."""
 
     def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
 
 
-class Receipts:
-    """The unwritten receipts of this process, and the way to all others."""
+One = TypeVar("One", bound=OfAChat)
 
-    def __init__(self, shelf: Shelf, versions: Versions, metrics: "Counts") -> None:
+
+class Keeper(Generic[One]):
+    """What this process has not written yet."""
+
+    def __init__(self, shelf: Shelf, content: Callable[[One], bytes], count: Count) -> None:
+        """content: what is kept of one, as JSON; it is called off the event loop."""
         self._shelf = shelf
-        self._versions = versions
-        self._metrics = metrics
-        self._waiting: dict[str, Receipt] = {}
-        self._writing: dict[str, Receipt] = {}
+        self._content = content
+        self._count = count
+        self._waiting: dict[str, One] = {}
+        self._writing: dict[str, One] = {}
         self._wake, self._left = asyncio.Event(), asyncio.Event()
         self._trouble = ""
 
-    def add(self, receipt: Receipt) -> None:
+    def add(self, one: One) -> None:
         """Keep this one."""
         if len(self._waiting) >= _MOST:
-            self._metrics.receipts(lost=1)
+            self._count(lost=1)
             return
-        self._waiting[receipt.id] = receipt
+        self._waiting[one.id] = one
         self._wake.set()
-
-    async def find(self, id: str) -> dict[str, Any] | None:
-        """A receipt, as `kept` made it. Raises RetrievalError."""
-        receipt = self._waiting.get(id) or self._writing.get(id)
-        content = kept(receipt, self._versions) if receipt else await asyncio.to_thread(self._shelf.read, id)
-        found: dict[str, Any] | None = None if content is None else orjson.loads(content)
-        return found
 
     def warm(self) -> None:
         """Import what writing takes: 200 ms that no request should wait for."""
@@ -83,17 +95,16 @@ class Receipts:
         self._wake.clear()
         self._waiting, self._writing = {}, self._waiting
         if self._writing and await self._done(self._put):
-            self._metrics.receipts(written=len(self._writing))
+            self._count(written=len(self._writing))
         elif self._writing:  # again later
             both = [*self._writing.items(), *self._waiting.items()]
-            self._metrics.receipts(lost=len(both[_MOST:]))
+            self._count(lost=len(both[_MOST:]))
             self._waiting = dict(both[:_MOST])
             self._wake.set()
         self._writing = {}
 
     def _put(self) -> None:
-        rows = ((one.id, one.at_s, kept(one, self._versions)) for one in self._writing.values())
-        self._shelf.put(rows)
+        self._shelf.put((one.id, one.at_s, self._content(one)) for one in self._writing.values())
 
     async def _done(self, work: Callable[[], None]) -> bool:
         """Whether the database did it; what it refuses is said once."""
@@ -101,11 +112,25 @@ class Receipts:
             await asyncio.to_thread(work)
         except RetrievalError as error:
             if str(error) != self._trouble:
-                log.error("receipts are not written: %s", error)
+                log.error("%s are not written: %s", self._shelf.what, error)
             self._trouble = str(error)
             return False
         self._trouble = ""
         return True
+
+
+class Receipts(Keeper[Receipt]):
+    """The unwritten receipts of this process, and the way to all others."""
+
+    def __init__(self, shelf: Shelf, versions: Versions, metrics: "Counts") -> None:
+        super().__init__(shelf, lambda one: kept(one, versions), metrics.receipts)
+
+    async def find(self, id: str) -> dict[str, Any] | None:
+        """A receipt, as `kept` made it. Raises RetrievalError."""
+        receipt = self._waiting.get(id) or self._writing.get(id)
+        content = self._content(receipt) if receipt else await asyncio.to_thread(self._shelf.read, id)
+        found: dict[str, Any] | None = None if content is None else orjson.loads(content)
+        return found
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:

@@ -1,19 +1,19 @@
-"""Where receipts are kept, in SQL: for a time, and no more than there is room for.
+"""Where receipts are kept, and comparisons: in SQL, for a time, and no more than there is room for.
 
 They have a database of their own beside an SQLite catalog (`receipts.db`), so that nothing waits for them and nobody
 has them in the backup of the keys; or a table in the catalog's PostgreSQL database, where all gateways see them.
 """
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from proxy.database import Database
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
     from retrieval.database import Schema
 
@@ -22,16 +22,21 @@ _OVERHEAD_BYTES = 200  # of a row, beside its content
 _LEVEL = 1  # of zlib: a receipt of 35 KB becomes 9 KB
 _PRUNE_EVERY_S = 60.0
 _LEFT = 0.9  # of the room, once the oldest are deleted
+_AT_A_TIME = 500  # rows in memory while all are read
+
+What = Literal["receipts", "comparisons"]
 
 
 class Shelf:
-    """The receipts in a data folder, where the file is made with the first of them; or on a server."""
+    """The receipts in a data folder, where the file is made with the first of them; or on a server. Or comparisons."""
 
     def __init__(
-        self, data: Path, url: str = "", *, keep_s: float, max_bytes: int, now_s: Callable[[], float] = time
-    ) -> None:
+        self, data: Path, url: str = "", *, keep_s: float, max_bytes: int, now_s: Callable[[], float] = time,
+        what: What = "receipts",
+    ) -> None:  # fmt: skip
         """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 keeps nothing. max_bytes: of all of them."""
-        self._database = Database(data / _FILE, url, what="the receipts", schema=_schema)
+        self._database = Database(data / _FILE, url, what=f"the {what}", schema=_schema)
+        self.what = what
         self._keep_s, self._max_bytes = keep_s, max_bytes
         self._now_s = now_s
         self._pruned_s = 0.0
@@ -43,8 +48,7 @@ class Shelf:
 
     def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
         """Keep these, given as id, time and JSON. Raises RetrievalError."""
-        from proxy.receipts.tables import receipts as table
-
+        table = self._table()
         rows = [_row(*receipt) for receipt in receipts]
         with self._database.writing() as sql:
             # A write that seemed to fail may have been done.
@@ -65,13 +69,26 @@ class Shelf:
             return None
         from sqlalchemy import select
 
-        from proxy.receipts.tables import receipts as table
-
-        since_s = self._now_s() - self._keep_s
+        table, since_s = self._table(), self._now_s() - self._keep_s
         query = select(table.c.content).where(table.c.id == id, table.c.at_s > since_s)
         with self._database.reading() as sql:
             content = sql.scalar(query)
         return None if content is None else zlib.decompress(content)
+
+    def every(self, since_s: float = 0.0) -> Iterator[bytes]:
+        """All that are kept of a time, as JSON, oldest first. Raises RetrievalError."""
+        if self._database.empty():
+            return
+        from sqlalchemy import select
+
+        table = self._table()
+        wanted = table.c.at_s > max(since_s, self._now_s() - self._keep_s)
+        with self._database.reading() as sql:
+            found = sql.execution_options(yield_per=_AT_A_TIME).execute(
+                select(table.c.content).where(wanted).order_by(table.c.at_s, table.c.id)
+            )
+            for (content,) in found:
+                yield zlib.decompress(content)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -80,8 +97,7 @@ class Shelf:
     def _prune(self, sql: "Connection") -> None:
         from sqlalchemy import func, select
 
-        from proxy.receipts.tables import receipts as table
-
+        table = self._table()
         one = table.c
         sql.execute(table.delete().where(one.at_s <= self._now_s() - self._keep_s))
         total = sql.scalar(select(func.coalesce(func.sum(one.bytes), 0))) or 0
@@ -91,6 +107,11 @@ class Shelf:
             cut_s = select(func.min(up_to.c.at_s)).where(up_to.c.so_far >= least).scalar_subquery()
             sql.execute(table.delete().where(one.at_s <= cut_s))
         self._pruned_s = self._now_s()
+
+    def _table(self) -> "Table":
+        from proxy.receipts import tables
+
+        return tables.receipts if self.what == "receipts" else tables.comparisons
 
 
 def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:

@@ -1,0 +1,270 @@
+"""Live comparisons over the wire: the reply is what it would be without one, and what they cost is nobody's.
+
+One gateway with keys and an upstream that tells passages from none; it answers raw requests when a test lets it.
+"""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from proxy.accounts import SqlAccounts
+from proxy.live.comparison import Comparison, comparison_from
+from proxy.receipts.shelf import Shelf
+from proxy.rights import EVERYTHING, Names, Rights
+from tests.gateway import Served, serving
+from tests.recording_upstream import Recorder, recording
+from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.wire.raw_calls import PATIENCE_S, QUESTION, calling, chat, post, until
+
+pytestmark = pytest.mark.models
+
+SETTINGS = """
+bench: {{at_once: 2{more}}}
+models:
+  gpt-4o: {{api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}
+"""
+CHATS = "/v1/chat/completions"
+_PASSAGES = b"passages below"
+_JSON, _EVENTS = b"content-type: application/json", b"content-type: text/event-stream"
+_USAGE = {"prompt_tokens": 100, "completion_tokens": 20}
+OF_EACH = ("x-rag-id", "server-timing", "x-rag-compare")
+
+
+class Model:
+    """The upstream: says what it was shown; `raw` is set where it may answer without passages."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.raw, self.left = threading.Event(), threading.Event()
+        self.fresh()
+
+    def fresh(self) -> None:
+        self.recorder.fresh().answer = self.answer
+        self.raw.set()
+        self.left.clear()
+
+    def asked(self, *, raw: bool) -> list[Received]:
+        return [one for one in self.recorder.requests if (_PASSAGES not in one.body) == raw]
+
+    async def answer(self, wire: Wire, received: Received) -> None:
+        raw = _PASSAGES not in received.body
+        if raw and not self.raw.is_set():
+            await self._until_let(wire)
+        text = "I do not know." if raw else "Depend on zephyr-kt."
+        asked = orjson.loads(received.body)
+        if asked.get("temperature") == 9:
+            await wire.send(reply(b'{"error": {"message": "no"}}', _JSON, status=b"400 Bad Request"))
+        elif asked.get("stream"):
+            deltas = [{"choices": [{"index": 0, "delta": {"content": word + " "}}]} for word in text.split()]
+            frames = [b"data: " + orjson.dumps(delta) + b"\n\n" for delta in deltas]
+            await wire.send(head(_EVENTS, b"transfer-encoding: chunked"))
+            await wire.send(*chunked([*frames, b"data: [DONE]\n\n"]))
+        else:
+            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            await wire.send(reply(orjson.dumps({"choices": [choice], "usage": _USAGE}), _JSON))
+
+    async def _until_let(self, wire: Wire) -> None:
+        """Wait for `raw`. Raises ConnectionResetError where the gateway leaves before."""
+        leaving = asyncio.ensure_future(wire.gone())
+        letting = asyncio.ensure_future(asyncio.to_thread(self.raw.wait, PATIENCE_S))
+        await asyncio.wait({leaving, letting}, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done():
+            self.left.set()
+            self.raw.set()  # for the thread
+            raise ConnectionResetError
+        leaving.cancel()
+
+
+class House:
+    """A gateway, its keys and its upstream."""
+
+    def __init__(self, served: Served, model: Model, secrets: dict[str, str]) -> None:
+        self.served = served
+        self.model = model
+        self.secrets = secrets
+
+    def headers(self, rag: str, key: str = "root") -> dict[str, str]:
+        return {"x-rag": rag, **({"authorization": f"Bearer {self.secrets[key]}"} if self.secrets else {})}
+
+    def ask(self, rag: str, key: str = "root", **fields: object) -> httpx.Response:
+        headers = {**self.headers(rag, key), "content-type": "application/json", "idempotency-key": "once"}
+        url = self.served.url + CHATS
+        return httpx.post(url, content=chat("gpt-4o", **fields), headers=headers, timeout=PATIENCE_S)
+
+    def kept(self, id: str) -> Comparison:
+        """The comparison of a chat, once it is written."""
+        shelf = Shelf(self.served.data, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+        try:
+            until("it is kept", lambda: shelf.read(id) is not None)
+            return comparison_from(shelf.read(id) or b"")
+        finally:
+            shelf.close()
+
+    def get(self, path: str, key: str) -> httpx.Response:
+        return httpx.get(self.served.url + path, headers=self.headers("on", key), timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def keyless(learned: Callable[[], Path]) -> Path:
+    """A data folder with the corpus."""
+    return learned()
+
+
+@pytest.fixture(scope="module")
+def _house(keyless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("live")
+    data = shutil.copytree(keyless, folder / "data", symlinks=True)
+    accounts = SqlAccounts(data)
+    reads = Rights(Names(["docs"]), Names(), Names(["gpt-4o"]), None)
+    secrets = {name: accounts.create(name, of)[1] for name, of in (("root", EVERYTHING), ("user", reads))}
+    with recording() as upstream:
+        settings = SETTINGS.format(upstream=upstream.url, more="")
+        with serving(data, folder, settings, KEY_OF_THE_UPSTREAM="sk-upstream") as served:
+            yield House(served, Model(upstream), secrets)
+
+
+@pytest.fixture
+def house(_house: House) -> House:
+    _house.model.fresh()
+    return _house
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True}, {"temperature": 9}])
+def test_the_reply_is_that_of_a_request_with_passages(house: House, fields: dict[str, Any]) -> None:
+    plain, compared = house.ask("on", **fields), house.ask("compare", **fields)
+    assert compared.headers["x-rag-compare"] == "taken"
+    assert "x-rag-compare" not in plain.headers
+    assert compared.content == plain.content
+    assert compared.status_code == plain.status_code == (400 if fields.get("temperature") else 200)
+
+    def told(one: httpx.Response) -> list[tuple[str, str]]:
+        return [pair for pair in one.headers.multi_items() if pair[0] not in OF_EACH]
+
+    assert told(compared) == told(plain)
+    one = house.kept(compared.headers["x-rag-id"])
+    assert [turn.text for turn in one.turns] == [QUESTION]
+    assert (one.asked, one.collections, one.model) == (True, ["docs"], "gpt-4o")
+    if one.rag.error is None:
+        assert one.rag.answer is not None
+        assert one.rag.answer.strip() == "Depend on zephyr-kt."
+        assert (one.raw.answer or "").strip() == "I do not know."
+        assert one.rag.tokens.estimated == bool(fields.get("stream"))
+        assert one.rag.cost_usd is not None
+    else:
+        assert (one.rag.error, one.raw.error) == ("no", "no")
+
+
+def test_the_raw_request_is_that_of_a_client_without_passages(house: House) -> None:
+    house.ask("off", stream=True)
+    house.kept(house.ask("compare", stream=True).headers["x-rag-id"])
+    own, raw = house.model.asked(raw=True)
+    assert raw.body == own.body
+    assert raw.line == own.line
+    once = {b"idempotency-key", b"accept-encoding"}
+    assert raw.headers == [pair for pair in own.headers if pair[0] not in once]
+    assert raw.header(b"authorization") == b"Bearer sk-upstream"
+
+
+def test_nobody_waits_for_a_raw_answer(house: House) -> None:
+    """Not the chat that it is of, nor others; and where two hang, a third is not asked for."""
+    house.model.raw.clear()
+    busy = counted_as(house, "busy")
+    replies = [house.ask("compare") for _ in range(3)]
+    assert [one.headers["x-rag-compare"] for one in replies] == ["taken", "taken", "busy"]
+    assert {one.status_code for one in replies} == {200}
+    assert house.ask("on").status_code == 200
+    until("both are asked", lambda: len(house.model.asked(raw=True)) == 2)
+    assert counted_as(house, "busy") == busy + 1
+    house.model.raw.set()
+    for one in replies[:2]:
+        assert house.kept(one.headers["x-rag-id"]).raw.error is None
+
+
+def test_a_client_that_leaves_is_compared_with_nothing(house: House) -> None:
+    unfinished = counted_as(house, "unfinished")
+    begun, end = threading.Event(), threading.Event()
+
+    async def hangs(wire: Wire, _received: Received) -> None:
+        await wire.send(head(_EVENTS, b"transfer-encoding: chunked"), b"6\r\ndata: \r\n")
+        begun.set()
+        await wire.gone()
+        end.set()
+        raise ConnectionResetError
+
+    house.model.recorder.answer = hangs
+    with calling(house.served) as caller:
+        headers = [b"%b: %b" % (k.encode(), v.encode()) for k, v in house.headers("compare").items()]
+        caller.send(post(chat("gpt-4o", stream=True), *headers))
+        caller.head()
+        assert begun.wait(PATIENCE_S)
+        caller.leave("RST")
+    assert end.wait(PATIENCE_S)
+    until("it is counted", lambda: counted_as(house, "unfinished") == unfinished + 1)
+    assert house.model.asked(raw=True) == []
+
+
+def test_what_it_costs_is_nobodys(house: House) -> None:
+    def used(key: str) -> tuple[int, int]:
+        rows = house.get(f"/v1/admin/usage?by=key&key={key}", "root").json()["data"]
+        return (rows[0]["requests"], rows[0]["prompt_tokens"]) if rows else (0, 0)
+
+    (root,) = [one["id"] for one in house.get("/v1/admin/keys", "root").json()["data"] if one["name"] == "root"]
+    house.ask("on")
+    until("usage is written", lambda: used(root) != (0, 0))
+    before, raw = used(root), used("comparisons")
+    house.kept(house.ask("compare").headers["x-rag-id"])
+    until("usage is written", lambda: used("comparisons") == (raw[0] + 1, raw[1] + 100))
+    until("usage is written", lambda: used(root)[0] > before[0])
+    assert used(root)[1] == before[1] + 100, "and no more than the chat took"
+
+
+def test_a_key_that_may_not_ask_is_answered_as_usual(house: House) -> None:
+    reply = house.ask("compare", key="user")
+    assert (reply.status_code, reply.headers["x-rag-compare"]) == (200, "not allowed")
+    assert reply.headers["x-rag-status"] == "augmented"
+    assert house.model.asked(raw=True) == []
+
+
+def test_neither_the_log_nor_another_user_of_the_machine_sees_the_answers(house: House) -> None:
+    house.kept(house.ask("compare").headers["x-rag-id"])
+    assert (house.served.data / "receipts.db").stat().st_mode & 0o777 == 0o600
+    log = house.served.log.read_text()
+    assert "zephyr-kt" not in log
+    assert "Traceback" not in log
+
+
+def test_a_share_of_the_traffic_without_keys_and_the_end_of_the_gateway(keyless: Path, tmp_path: Path) -> None:
+    with recording() as upstream:
+        model = Model(upstream)
+        settings = SETTINGS.format(upstream=upstream.url, more=", shadow: 1.0, compare: off")
+        with serving(keyless, tmp_path, settings, KEY_OF_THE_UPSTREAM="sk-upstream") as served:
+            house = House(served, model, {})
+            drawn = house.ask("on")
+            assert "x-rag-compare" not in drawn.headers
+            assert not house.kept(drawn.headers["x-rag-id"]).asked
+            assert house.ask("off").headers["x-rag-status"] == "off"
+            model.raw.clear()
+            asked = len(model.asked(raw=True))
+            left = house.ask("on").headers["x-rag-id"]
+            until("it is asked", lambda: len(model.asked(raw=True)) == asked + 1)
+            assert served.stop() == 0
+            assert model.left.wait(PATIENCE_S)
+            assert "Traceback" not in served.log.read_text()
+    shelf = Shelf(keyless, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+    assert [comparison_from(row).id for row in shelf.every()] == [drawn.headers["x-rag-id"]]
+    assert shelf.read(left) is None
+    shelf.close()
+
+
+def counted_as(house: House, outcome: str) -> float:
+    """Of the comparisons."""
+    reply = house.get("/metrics", "root")
+    line = next(line for line in reply.text.splitlines() if f'comparisons_total{{outcome="{outcome}"}}' in line)
+    return float(line.rpartition(" ")[2])
