@@ -25,4 +25,6 @@ agreement  how far a judge can be believed
 report     all of it -> one value                      diff       of two runs
 view       a report -> what a reader sees              plots      its figures
 pages      that -> report.html, report.md, report.json
+live       comparisons of live chats -> what they show
+live_judging  a judge is asked which of their answers is better      live_view  the tables
 """

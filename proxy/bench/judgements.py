@@ -32,7 +32,7 @@ def attempts(folder: Path) -> Iterator[Judgement]:
     """Every row of judgements.jsonl, in the order written. Raises BenchError where a row is none."""
     for row in rows_of(file(folder)):
         try:
-            yield _judgement(row)
+            yield judgement_from(row)
         except (TypeError, KeyError) as error:
             raise BenchError(f"{file(folder)} has a row that is no judgement ({error}): take it out") from error
 
@@ -60,7 +60,8 @@ def prompt_hash(prompt: str) -> str:
     return hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
 
 
-def _judgement(row: Mapping[str, Any]) -> Judgement:
+def judgement_from(row: Mapping[str, Any]) -> Judgement:
+    """The judgement of a row. Raises TypeError where a member is missing."""
     usage = row.get("usage")
     names = {one.name for one in fields(Judgement)}
     tokens = {one.name for one in fields(Tokens)}

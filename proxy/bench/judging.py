@@ -95,7 +95,7 @@ class Judging(Sender[Task]):
 
     def _row(self, one: Task, reply: Reply) -> Mapping[str, Any]:
         return {
-            **asdict(_judgement(one, reply, self._judge.variant.model)),
+            **asdict(judgement_of(one, reply, self._judge.variant.model)),
             "request": reply.request,
             "reply": reply.answer if reply.error is None else reply.reply,
         }
@@ -116,7 +116,8 @@ def spent(folder: Path, price_of: PriceOf) -> Spent:
     return spent_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
 
 
-def _judgement(task: Task, reply: Reply, model: str) -> Judgement:
+def judgement_of(task: Task, reply: Reply, model: str) -> Judgement:
+    """What a judge said of a task, or why it said nothing."""
     score, verdict, reason = None, None, ""
     if reply.error is None:
         said = read_reply(task.kind, reply.answer or "", task.order)

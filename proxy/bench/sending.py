@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from proxy.bench.asking import Call, Gateway, Heard
 from proxy.bench.records import Asked, Reply, Worst
-from proxy.bench.runs import Lines
 from proxy.bench.spending import NOTHING, Charge, Purse, at_worst, charge_of
 from proxy.prices import Price
 
@@ -32,6 +31,12 @@ Heed = Callable[[Reply], None]
 
 def pass_over(_reply: Reply) -> None:
     """Heeds no reply."""
+
+
+class Rows(Protocol):
+    """What rows are appended to, off the event loop: `runs.Lines`, or another place."""
+
+    def append(self, row: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class Sender(ABC, Generic[One]):
         self._stopped = self._stopped or why
         self._stopping.set()
 
-    async def _all(self, left: Sequence[One], *, total: int, used: Charge, before: Lines, after: Lines) -> Outcome:
+    async def _all(self, left: Sequence[One], *, total: int, used: Charge, before: Rows, after: Rows) -> Outcome:
         """Send what is left of `total`. used: what the folder's earlier attempts cost. Raises OSError."""
         self._purse.spent = used
         self._before, self._after = _Writing(before), _Writing(after)
@@ -195,7 +200,7 @@ class Sender(ABC, Generic[One]):
 class _Writing:
     """A file of the folder, written off the event loop, a row at a time: no reply's clock shall wait for a disk."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Rows) -> None:
         self._lines = lines
         self._one = asyncio.Lock()
 

@@ -14,6 +14,7 @@ what), 2 wrong usage.
     bench     questions asked of models raw and with passages       loopback  the gateway begun for it
     bench_asking    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
     bench_draft     questions for it, proposed by a model
+    bench_live    its view of live comparisons
     replay    a chat of which there is a receipt -> what it would be given today, and what changed
     keys      who may do what: made, listed, revoked, rotated
     usage     what keys used, in sums

@@ -13,6 +13,7 @@ from proxy.build import template
 from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
 from proxy.cli.bench_draft import draft_command
 from proxy.cli.bench_judge import judge_command
+from proxy.cli.bench_live import live_command
 from proxy.cli.bench_report import diff_command, report_command, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
@@ -47,7 +48,7 @@ def command() -> None:
     """
 
 
-for _each in (report_command, diff_command, judge_command, draft_command):
+for _each in (report_command, diff_command, judge_command, draft_command, live_command):
     command.add_command(_each)
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)

@@ -1,6 +1,6 @@
 """ragway bench judge: a model's word on the answers of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,10 @@ _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The options."""
+class Wanted:
+    """How a judge is asked."""
 
-    folder: Path
     model: str
-    kinds: Sequence[str]
     prompts: Path
     settings: str | None
     concurrency: int
@@ -41,21 +39,30 @@ class _Wanted:
     yes: bool
 
 
+def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of `Wanted`, but for the model."""
+    prompts = click.option(
+        "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
+        help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
+    )  # fmt: skip
+    settings = click.option(
+        "--set", "settings", metavar="NAME=VALUE,…",
+        help="Members of the judge's requests, such as temperature and max_tokens.",
+    )  # fmt: skip
+    return prompts(settings(asking_options(command)))
+
+
 @click.command("judge")
 @click.argument("run_name", metavar="RUN")
 @click.option("--model", required=True, help="Model that judges: one that the gateway knows.")
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be given several times."
 )
-@click.option(
-    "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
-    help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
-)  # fmt: skip
-@click.option("--set", "settings", metavar="NAME=VALUE,…",
-              help="Members of the judge's requests, such as temperature and max_tokens.")  # fmt: skip
-@asking_options
+@judge_options
 @options
-def judge_command(run_name: str, config_file: Path | None, data: str | None, **given: Any) -> None:
+def judge_command(
+    run_name: str, kinds: Sequence[str], config_file: Path | None, data: str | None, **given: Any
+) -> None:  # fmt: skip
     """Let a model judge the answers of a run; what it said already is not asked again.
 
     RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd
@@ -63,10 +70,10 @@ def judge_command(run_name: str, config_file: Path | None, data: str | None, **g
     """
     folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
-    run(_judge(_Wanted(folder, **given), settings), loop=uvloop.new_event_loop)
+    run(_judge(folder, kinds, Wanted(**given), settings), loop=uvloop.new_event_loop)
 
 
-async def _judge(wanted: _Wanted, settings: Settings) -> int:
+async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: Settings) -> int:
     from proxy.bench.judge import Prompts, tasks
     from proxy.bench.judgements import attempts
     from proxy.bench.judging import left_of, spent
@@ -75,34 +82,34 @@ async def _judge(wanted: _Wanted, settings: Settings) -> int:
     from proxy.bench.scored import baselines
 
     try:
-        found = Run.answered(wanted.folder)
+        found = Run.answered(folder)
         prompts = Prompts.read(wanted.prompts)
         questions = {one.id: one for one in found.questions}
         replies, pairs = list(found.replies().values()), baselines(found.head.variants)
-        every = list(tasks(questions, replies, pairs, prompts, kinds=wanted.kinds or _KINDS))  # type: ignore[arg-type]
-        todo = left_of(every, attempts(wanted.folder), wanted.model)
+        every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
+        todo = left_of(every, attempts(folder), wanted.model)
         if not todo:
-            return _nothing_to_ask(wanted, len(every))
+            return _nothing_to_ask(folder, wanted.model, len(every))
         models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
-        judge = _judge_of(wanted, models)
-        for line in (judge.told(todo), *spent(wanted.folder, models.price_of).told):
+        judge = judge_of(wanted, models)
+        for line in (judge.told(todo), *spent(folder, models.price_of).told):
             click.echo(line, err=True)
         if not wanted.yes:
             confirm()
-        outcome = await _asked(wanted, settings, judge, models, every)
+        outcome = await _asked(folder, wanted, settings, judge, models, every)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if outcome.done:
-        write_report(wanted.folder, judge=wanted.model)
-    return _told(outcome, wanted.folder)
+        write_report(folder, judge=wanted.model)
+    return _told(outcome, folder)
 
 
-def _nothing_to_ask(wanted: _Wanted, every: int) -> int:
+def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
     if not every:
-        text = f"{wanted.folder} has nothing to judge: no answer yet, or none of what --kind needs"
+        text = f"{folder} has nothing to judge: no answer yet, or none of what --kind needs"
         raise click.ClickException(text)
-    click.echo(f"{wanted.folder}: {wanted.model} has judged all {every} already", err=True)
-    write_report(wanted.folder, judge=wanted.model)
+    click.echo(f"{folder}: {model} has judged all {every} already", err=True)
+    write_report(folder, judge=model)
     return 0
 
 
@@ -117,7 +124,7 @@ def _told(outcome: "Outcome", folder: Path) -> int:
     return 130 if outcome.stopped == INTERRUPTED else 1
 
 
-def _judge_of(wanted: _Wanted, models: Models) -> "Judge":
+def judge_of(wanted: Wanted, models: Models) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
     from proxy.bench.judging import Judge
     from proxy.bench.matrix import settings_of as members
@@ -136,13 +143,13 @@ def _judge_of(wanted: _Wanted, models: Models) -> "Judge":
 
 
 async def _asked(
-    wanted: _Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
+    folder: Path, wanted: Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
 ) -> "Outcome":
     from proxy.bench.judging import Judging
     from proxy.bench.spending import Purse
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
         purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
-        judging = Judging(wanted.folder, judge, gateway, purse, models.price_of, progress=progress)
+        judging = Judging(folder, judge, gateway, purse, models.price_of, progress=progress)
         await interruptible(judging, judging.go(every))
         return judging.outcome

@@ -57,6 +57,20 @@ class Shelf:
             if self._now_s() - self._pruned_s > _PRUNE_EVERY_S:
                 self._prune(sql)
 
+    def change(self, id: str, changed: Callable[[bytes], bytes]) -> None:
+        """Keep something else under an id, if it is there still. Raises RetrievalError."""
+        from sqlalchemy import select
+
+        table = self._table()
+        if self._database.empty():
+            return
+        this = table.c.id == id
+        with self._database.writing() as sql:
+            found = sql.execute(select(table.c.at_s, table.c.content).where(this)).one_or_none()
+            if found is not None:
+                row = _row(id, found.at_s, changed(zlib.decompress(found.content)))
+                sql.execute(table.update().where(this).values(row))
+
     def prune(self) -> None:
         """Forget what is too old, and the oldest where there are too many. Raises RetrievalError."""
         if self._database.there() and not self._database.empty():

@@ -18,7 +18,8 @@ from proxy.accounts import SqlAccounts
 from proxy.live.comparison import Comparison, comparison_from
 from proxy.receipts.shelf import Shelf
 from proxy.rights import EVERYTHING, Names, Rights
-from tests.gateway import Served, serving
+from tests.completions import question_of, streamed
+from tests.gateway import Served, ragway, serving
 from tests.recording_upstream import Recorder, recording
 from tests.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.raw_calls import PATIENCE_S, QUESTION, calling, chat, post, until
@@ -55,6 +56,11 @@ class Model:
 
     async def answer(self, wire: Wire, received: Received) -> None:
         raw = _PASSAGES not in received.body
+        if b'\\"better\\"' in received.body:  # a judge's
+            prompt = question_of(received)
+            first = prompt.index("zephyr-kt") < prompt.index("I do not know")
+            await wire.send(streamed('{"better": "first"}' if first else '{"better": "second"}'))
+            return
         if raw and not self.raw.is_set():
             await self._until_let(wire)
         text = "I do not know." if raw else "Depend on zephyr-kt."
@@ -123,7 +129,10 @@ def _house(keyless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     data = shutil.copytree(keyless, folder / "data", symlinks=True)
     accounts = SqlAccounts(data)
     reads = Rights(Names(["docs"]), Names(), Names(["gpt-4o"]), None)
-    secrets = {name: accounts.create(name, of)[1] for name, of in (("root", EVERYTHING), ("user", reads))}
+    secrets = {
+        name: accounts.create(name, of)[1]
+        for name, of in (("root", EVERYTHING), ("payer", EVERYTHING), ("user", reads))
+    }
     with recording() as upstream:
         settings = SETTINGS.format(upstream=upstream.url, more="")
         with serving(data, folder, settings, KEY_OF_THE_UPSTREAM="sk-upstream") as served:
@@ -215,14 +224,34 @@ def test_what_it_costs_is_nobodys(house: House) -> None:
         rows = house.get(f"/v1/admin/usage?by=key&key={key}", "root").json()["data"]
         return (rows[0]["requests"], rows[0]["prompt_tokens"]) if rows else (0, 0)
 
-    (root,) = [one["id"] for one in house.get("/v1/admin/keys", "root").json()["data"] if one["name"] == "root"]
-    house.ask("on")
-    until("usage is written", lambda: used(root) != (0, 0))
-    before, raw = used(root), used("comparisons")
-    house.kept(house.ask("compare").headers["x-rag-id"])
+    (payer,) = [one["id"] for one in house.get("/v1/admin/keys", "root").json()["data"] if one["name"] == "payer"]
+    raw = used("comparisons")
+    house.ask("on", key="payer")
+    house.kept(house.ask("compare", key="payer").headers["x-rag-id"])
     until("usage is written", lambda: used("comparisons") == (raw[0] + 1, raw[1] + 100))
-    until("usage is written", lambda: used(root)[0] > before[0])
-    assert used(root)[1] == before[1] + 100, "and no more than the chat took"
+    until("usage is written", lambda: used(payer) == (2, 200))
+    (own,) = house.get("/v1/usage", "payer").json()["data"]
+    assert (own["requests"], own["prompt_tokens"]) == (2, 200)
+
+
+def test_a_judge_reads_them_beside_the_running_gateway(house: House) -> None:
+    one = house.kept(house.ask("compare").headers["x-rag-id"])
+    folder, data = house.served.log.parent, str(house.served.data)
+    words = ("bench", "live", "--data", data, "--config", str(folder / "ragway.yaml"), "--json")
+    environ = {"RAGWAY_BENCH_KEY": house.secrets["root"], "KEY_OF_THE_UPSTREAM": "sk-upstream"}
+    done = ragway(*words, "--model", "gpt-4o", "--max-usd", "1", "--set", "max_tokens=99", "--yes", folder=folder,
+                  environ=environ)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = orjson.loads(done.stdout)
+    assert "gpt-4o is asked" in done.stderr
+    assert told["judged"] == told["groups"][0]["both"] > 0
+    assert told["groups"][0]["preference"]["word"] in ("better", "undecided"), "few of them may not be enough"
+    assert told["groups"][0]["preference"]["change"]["mean"] == 1.0
+    assert told["groups"][0]["name"] == ""
+    assert {group["name"] for group in told["groups"] if group["of"] == "collection"} == {"docs"}
+    keys = sorted(group["name"].partition(" (key-")[0] for group in told["groups"] if group["of"] == "key")
+    assert keys == ["payer", "root"]
+    assert [each["order"] for each in house.kept(one.id).judged] == [0, 1]
 
 
 def test_a_key_that_may_not_ask_is_answered_as_usual(house: House) -> None:

@@ -1,0 +1,163 @@
+"""ragway bench live: what the live comparisons of a gateway show, judged by a model where that is wanted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+import uvloop
+
+from config.settings import Settings
+from proxy.build import accounts, comparison_shelf
+from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_judge import Wanted, judge_of, judge_options
+from proxy.cli.common import as_text, confirm, options, progress_bar, run, settings_of
+from retrieval import logs
+
+if TYPE_CHECKING:  # imported where they are used
+    from proxy.bench.judge import Task
+    from proxy.bench.judging import Judge
+    from proxy.bench.sending import Outcome
+    from proxy.live.comparison import Comparison
+    from proxy.receipts.shelf import Shelf
+
+
+@click.command("live")
+@click.argument("id", required=False)
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day, as 2026-11-01, in UTC.")
+@click.option("--model", default="", help="Model that judges what it has not judged yet: one that the gateway knows.")
+@judge_options
+@click.option("--judge", metavar="MODEL", help="Whose judgements count (default: --model, else who judged most).")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the bootstrap.")
+@click.option("--json", "as_", flag_value="json", help="Print JSON in place of tables.")
+@click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
+@options
+def live_command(
+    id: str | None, since: datetime | None, judge: str | None, seed: int, as_: str | None,
+    config_file: Path | None, data: str | None, **given: Any,
+) -> None:  # fmt: skip
+    """Tell what live comparisons show: lift, harm, added cost and latency, by collection and key.
+
+    They are made by `x-rag: compare` or `bench.shadow`. With --model a model judges which of both answers is better.
+    With the x-rag-id of a chat, both answers of that one are shown.
+
+    \b
+    ragway bench live
+    ragway bench live --model gpt-4o --max-usd 1
+    ragway bench live rag-6f1d3c1e7c0b5b0e9a553d1f
+    """
+    settings = settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")
+    form = _Form(judge, seed, as_ == "json", as_ == "markdown")
+    since_s = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
+    work = _one(as_text(id), settings, form) if id is not None else _all(since_s, Wanted(**given), settings, form)
+    run(work, loop=uvloop.new_event_loop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How it is told."""
+
+    judge: str | None
+    seed: int
+    json: bool
+    markdown: bool
+
+
+async def _one(id: str, settings: Settings, form: _Form) -> int:
+    from proxy.bench.live_view import shown
+    from proxy.live.comparison import comparison_from
+
+    with closing(comparison_shelf(settings)) as shelf:
+        content = shelf.read(id)
+    if content is None:
+        raise click.ClickException(f"there is no comparison {id!r}: none was made of this chat, or it is too old")
+    one = comparison_from(content)
+    click.echo(content if form.json else shown(one, _names(settings).get(one.key, one.key)))
+    return 0
+
+
+async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) -> int:
+    with closing(comparison_shelf(settings)) as shelf:
+        shelf.prune()
+        found = _found(shelf, since_s)
+        if not found:
+            click.echo("no comparisons are kept: send `x-rag: compare`, or set bench.shadow", err=True)
+            return 0
+        code = 0
+        if wanted.model:
+            code = await _judged(shelf, found, wanted, settings)
+            found = _found(shelf, since_s)
+    _print(found, form.judge or wanted.model, settings, form)
+    return code
+
+
+def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
+    from proxy.live.comparison import comparison_from
+
+    return [comparison_from(content) for content in shelf.every(since_s)]
+
+
+async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted, settings: Settings) -> int:
+    """Have the model judge what it has not judged; returns the exit code."""
+    from proxy.bench.judge import Prompts
+    from proxy.bench.live_judging import left, tasks_of
+    from proxy.bench.records import BenchError
+
+    try:
+        todo = left(found, tasks_of(found, Prompts.read(wanted.prompts)), wanted.model)
+        if not todo:
+            return 0
+        judge = judge_of(wanted, Models([wanted.model], wanted.prices, (), None if wanted.base_url else settings))
+        click.echo(judge.told(todo), err=True)
+        if not wanted.yes:
+            confirm()
+        outcome = await _asked(shelf, judge, todo, wanted, settings)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    if outcome.done == outcome.total:
+        return 0
+    why = outcome.stopped or "some got no answer"
+    click.echo(f"{outcome.done} of {outcome.total} are judged; {why}; the same command goes on from here", err=True)
+    return 130 if outcome.stopped == INTERRUPTED else 1
+
+
+async def _asked(
+    shelf: "Shelf", judge: "Judge", todo: "Sequence[Task]", wanted: Wanted, settings: Settings
+) -> "Outcome":
+    from proxy.bench.live_judging import LiveJudging
+    from proxy.bench.spending import Purse
+
+    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
+        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
+        judging = LiveJudging(shelf, judge, gateway, purse, progress=progress)
+        await interruptible(judging, judging.go(todo))
+        return judging.outcome
+
+
+def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> None:
+    from proxy.bench.judgements import said_by
+    from proxy.bench.live import as_json, live_report
+    from proxy.bench.live_judging import judgements
+    from proxy.bench.live_view import text
+
+    every = [each for one in found for each in judgements(one)]
+    most = Counter(each.model for each in every).most_common(1)
+    judge = judge or (most[0][0] if most else "")
+    made = live_report(found, said_by(judge, every), judge or None, _names(settings), seed=form.seed)
+    if form.json:
+        click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))
+    else:
+        click.echo(text(made, markdown=form.markdown), nl=False)
+
+
+def _names(settings: Settings) -> dict[str, str]:
+    """Id of a key -> what a reader is told: its name and its id."""
+    with closing(accounts(settings)) as opened:
+        every = opened.keys()
+    return {key.id: f"{key.name} ({key.id})" for key in every}
