@@ -278,17 +278,23 @@ class _Run:
             self._left -= 1
             caller = self._random.choice(self._world.callers)
             if self._random.random() < self._writes:
-                await self._write(connection, caller)
+                await self._write(caller)
             else:
+                if connection.closed:  # it was idle for longer than the gateway keeps it, behind a write
+                    connection = await Connection.open(self._port)
                 call = self._asker.call(caller)
                 judge(call, caller, await connection.ask(call.request), self._world, self._seen)
             bar.update()
         connection.close()
 
-    async def _write(self, connection: Connection, caller: Caller) -> None:
+    async def _write(self, caller: Caller) -> None:
         shelf, world = caller.shelf, self._world
+        connection: Connection | None = None
 
         async def ask(kind: str, method: str, path: str, body: object, status: int) -> bytes:
+            nonlocal connection
+            if connection is None:  # now that the shelf is its own: it may have waited long
+                connection = await Connection.open(self._port)
             call = made(kind, caller, method, path, body, status)
             reply = await connection.ask(call.request)
             shown = bytes(reply.body)
@@ -309,6 +315,8 @@ class _Run:
             await self._shelving.act(shelf, ask, foreign, caller.reads, id)
         except AssertionError as error:
             self._seen.wrong.append(str(error))
+        if connection is not None:
+            connection.close()
 
     async def _over(self, connection: Connection, caller: Caller, job: str) -> None:
         request = made("job", caller, "GET", f"/v1/knowledge/jobs/{job}", None, 200).request

@@ -62,6 +62,11 @@ class Connection(asyncio.Protocol):
         """What has arrived of the reply that is awaited."""
         return self._reply
 
+    @property
+    def closed(self) -> bool:
+        """Whether no request can be sent on it any more."""
+        return self._transport.is_closing()
+
     def close(self) -> None:
         """Close it."""
         self._transport.close()
