@@ -105,9 +105,9 @@ def view(made: Report) -> View:
         about=f"Run {head.id}, {day}; {len(made.questions)} questions of {Path(head.questions_file).name}{repeats}; "
         f"{', '.join(one.name for one in head.variants)}",
         notes=_notes(made), verdicts=cards, beside=_beside(made),
-        tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _costs(made),
-                                    _more(made), _stages(made), _failures(made), _judge(made), _agreement(made))
-                if table.rows],
+        tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _found(made),
+                                    _costs(made), _more(made), _stages(made), _failures(made), _judge(made),
+                                    _agreement(made)) if table.rows],
     )  # fmt: skip
 
 
@@ -271,10 +271,22 @@ def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str,
 
 
 def _scores(made: Report) -> Table:
-    names = [name for name in (*RULES, *JUDGED, *FOUND) if any(name in one.scores for one in made.variants)]
-    rows = [[one.variant.name, *(number(one.scores.get(name)) for name in names)] for one in made.variants]
     text = "Means over the questions that have the score. docs/bench-scores.md says what each is."
-    return Table("Scores of each variant", text, ["variant", *map(_named, names)], rows if names else [])
+    return _means(made, "Scores of each variant", text, (*RULES, *JUDGED))
+
+
+def _found(made: Report) -> Table:
+    return _means(made, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
+
+
+def _means(made: Report, title: str, text: str, scores: Sequence[str]) -> Table:
+    names = [name for name in scores if any(name in one.scores for one in made.variants)]
+    rows = [
+        [one.variant.name, *(number(one.scores.get(name)) for name in names)]
+        for one in made.variants
+        if any(name in one.scores for name in names)
+    ]
+    return Table(title, text, ["variant", *map(_named, names)], rows)
 
 
 def _costs(made: Report) -> Table:
@@ -305,7 +317,8 @@ def _more(made: Report) -> Table:
 
 
 def _stages(made: Report) -> Table:
-    names = list(dict.fromkeys(stage for one in made.variants for stage in one.costs.stages_ms))
+    longest_first = sorted((list(one.costs.stages_ms) for one in made.variants), key=len, reverse=True)
+    names = list(dict.fromkeys(stage for stages in longest_first for stage in stages))
     rows = [
         [one.variant.name, *(number(one.costs.stages_ms.get(name), ",.1f") for name in names)]
         for one in made.variants if one.costs.stages_ms

@@ -121,7 +121,8 @@ def test_each_question_is_asked_raw_and_with_passages_and_kept(
         raw, rag = replies[number, "small raw"], replies[number, "small rag docs"]
         assert (raw["rag"]["status"], raw["rag"]["sources"]) == ("off", [])
         assert rag["rag"]["status"] == "augmented"
-        assert rag["rag"]["sources"]
+        assert {passage["source"] for passage in rag["rag"]["passages"]} == set(rag["rag"]["sources"]) != set()
+        assert rag["rag"]["injected_tokens"] > 0
         assert "retrieval" in rag["stages_ms"]
         assert (rag["answer"], rag["usage"]["prompt"], rag["cost_usd"]) == ("yes", 100, pytest.approx(120e-6))
         assert 0 < rag["first_ms"] <= rag["total_ms"]
