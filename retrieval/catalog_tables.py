@@ -113,7 +113,7 @@ jobs = Table(  # documents on their way into a collection, see `jobs`; they go w
     Column("state", String, nullable=False, index=True),
     Column("created_s", Float, nullable=False),
     Column("updated_s", Float, nullable=False),
-    Column("interruptions", Integer, nullable=False),  # how often the index ended meanwhile, with nothing done between
+    Column("interruptions", Integer, nullable=False),  # how often its next document was begun, and not done so far
     Column("reason", AnyText, nullable=False),
     Column("writer", AnyText, nullable=False),  # the groups of who gave them, as JSON; null: all
 )  # fmt: skip

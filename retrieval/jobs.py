@@ -13,11 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select, union, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, true, union, update
 from sqlalchemy.exc import IntegrityError
 
 from retrieval.catalog import Catalog
@@ -40,7 +39,7 @@ class Task:
 
     place: int
     given: Given
-    lost: bool  # its content was that of a file that is deleted
+    hopeless: str  # why it cannot be written; "": it can
 
 
 class Jobs:
@@ -96,16 +95,8 @@ class Jobs:
         old = () if alone else (jobs.c.created_s < time.time() - _MADE_S,)
         with self._catalog.writing() as sql:
             sql.execute(delete(jobs).where(jobs.c.state == _MAKING, *old))
-            running = list(sql.execute(select(*jobs.c["id", "interruptions"]).where(jobs.c.state == "running")))
-        for row in running if alone else ():
-            if row.interruptions + 1 < _MOST_INTERRUPTIONS:
-                self._update(jobs.c.id == row.id, state="queued", interruptions=row.interruptions + 1)
-                continue
-            self._update(jobs.c.id == row.id, state="queued", interruptions=0)
-            if (found := self.take(row.id, start=False)) is not None:
-                why = f"the index ended {_MOST_INTERRUPTIONS} times while this document was written"
-                self.done(row.id, found.place, Placed(found.given.key, "failed", reason=why))
-        with self._catalog.engine.connect() as sql:
+            if alone:
+                sql.execute(update(jobs).where(jobs.c.state == "running").values(state="queued"))
             return list(sql.scalars(select(jobs.c.collection).where(jobs.c.state.in_(_OPEN)).distinct()))
 
     def idle(self, for_s: float) -> list[str]:
@@ -123,10 +114,13 @@ class Jobs:
             found: str | None = sql.scalar(query)
         return found
 
-    def take(self, id: str, *, start: bool = True) -> Task | None:
-        """The next document to write; None where none waits, or the job is gone. start: it runs from now on."""
+    def take(self, id: str) -> Task | None:
+        """The next document to write; None where none waits, or the job is gone. The job runs from now on.
+
+        Until it is `done` or `put_back` it counts as interrupted: a process that ends counts nothing any more.
+        """
         query = (
-            select(tasks, files.c.content.label("of_file"))
+            select(tasks, jobs.c.interruptions, files.c.content.label("of_file"))
             .join(jobs, jobs.c.id == tasks.c.job)
             .join(files, (files.c.id == tasks.c.key) & tasks.c.content.is_(None), isouter=True)
             .where(tasks.c.job == id, tasks.c.state == "waiting", jobs.c.state.in_(_OPEN))
@@ -137,10 +131,18 @@ class Jobs:
             row = sql.execute(query).one_or_none()
         if row is None:
             return None
-        if start:
-            self._update(jobs.c.id == id, jobs.c.state == "queued", state="running")
+        self._update(
+            jobs.c.id == id, jobs.c.state.in_(_OPEN), state="running", interruptions=jobs.c.interruptions + 1
+        )  # fmt: skip
         content = row.content if row.content is not None else row.of_file
-        return Task(row.place, _given(row, bytes(content or b"")), content is None)
+        hopeless = "the file was deleted before its turn came" if content is None else ""
+        if row.interruptions >= _MOST_INTERRUPTIONS:
+            hopeless = f"the index ended {_MOST_INTERRUPTIONS} times while this document was written"
+        return Task(row.place, _given(row, bytes(content or b"")), hopeless)
+
+    def put_back(self, id: str) -> None:
+        """The document that was taken is not written now, for another reason than that the index ended."""
+        self._update(jobs.c.id == id, jobs.c.interruptions > 0, interruptions=jobs.c.interruptions - 1)
 
     def done(self, id: str, place: int, placed: Placed) -> None:
         """What became of a document."""
@@ -170,7 +172,7 @@ class Jobs:
         self._update(jobs.c.id == id, jobs.c.state == "running", state="queued", reason=reason)
 
     def rest(self) -> None:
-        """All of them wait for the next process; that is no interruption."""
+        """All of them wait for the next process."""
         self._update(jobs.c.state == "running", state="queued")
 
     # Looking
@@ -179,7 +181,7 @@ class Jobs:
         """With its documents. Raises UnknownJob, also where these groups may not see it."""
         with self._catalog.engine.connect() as sql:
             row = sql.execute(select(jobs).where(jobs.c.id == id, jobs.c.state != _MAKING)).one_or_none()
-            if row is None or not _seen(row.writer, groups):
+            if row is None or not _within(row.writer, groups):
                 raise UnknownJob(f"there is no job {id!r}")
             columns = tasks.c["key", "state", "document", "reason"]
             of = [
@@ -192,8 +194,8 @@ class Jobs:
         query = select(jobs).where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
         query = query.where(jobs.c.id < before) if before else query
         with self._catalog.engine.connect() as sql:
-            there = sql.execute(query.order_by(jobs.c.id.desc()))
-            rows = list(islice((row for row in there if _seen(row.writer, groups)), limit))
+            seen = _seen(sql, collections, groups)
+            rows = sql.execute(query.where(seen).order_by(jobs.c.id.desc()).limit(limit)).all()
             counts = self._counts(sql, [row.id for row in rows])
         return [_job(row, counts.get(row.id, {})) for row in rows]
 
@@ -201,7 +203,7 @@ class Jobs:
         """The files that these collections are still to get, or could not, the latest first."""
         there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(PREFIX) + tasks.c.key)
         query = (
-            select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s, jobs.c.writer)
+            select(jobs.c.collection, *tasks.c["key", "state", "reason"], jobs.c.created_s)
             .join(jobs, jobs.c.id == tasks.c.job)
             .join(documents, there, isouter=True)
             .where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
@@ -211,10 +213,9 @@ class Jobs:
         )
         found: dict[tuple[str, str], Attached] = {}
         with self._catalog.engine.connect() as sql:
-            for *row, writer in sql.execute(query):
-                if _seen(writer, groups):
-                    one = Attached(*row)
-                    found.setdefault((one.collection, one.key), one)
+            for row in sql.execute(query.where(_seen(sql, collections, groups))):
+                one = Attached(row.collection, row.key, row.state, row.reason, row.created_s)
+                found.setdefault((one.collection, one.key), one)
         return list(found.values())
 
     def holders(self, key: str) -> list[str]:
@@ -226,9 +227,8 @@ class Jobs:
 
     def forget(self, collection: str, key: str, groups: Groups = ()) -> bool:
         """Take a document out of all jobs of the collection; whether there was any. Whoever calls holds `writing`."""
-        query = select(*jobs.c["id", "writer"]).where(jobs.c.collection == collection)
         with self._catalog.writing() as sql:
-            ours = [id for id, writer in sql.execute(query) if _seen(writer, groups)]
+            ours = select(jobs.c.id).where(jobs.c.collection == collection, _seen(sql, [collection], groups))
             return bool(sql.execute(delete(tasks).where(tasks.c.key == key, tasks.c.job.in_(ours))).rowcount)
 
     @staticmethod
@@ -249,7 +249,15 @@ def new_id(begin: str) -> str:
     return f"{begin}{time.time_ns():016x}{secrets.token_hex(8)}"
 
 
-def _seen(writer: str, groups: Groups) -> bool:
+def _seen(sql: Connection, collections: Sequence[str], groups: Groups) -> ColumnElement[bool]:
+    """Of the jobs of these collections, those that these groups may see. There are few writers, and many jobs."""
+    if groups is None:
+        return true()
+    writers = sql.scalars(select(jobs.c.writer).where(jobs.c.collection.in_(collections)).distinct())
+    return jobs.c.writer.in_([writer for writer in writers if _within(writer, groups)])
+
+
+def _within(writer: str, groups: Groups) -> bool:
     """Whether these groups are all of the writer's, or more. writer: JSON."""
     of: list[str] | None = orjson.loads(writer)
     return groups is None or (of is not None and set(of) <= set(groups))

@@ -93,11 +93,16 @@ class Background:
                 if task is None:
                     self._jobs.finish(id)
                     return
-                self._jobs.done(id, task.place, await self._placed(task, collection))
+                try:
+                    self._jobs.done(id, task.place, await self._placed(task, collection))
+                except (RetrievalError, asyncio.CancelledError):
+                    with contextlib.suppress(RetrievalError):
+                        self._jobs.put_back(id)
+                    raise
 
     async def _placed(self, task: Task, collection: str) -> Placed:
-        if task.lost:
-            return Placed(task.given.key, "failed", reason="the file was deleted before its turn came")
+        if task.hopeless:
+            return Placed(task.given.key, "failed", reason=task.hopeless)
         return await self._put(collection, task.given)
 
     async def _pause(self, id: str, error: RetrievalError) -> None:

@@ -12,8 +12,8 @@ from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, Unkno
 from retrieval.files import Files
 from retrieval.index import Index
 from retrieval.ingest import background
-from retrieval.jobs import Jobs
-from retrieval.records import Given, Job, Placed, Turn
+from retrieval.jobs import Jobs, Task
+from retrieval.records import Given, Groups, Job, Placed, Turn
 from retrieval.spool import Spool, read
 from tests.plans import plan_for, silent
 
@@ -157,7 +157,8 @@ async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     index: Index, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "_AGAIN_S", 0.01)
-    put, refusals = index._background._put, [IndexDown("the store is away"), RetrievalError("of another embedder")]
+    put, away = index._background._put, IndexDown("the store is away")
+    refusals = [away, away, away, away, RetrievalError("of another embedder")]
     reasons = list[tuple[str, str]]()
 
     async def refusing(collection: str, one: Given) -> Placed:
@@ -170,7 +171,7 @@ async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     index._background._put = refusing
     over = await index.finished_job((await start(index, data, "docs", given(1))).id)
     assert (over.state, over.reason, over.counts) == ("failed", "of another embedder", {"failed": 1})
-    assert [reason for _, reason in reasons] == ["", "tried again every 0.01 s: the store is away"]
+    assert [reason for _, reason in reasons] == ["", *["tried again every 0.01 s: the store is away"] * 4]
     assert (await index.finished_job((await start(index, data, "docs", given(1))).id)).state == "completed"
 
 
@@ -199,24 +200,78 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
         jobs.add(never, 0, said, b"")
     task = jobs.take(id)
     assert task is not None
-    assert (task.place, task.lost) == (0, False)
+    assert (task.place, task.hopeless) == (0, "")
     assert task.given == Given(**{**{name: getattr(said, name) for name in said.__slots__}, "content": b"\0\xff"})
     assert jobs.read(id).state == "running"
     jobs.done(id, 0, Placed("a", "created", "x"))
     task = jobs.take(id)
     assert task is not None
-    assert task.lost
-    for _ in range(3):  # each time the index ended while it was written
-        jobs.recover()
-        jobs.take(id)
+    assert "deleted" in task.hopeless
+    jobs.done(id, 1, Placed("file-gone", "failed", reason=task.hopeless))
     assert jobs.take(id) is None
     jobs.finish(id)
     job = jobs.read(id)
     assert (job.state, job.counts) == ("completed", {"created": 1, "failed": 1})
-    assert "3 times" in job.documents[1].reason
     catalog.remove("docs")
     with pytest.raises(UnknownJob):
         jobs.read(id)
+    catalog.close()
+
+
+def test_a_document_is_given_up_that_ended_the_index_three_times(reopened: Callable[[], Catalog]) -> None:
+    """And not one that was put back, nor for what ended at another document."""
+    catalog = reopened()
+    catalog.create("docs", embedder="tiny", probes=probes())
+    jobs = Jobs(catalog)
+    id = jobs.begin("docs")
+    for place in range(2):
+        jobs.add(id, place, given(place), b"x")
+    jobs.queue(id)
+
+    def taken() -> Task:
+        task = Jobs(catalog).take(id)  # as another process does
+        assert task is not None
+        return task
+
+    for _ in range(4):
+        assert taken().hopeless == ""
+        jobs.put_back(id)
+        jobs.wait(id, "the store is away")
+        jobs.rest()
+    for _ in range(2):
+        assert taken().hopeless == ""
+    jobs.done(id, taken().place, Placed("a", "created", "x"))
+    for _ in range(3):
+        task = taken()
+        assert (task.place, task.hopeless) == (1, "")
+    assert "3 times" in taken().hopeless
+    catalog.close()
+
+
+def test_a_page_is_filled_with_what_its_reader_may_see(reopened: Callable[[], Catalog]) -> None:
+    catalog = reopened()
+    catalog.create("docs", embedder="tiny", probes=probes())
+    jobs = Jobs(catalog)
+    writers: list[Groups] = [(), ("hr",), ("hr", "ops"), None]
+    ids = []
+    for at in range(12):
+        ids.append(jobs.begin("docs", writers[at % 4]))
+        jobs.add(ids[-1], 0, Given(f"file-{at}", "a.md", b"x"), b"x")
+        jobs.queue(ids[-1])
+    for groups, of in (
+        ((), {0}),
+        (("hr",), {0, 1}),
+        (("ops", "hr", "it"), {0, 1, 2}),
+        (("ops",), {0}),
+        (None, {0, 1, 2, 3}),
+    ):
+        seen = [id for at, id in enumerate(ids) if at % 4 in of][::-1]
+        assert [one.id for one in jobs.page(["docs"], before="", limit=2, groups=groups)] == seen[:2]
+        assert [one.id for one in jobs.page(["docs"], before=seen[1], limit=99, groups=groups)] == seen[2:]
+        assert {one.key for one in jobs.attached(["docs"], groups)} == {f"file-{ids.index(id)}" for id in seen}
+        assert jobs.page(["other"], before="", limit=9, groups=groups) == []
+    assert not jobs.forget("docs", "file-1", ("ops",))
+    assert jobs.forget("docs", "file-1", ("hr",))
     catalog.close()
 
 
@@ -240,7 +295,7 @@ def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callabl
     jobs.queue(id)
     task = jobs.take(id)
     assert task is not None
-    assert (task.given.content, task.lost) == (content, False)
+    assert (task.given.content, task.hopeless) == (content, "")
     jobs.done(id, 0, Placed(file.id, "failed", reason="because"))
     rows = {one.key: (one.collection, one.state, one.reason) for one in jobs.attached(["docs"])}
     assert rows == {file.id: ("docs", "failed", "because"), empty.id: ("docs", "waiting", "")}

@@ -282,6 +282,22 @@ async def test_a_job_that_another_process_left_is_written(plans: list[Plan], mon
         await until(over)
 
 
+async def test_a_document_that_ends_every_process_is_given_up_by_whichever_comes_next(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id = one._jobs.begin("docs")
+        for place, key in enumerate(("poison", "pump")):
+            one._jobs.add(id, place, given(key, ""), b"The pump.")
+        one._jobs.queue(id)
+        for index in (one, two, one):  # begun there, and never done
+            assert index._jobs.take(id) is not None
+            two._jobs.wait(id, "it is another's turn")
+        two._background.wake("docs")
+        done = await two.finished_job(id)
+        assert [(row.key, row.state) for row in done.documents] == [("poison", "failed"), ("pump", "created")]
+        assert "ended 3 times" in done.documents[0].reason
+
+
 async def test_who_starts_leaves_what_is_being_written(plans: list[Plan]) -> None:
     """And clears what nobody writes any more."""
     async with opened(plans[0]) as (one,):
