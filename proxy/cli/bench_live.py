@@ -87,7 +87,8 @@ async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) 
         shelf.prune()
         found = _found(shelf, since_s)
         if not found:
-            click.echo("no comparisons are kept: send `x-rag: compare`, or set bench.shadow", err=True)
+            when = " of that time" if since_s else ""
+            click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
             return 0
         code = 0
         if wanted.model:
@@ -147,8 +148,10 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
     from proxy.bench.live_view import text
 
     every = [each for one in found for each in judgements(one)]
-    most = Counter(each.model for each in every).most_common(1)
-    judge = judge or (most[0][0] if most else "")
+    said = Counter(each.model for each in every)
+    if judge and every and judge not in said:
+        raise click.ClickException(f"{judge} has judged none of these; {', '.join(sorted(said))} did")
+    judge = judge or next((model for model, _ in said.most_common(1)), "")
     made = live_report(found, said_by(judge, every), judge or None, _names(settings), seed=form.seed)
     if form.json:
         click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))

@@ -17,7 +17,7 @@ from proxy.limits import UNLIMITED, Limits
 from proxy.metrics import Metrics
 from proxy.rights import EVERYTHING
 from proxy.shares import SqlBook
-from proxy.usage import Wish, sums
+from proxy.usage import COMPARISONS, Wish, sums
 from tests.proxy.test_metrics import value
 
 NOON_S = 1_795_348_830.0  # 30 s into a minute
@@ -251,6 +251,16 @@ async def test_rows_are_written_in_one_go_and_summed(opened: Callable[[], SqlAcc
     assert (row["team"], row["model"], row["requests"], row["prompt_tokens"]) == ("search", "m", 3, 30)
     assert row["cost_usd"] == pytest.approx(30 * 2.5e-6)
     assert row["failed"] == 3, "nobody had an answer here"
+
+
+async def test_live_comparisons_are_a_team_of_their_own(opened: Callable[[], SqlAccounts]) -> None:
+    accounts = opened()
+    key, _ = accounts.create("a", EVERYTHING, team="search")
+    async with Process(opened(), Clock()).running() as process:
+        for of in (key.id, COMPARISONS, COMPARISONS):
+            await process.ask(UNLIMITED, of, used=10)
+    rows = [(row["team"], row["key"], row["requests"]) for row in sums(accounts, Wish(("team", "key")))]
+    assert sorted(rows) == [(COMPARISONS, COMPARISONS, 2), ("search", key.id, 1)]
 
 
 @pytest.mark.parametrize(("record", "key", "rows"), [

@@ -105,16 +105,20 @@ class House:
         return httpx.post(url, content=chat("gpt-4o", **fields), headers=headers, timeout=PATIENCE_S)
 
     def kept(self, id: str) -> Comparison:
-        """The comparison of a chat, once it is written."""
-        shelf = Shelf(self.served.data, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
-        try:
-            until("it is kept", lambda: shelf.read(id) is not None)
-            return comparison_from(shelf.read(id) or b"")
-        finally:
-            shelf.close()
+        return kept(self.served, id)
 
     def get(self, path: str, key: str) -> httpx.Response:
         return httpx.get(self.served.url + path, headers=self.headers("on", key), timeout=PATIENCE_S)
+
+
+def kept(served: Served, id: str) -> Comparison:
+    """The comparison of a chat, once it is written."""
+    shelf = Shelf(served.data, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+    try:
+        until("it is kept", lambda: shelf.read(id) is not None)
+        return comparison_from(shelf.read(id) or b"")
+    finally:
+        shelf.close()
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +294,18 @@ def test_a_share_of_the_traffic_without_keys_and_the_end_of_the_gateway(keyless:
     assert [comparison_from(row).id for row in shelf.every()] == [drawn.headers["x-rag-id"]]
     assert shelf.read(left) is None
     shelf.close()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_translated_lane_is_compared_too(lanes: Served, stream: bool) -> None:
+    reply = lanes.ask(QUESTION, headers={"x-rag": "compare"}, model="translated/gpt", stream=stream)
+    assert (reply.status_code, reply.headers["x-rag-compare"]) == (200, "taken")
+    one = kept(lanes, reply.headers["x-rag-id"])
+    assert (one.rag.error, one.raw.error) == (None, None)
+    shown = [answer is not None and "passages below" in answer for answer in (one.rag.answer, one.raw.answer)]
+    assert shown == [True, False], "it answers with what it was sent"
+    assert one.rag.first_ms is not None
+    assert one.rag.first_ms > 0
 
 
 def counted_as(house: House, outcome: str) -> float:

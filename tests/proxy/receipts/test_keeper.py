@@ -14,7 +14,7 @@ from proxy.metrics import Metrics
 from proxy.receipts import keeper
 from proxy.receipts.keeper import Receipts
 from proxy.receipts.receipt import Receipt, Versions, receipt_of
-from proxy.receipts.shelf import Shelf
+from proxy.receipts.shelf import Shelf, What
 from proxy.rights import EVERYTHING
 from retrieval.records import Turn
 from tests.proxy.test_metrics import value
@@ -55,8 +55,11 @@ def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., Shelf]]:
     """Makes shelves in one place."""
     opened: list[Shelf] = []
 
-    def make(*, keep_s: float = 3600.0, max_bytes: int = 1 << 20, now_s: Callable[[], float] = time.time) -> Shelf:
-        opened.append(Shelf(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s))
+    def make(
+        *, keep_s: float = 3600.0, max_bytes: int = 1 << 20, now_s: Callable[[], float] = time.time,
+        what: What = "receipts",
+    ) -> Shelf:  # fmt: skip
+        opened.append(Shelf(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
         return opened[-1]
 
     yield make
@@ -87,6 +90,18 @@ def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., Shelf]) -> 
     left = [i for i in range(40) if shelf.read(f"rag-{i}") is not None]
     assert 0 < len(left) < 40
     assert left == list(range(left[0], 40))
+
+
+def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., Shelf]) -> None:
+    shelf, receipts = (shelved(now_s=Clock().now_s, what=what) for what in ("comparisons", "receipts"))
+    assert list(shelf.every()) == []
+    shelf.put([row(2, NOON_S - 1), row(1), row(3, NOON_S - 4000)])
+    assert list(shelf.every()) == [row(2)[2], row(1)[2]], "oldest first, and none that is too old"
+    assert list(shelf.every(NOON_S - 0.5)) == [row(1)[2]]
+    shelf.change("rag-1", lambda content: content + b" ")
+    shelf.change("rag-9", lambda content: content + b" ")
+    assert (shelf.read("rag-1"), shelf.read("rag-2"), shelf.read("rag-9")) == (row(1)[2] + b" ", row(2)[2], None)
+    assert receipts.read("rag-1") is None
 
 
 def test_the_same_again_changes_nothing(shelved: Callable[..., Shelf]) -> None:
