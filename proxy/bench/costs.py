@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proxy.bench.verdict import means
-from retrieval.evaluate.significance import Difference, difference
+from retrieval.evaluate.significance import Difference, of_few
 
 Quantities = Mapping[str, float | None]
 
@@ -64,7 +64,7 @@ def extra(
         old, new = (means((id, row.get(name)) for id, row in rows) for rows in (before, after))
         changes = [new[id] - old[id] for id in sorted(new) if id in old]
         if changes:
-            found[name] = difference([0.0] * len(changes), changes, seed=seed)
+            found[name] = of_few(changes, seed=seed, span=0.0)
     return found
 
 

@@ -78,7 +78,7 @@ async def _one(id: str, settings: Settings, form: _Form) -> int:
     if content is None:
         raise click.ClickException(f"there is no comparison {id!r}: none was made of this chat, or it is too old")
     one = comparison_from(content)
-    click.echo(content if form.json else shown(one, _names(settings).get(one.key, one.key)))
+    click.echo(content if form.json else logs.blanked(shown(one, _names(settings).get(one.key, one.key))))
     return 0
 
 
@@ -89,9 +89,10 @@ async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) 
         if not found:
             when = " of that time" if since_s else ""
             click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
-            return 0
+            if not form.json:
+                return 0
         code = 0
-        if wanted.model:
+        if wanted.model and found:
             code = await _judged(shelf, found, wanted, settings)
             found = _found(shelf, since_s)
     _print(found, form.judge or wanted.model, settings, form)

@@ -46,6 +46,8 @@ _TELLING = (200, 400, 413, 422)
 _ONCE = frozenset({b"idempotency-key", b"x-client-request-id", b"x-request-id", b"traceparent", b"tracestate"})
 _LOGGED = ("busy", "budget", "unreadable")
 
+_MORE_THAN_WORDS = ("tools", "functions", "audio", "web_search_options")  # members of a request
+
 Who = Literal["admin", "all", "off"]
 
 
@@ -210,12 +212,10 @@ _TOLD = {
 
 
 def _suited(chat: Chat) -> bool:
-    """Whether one answer in words is wanted: no tools, one choice, and no prompt beyond all measure."""
+    """Whether one answer in words, of the model alone, is wanted, and the prompt is not beyond all measure."""
     fields: dict[str, Any] = chat.body.fields
-    return (
-        not fields.get("tools") and not fields.get("functions") and fields.get("n") in (None, 1)
-        and len(chat.body.raw) <= _MOST_BODY_BYTES
-    )  # fmt: skip
+    alone = not any(fields.get(name) for name in _MORE_THAN_WORDS)
+    return alone and fields.get("n") in (None, 1) and len(chat.body.raw) <= _MOST_BODY_BYTES
 
 
 def _headers(headers: Headers) -> Headers:

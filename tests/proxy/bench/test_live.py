@@ -206,6 +206,7 @@ def test_the_command_reads_the_data_folder(shelf: Shelf, tmp_path: Path) -> None
     none = live()
     assert (none.exit_code, none.stdout) == (0, "")
     assert "no comparisons are kept" in none.stderr
+    assert json.loads(live("--json").stdout)["groups"] == []
     key, _ = SqlAccounts(tmp_path / "data").create("app", EVERYTHING)
     put(shelf, [replace(one(7, side("It is right."), side("It is wrong."), key=key.id), at_s=time.time())])
     done = live()

@@ -55,7 +55,8 @@ def test_what_a_variant_costs_more_is_told_for_a_question() -> None:
     assert {name: change.mean for name, change in verdict.more.items()} == pytest.approx(
         {"first_ms": 100, "total_ms": 0, "prompt": 50, "completion": 0, "injected": 50, "cost_usd": 0.001}
     )
-    assert verdict.more["cost_usd"].low == pytest.approx(verdict.more["cost_usd"].high)
+    assert 0.0008 < verdict.more["cost_usd"].low < verdict.more["cost_usd"].high == pytest.approx(0.001)
+    assert verdict.more["completion"].low == verdict.more["completion"].high == 0
 
 
 def test_costs_of_each_variant_are_sums_and_percentiles() -> None:
