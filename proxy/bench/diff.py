@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from proxy.bench.costs import QUANTITIES, extra
-from proxy.bench.report import MAIN, RULES, Report
+from proxy.bench.report import MAIN, RULES, Measured
 from proxy.bench.scored import JUDGED
 from proxy.bench.verdict import Compared, compared
 from proxy.bench.view import interval, number
@@ -35,16 +35,19 @@ class Diffs:
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     changed_questions: tuple[str, ...]  # same id, other row: left out
+    judges: tuple[str, ...]  # before, after, where they differ: judged scores are left out
 
 
-def diff(before: Report, after: Report) -> Diffs:
+def diff(before: Measured, after: Measured) -> Diffs:
     """What changed between two runs. A variant is the same by its name, a question by its whole row."""
     same = {id for id, question in after.questions.items() if before.questions.get(id) == question}
+    judges = [_judge(run) for run in (before, after)]
     common = [one.name for one in after.head.variants if one.name in before.values]
     return Diffs(
         before.head.id, after.head.id, tuple(_diff(name, before, after, same) for name in common),
         only_before=_missing(before, after), only_after=_missing(after, before),
         changed_questions=tuple(id for id in after.questions if id in before.questions and id not in same),
+        judges=tuple(judges) if "" not in judges and len(set(judges)) > 1 else (),
     )  # fmt: skip
 
 
@@ -70,17 +73,19 @@ def text(found: Diffs, *, markdown: bool = False) -> str:
     for name, ids in (("only before", found.only_before), ("only after", found.only_after),
                       ("changed between the runs and left out", found.changed_questions)):  # fmt: skip
         below += [f"{name}: {', '.join(ids)}"] if ids else []
+    below += [f"the judges differ, so no judged score is compared: {', '.join(found.judges)}"] if found.judges else []
     if not rows:
         below.append("nothing to compare: no variant and question in common")
     return table(f"before: {found.before}; after: {found.after}", head, rows, below, markdown=markdown)
 
 
-def _diff(name: str, before: Report, after: Report, same: set[str]) -> Diff:
+def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
     old, new = before.values[name], after.values[name]
     kept = {score: {id: value for id, value in values.items() if id in same} for score, values in new.items()}
+    judged = JUDGED if _judge(before) == _judge(after) else ()
     scores = {
         score: one
-        for score in (*RULES, *JUDGED)
+        for score in (*RULES, *judged)
         if score != "preference" and score in old and score in kept
         and (one := compared(score, old[score], kept[score], seed=after.head.seed)) is not None
     }  # fmt: skip
@@ -93,7 +98,12 @@ def _diff(name: str, before: Report, after: Report, same: set[str]) -> Diff:
     return Diff(name, main, scores, extra(*rows, seed=after.head.seed))
 
 
-def _missing(one: Report, other: Report) -> tuple[str, ...]:
+def _judge(run: Measured) -> str:
+    """The model whose judgements count; scores of two judges are no change of answers."""
+    return run.judges[-1] if run.judges else ""
+
+
+def _missing(one: Measured, other: Measured) -> tuple[str, ...]:
     names = [each.name for each in one.head.variants if each.name not in other.values]
     return (*names, *(id for id in one.questions if id not in other.questions))
 

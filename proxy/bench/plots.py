@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _STYLE: dict[Any, Any] = {  # Any: its stubs list every name that there is
 }  # fmt: skip
 _NOT_OURS = re.compile(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
 _MOST_LABEL = 56  # characters that fit above a row
-_FEW_BARS = 60  # that can be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,18 @@ def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> s
     """Every question's difference, from the worst to the best."""
     rising = sorted(values)
 
+    def tone(value: float) -> Tone:
+        return "bad" if value < -same else "good" if value > same else "flat"
+
     def draw(axes: "Axes") -> None:
-        tones: list[Tone] = ["bad" if value < -same else "good" if value > same else "flat" for value in rising]
-        axes.bar(range(len(rising)), rising, color=[_TONES[tone] for tone in tones],
-                 width=0.9 if len(rising) <= _FEW_BARS else 1.0)  # fmt: skip
-        flat = [at for at, tone in enumerate(tones) if tone == "flat"]
-        axes.plot(flat, [0.0] * len(flat), "s", color=_TONES["flat"], markersize=2)
+        start = 0
+        for each, its in groupby(rising, tone):
+            heights = list(its)
+            edges = [start - 0.5 + at for at in range(len(heights) + 1)]
+            axes.stairs(heights, edges, fill=True, color=_TONES[each], linewidth=0)
+            if each == "flat":
+                axes.plot(edges, [0.0] * len(edges), color=_TONES[each], linewidth=2)
+            start += len(heights)
         axes.axhline(0, color=_INK, linewidth=0.8)
         axes.set_xlim(-0.6, max(len(rising), 2) - 0.4)
         axes.set_ylim(-1.05, 1.05)

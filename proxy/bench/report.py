@@ -52,29 +52,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All of a run."""
+class Measured:
+    """The scores of a run."""
 
     head: Head
     questions: Mapping[str, Question]
     scored: Sequence[Scored]
     values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> its mean; judged ones, too
-    variants: Sequence[VariantReport]
-    verdicts: Sequence[Verdict]
-    judge: JudgeReport | None
     judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
-    unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
-
-    @property
-    def leading(self) -> Sequence[Verdict]:
-        """The verdicts beside the same model raw; where nothing was asked raw, all."""
-        return [one for one in self.verdicts if one.own] or self.verdicts
-
-    @property
-    def beside(self) -> Sequence[Verdict]:
-        """The others: beside another model raw."""
-        leading = self.leading
-        return [one for one in self.verdicts if one not in leading]
 
     def answers(self, question: str, variant: str) -> list[Scored]:
         """The answers of a variant to a question, by repeat."""
@@ -82,11 +67,22 @@ class Report:
         return sorted(found, key=lambda one: one.reply.repeat)
 
 
-def report(
+@dataclass(frozen=True, slots=True)
+class Report(Measured):
+    """All of a run."""
+
+    variants: Sequence[VariantReport]
+    leading: Sequence[Verdict]  # beside the same model raw; where nothing was asked raw, beside the first variant
+    beside: Sequence[Verdict]  # beside other models raw: of these the main score and the costs
+    judge: JudgeReport | None
+    unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
+
+
+def measured(
     head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
     *, judge: str | None = None,
-) -> Report:  # fmt: skip
-    """The report of what a run's folder holds, whole or not.
+) -> Measured:  # fmt: skip
+    """The scores of what a run's folder holds, whole or not.
 
     attempts: to judge. judge: the model whose judgements count (default: the one that judged last). Raises BenchError:
     that one judged nothing.
@@ -99,15 +95,23 @@ def report(
         models = [*(one for one in models if one != judge), judge]
     judged = said_by(models[-1], attempts) if models else []
     found = scored(known, replies)
-    values = {one.name: _values(one.name, found, judged) for one in head.variants}
-    own = baselines(head.variants)
-    pairs = [(variant, against, True) for variant, against in own.items()]
-    pairs += [(variant, against, False) for variant, against in across(head.variants)]
+    return Measured(head, known, found, {one.name: _values(one.name, found, judged) for one in head.variants}, models)
+
+
+def report(
+    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
+    *, judge: str | None = None,
+) -> Report:  # fmt: skip
+    """The report of what a run's folder holds; arguments and errors as of `measured`."""
+    of = measured(head, questions, replies, attempts, judge=judge)
+    own, others = baselines(head.variants).items(), across(head.variants)
+    leading, beside = (own, others) if own else (others, ())
     return Report(
-        head, known, found, values,
-        [_variant(one, replies, found, values[one.name]) for one in head.variants],
-        [_verdict(*pair, known, found, values, seed=head.seed) for pair in pairs],
-        judge_report(models[-1], attempts, found) if models else None, models,
+        of.head, of.questions, of.scored, of.values, of.judges,
+        [_variant(one, replies, of) for one in head.variants],
+        [_verdict(*pair, of, own=bool(own), parts=True) for pair in leading],
+        [_verdict(*pair, of, own=False, parts=False) for pair in beside],
+        judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
         len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
     )  # fmt: skip
 
@@ -121,18 +125,21 @@ def as_json(made: Report) -> dict[str, Any]:
         "drafted": sum(one.drafted is not None for one in made.questions.values()),
         "unasked": made.unasked,
         "variants": [asdict(one) for one in made.variants],
-        "verdicts": [
-            {
-                **asdict(one),
-                "sentence": one.main.sentence(own=one.own)
-                if one.main
-                else "No verdict: no question has a score in both.",
-            }
-            for one in made.verdicts
-        ],
+        "verdicts": [{**asdict(one), "sentence": sentence_of(made, one)} for one in (*made.leading, *made.beside)],
         "judge": asdict(made.judge) if made.judge else None,
         "by_question": made.values,
     }
+
+
+def sentence_of(of: Measured, one: Verdict) -> str:
+    """What a reader is told of a verdict, in a sentence or two."""
+    if one.main is not None:
+        return one.main.sentence(own=one.own)
+    answered = [{each.reply.question for each in of.scored if each.reply.variant == name}
+                for name in (one.variant, one.against)]  # fmt: skip
+    if not answered[0] & answered[1]:
+        return "No verdict: no question has an answer in both."
+    return "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
 
 
 def _values(variant: str, found: Sequence[Scored], judged: Sequence[Judgement]) -> dict[str, Values]:
@@ -142,40 +149,33 @@ def _values(variant: str, found: Sequence[Scored], judged: Sequence[Judgement]) 
     return {score: values for score, values in given.items() if values}
 
 
-def _variant(
-    variant: Variant, replies: Sequence[Reply], found: Sequence[Scored], values: Mapping[str, Values]
-) -> VariantReport:
+def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> VariantReport:
     its = [reply for reply in replies if reply.variant == variant.name]
-    answered = [one for one in found if one.reply.variant == variant.name]
+    answered = [one for one in of.scored if one.reply.variant == variant.name]
     return VariantReport(
         variant, len(answered),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
         dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
-        {score: sum(its.values()) / len(its) for score, its in values.items()},
+        {score: sum(values.values()) / len(values) for score, values in of.values[variant.name].items()},
         costs([one.costs for one in answered], [one.reply.stages_ms for one in answered]),
     )  # fmt: skip
 
 
-def _verdict(
-    variant: str, against: str, own: bool, questions: Mapping[str, Question], found: Sequence[Scored],
-    values: Mapping[str, Mapping[str, Values]], *, seed: int,
-) -> Verdict:  # fmt: skip
-    before, after = dict(values[against]), dict(values[variant])
+def _verdict(variant: str, against: str, of: Measured, *, own: bool, parts: bool) -> Verdict:
+    """parts: whether every score, tag and origin has a verdict, too."""
+    before, after = dict(of.values[against]), dict(of.values[variant])
     if not own:
         after.pop("preference", None)  # of the variant over its own model's raw one
     if preferred := after.get("preference"):  # judged of the pair: the other side of the same judgement
         before["preference"] = {question: 1 - score for question, score in preferred.items()}
-    scores = {
-        score: one
-        for score in (*RULES, *JUDGED)
-        if score in before and score in after
-        and (one := compared(score, before[score], after[score], seed=seed)) is not None
-    }  # fmt: skip
-    main = next((score for score in MAIN if score in scores), None)
-    tags = {question.id: question.tags for question in questions.values()}
-    mixed = are_mixed(questions.values())
-    origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
-    rows = {name: [(one.reply.question, one.costs) for one in found if one.reply.variant == name]
+
+    known = [score for score in (*RULES, *JUDGED) if set(before.get(score, ())) & set(after.get(score, ()))]
+    main = next((score for score in MAIN if score in known), None)
+    shown = known if parts else [score for score in known if score == main]
+    seed = of.head.seed
+    scores = {score: one for score in shown if (one := compared(score, before[score], after[score], seed=seed))}
+    tags, origins = _parts(of.questions) if parts else ({}, {})
+    rows = {name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
             for name in (against, variant)}  # fmt: skip
     return Verdict(
         variant, against, own, scores.get(main or ""), scores,
@@ -183,3 +183,10 @@ def _verdict(
         by_tag(main, before[main], after[main], origins, seed=seed) if main else {},
         extra(rows[against], rows[variant], seed=seed),
     )  # fmt: skip
+
+
+def _parts(questions: Mapping[str, Question]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
+    """Question -> its tags, and what it comes from, where they come from both."""
+    mixed = are_mixed(questions.values())
+    origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
+    return {id: one.tags for id, one in questions.items()}, origins

@@ -9,7 +9,7 @@ from typing import Any
 from proxy.bench.costs import QUANTITIES, Costs
 from proxy.bench.judge import asked_text
 from proxy.bench.questions import about_drafted
-from proxy.bench.report import FOUND, RULES, Report, Verdict
+from proxy.bench.report import FOUND, RULES, Report, Verdict, sentence_of
 from proxy.bench.scored import JUDGED, Scored
 from proxy.bench.verdict import MATTERS, SAME, Compared
 from retrieval.evaluate.significance import Difference
@@ -147,13 +147,12 @@ def _card(made: Report, one: Verdict) -> Card:
     title = f"{one.variant} against {one.against}"
     price = f"A question costs {told}." if (told := _price(one)) else "What it costs is not known."
     if one.main is None:
-        why = "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
-        return Card(title, "none", why, "", 0, 0, 0, price, "", [], "", [])
+        return Card(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
     main = one.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
     return Card(
         title=f"{title}: {_TITLES[main.word][not one.own]}", css=main.word,
-        sentence=f"{main.sentence(own=one.own)} {_named(main.score).capitalize()} {main.before:.3f} before, "
+        sentence=f"{sentence_of(made, one)} {_named(main.score).capitalize()} {main.before:.3f} before, "
         f"{main.after:.3f} after.",
         counts=counts, helped=len(main.helped), unchanged=len(main.unchanged), harmed=len(main.harmed), price=price,
         worst_of=_of(main.harmed, MOST_SHOWN), worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
@@ -168,7 +167,7 @@ def _beside(made: Report) -> Table:
            for name, form in (("first_ms", "+,.0f"), ("cost_usd", "+.6f")))]
         for one in made.beside if one.main
     ]  # fmt: skip
-    text = "Whether it does as well as another model without passages. The whole of it is in report.json."
+    text = "Whether it does as well as another model without passages."
     return Table(
         "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
     )

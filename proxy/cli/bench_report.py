@@ -1,15 +1,15 @@
 """ragway bench report, ragway bench diff: what comes after the questions were asked."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import click
 import orjson
 
 from proxy.cli.common import options, settings_of
 
-if TYPE_CHECKING:
-    from proxy.bench.report import Report
+Made = TypeVar("Made")
 
 
 @click.command("report")
@@ -38,8 +38,9 @@ def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
 def write_report(folder: Path, *, judge: str | None = None) -> None:
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
     from proxy.bench import pages
+    from proxy.bench.report import report
 
-    made = _read(folder, judge)
+    made = _read(report, folder, judge)
     files = pages.write(made, folder)
     for line in pages.summary(made):
         click.echo(line)
@@ -60,23 +61,24 @@ def diff_command(
     BEFORE and AFTER are their folders, or names within bench/ of the data folder.
     """
     from proxy.bench import diff
+    from proxy.bench.report import measured
 
-    found = diff.diff(*(_read(folder_of(run, config_file, data)) for run in (before, after)))
+    found = diff.diff(*(_read(measured, folder_of(run, config_file, data)) for run in (before, after)))
     if as_json:
         click.echo(orjson.dumps(diff.as_json(found), option=orjson.OPT_INDENT_2))
     else:
         click.echo(diff.text(found, markdown=markdown), nl=False)
 
 
-def _read(folder: Path, judge: str | None = None) -> "Report":
+def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
+    """What is made of all that a run's folder holds. Raises click.ClickException."""
     from proxy.bench.judgements import attempts
     from proxy.bench.records import BenchError
-    from proxy.bench.report import report
     from proxy.bench.runs import Run
 
     try:
-        run = Run.answered(folder)
+        run = Run.read(folder)
         replies = list(run.replies().values())
-        return report(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
+        return make(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:
         raise click.ClickException(str(error)) from error

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from proxy.bench import diff
 from proxy.bench.records import Question, Variant
-from proxy.bench.report import Report, report
+from proxy.bench.report import Measured, measured
 from tests.proxy.bench import made
 from tests.proxy.bench.made import DOCS, RAW, Model
 
@@ -15,9 +15,9 @@ QUESTIONS = [made.question(number) for number in range(30)]
 def run_of(
     model: Model, *, questions: Sequence[Question] = QUESTIONS, variants: Sequence[Variant] = (RAW, DOCS),
     name: str = "a",
-) -> Report:  # fmt: skip
+) -> Measured:  # fmt: skip
     rows = made.replies(model, questions=questions, variants=variants)
-    return report(made.head(variants, name=name), questions, rows, [])
+    return measured(made.head(variants, name=name), questions, rows, [])
 
 
 def test_a_run_beside_itself_differs_in_nothing() -> None:
@@ -56,3 +56,16 @@ def test_only_questions_and_variants_of_both_are_compared_and_the_others_named()
 def test_runs_with_nothing_in_common_say_so() -> None:
     other = run_of(made.by_chance, variants=(Variant("n raw", "n", "raw"),))
     assert "nothing to compare" in diff.text(diff.diff(run_of(made.by_chance), other))
+
+
+def test_the_scores_of_two_judges_are_not_compared() -> None:
+    def judged_by(model: str) -> Measured:
+        one = run_of(made.by_chance)
+        values = {name: {**scores, "relevance": scores["score"]} for name, scores in one.values.items()}
+        return replace(one, values=values, judges=[model])
+
+    same = diff.diff(judged_by("j"), judged_by("j"))
+    assert "relevance" in same.variants[0].scores
+    other = diff.diff(judged_by("j"), judged_by("k"))
+    assert "relevance" not in other.variants[0].scores
+    assert "the judges differ, so no judged score is compared: j, k" in diff.text(other)

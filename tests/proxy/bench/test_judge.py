@@ -181,6 +181,6 @@ def test_where_only_a_judge_can_tell_the_verdict_is_the_judges() -> None:
     asked_of = [Question(f"q{number:03}", [{"role": "user", "content": "?"}]) for number in range(30)]
     rows = [made.reply(made.question(number), variant, "yes") for number in range(30) for variant in (RAW, DOCS)]
     judged = [judgement(number, "preference", 1.0, order=order) for number in range(30) for order in (0, 1)]
-    (verdict,) = report(made.head(), asked_of, rows, judged).verdicts
+    (verdict,) = report(made.head(), asked_of, rows, judged).leading
     assert verdict.main is not None
     assert (verdict.main.score, verdict.main.word, verdict.main.change.mean) == ("preference", "better", 1.0)

@@ -91,7 +91,7 @@ async def test_what_the_judge_said_is_in_the_report(tmp_path: Path) -> None:
     assert found.judge is not None
     assert found.judge.unreadable["correctness"] == 4
     assert (found.judge.swapped, found.judge.swayed) == (2, 0)
-    assert found.verdicts[0].scores["preference"].change.mean == 1.0
+    assert found.leading[0].scores["preference"].change.mean == 1.0
 
 
 async def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:

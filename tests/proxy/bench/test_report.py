@@ -37,7 +37,7 @@ def report_of(model: Model, *, count: int = 40, repeats: int = 1) -> Report:
 def test_the_verdict_on_a_model_whose_truth_is_known_is_right(
     model: Model, word: str, helped: range, harmed: range
 ) -> None:
-    (verdict,) = report_of(model).verdicts
+    (verdict,) = report_of(model).leading
     assert verdict.main is not None
     assert verdict.main.word == word
     assert len(verdict.main.helped) in helped
@@ -45,13 +45,13 @@ def test_the_verdict_on_a_model_whose_truth_is_known_is_right(
 
 
 def test_repeats_make_no_more_questions() -> None:
-    (verdict,) = report_of(made.by_chance, repeats=3).verdicts
+    (verdict,) = report_of(made.by_chance, repeats=3).leading
     assert verdict.main is not None
     assert verdict.main.change.questions == 40
 
 
 def test_what_a_variant_costs_more_is_told_for_a_question() -> None:
-    (verdict,) = report_of(made.only_with_the_passage).verdicts
+    (verdict,) = report_of(made.only_with_the_passage).leading
     assert {name: change.mean for name, change in verdict.more.items()} == pytest.approx(
         {"first_ms": 100, "total_ms": 0, "prompt": 50, "completion": 0, "injected": 50, "cost_usd": 0.001}
     )
@@ -73,8 +73,8 @@ def test_a_question_without_an_answer_in_one_variant_is_not_compared_and_is_coun
     rows = [made.reply(of, variant, f"It is {of.must[0]}.") for of in questions for variant in (RAW, DOCS)]
     rows[-1] = made.reply(questions[1], DOCS, None, error="400: too long")
     found = report(made.head(), questions, rows, [])
-    assert found.verdicts[0].main is not None
-    assert found.verdicts[0].main.change.questions == 1
+    assert found.leading[0].main is not None
+    assert found.leading[0].main.change.questions == 1
     assert found.variants[1].failures == {"400: too long": 1}
     assert found.unasked == 0
 
@@ -83,9 +83,9 @@ def test_a_run_that_is_not_complete_says_so() -> None:
     questions = [made.question(1), made.question(2)]
     found = report(made.head(), questions, [made.reply(questions[0], RAW, "It is 5001.")], [])
     assert found.unasked == 3
-    assert found.verdicts[0].main is None
+    assert found.leading[0].main is None
     assert "3 answers are missing" in view(found).notes[0]
-    assert "No verdict" in view(found).verdicts[0].sentence
+    assert view(found).verdicts[0].sentence == "No verdict: no question has an answer in both."
 
 
 def test_each_variant_is_compared_with_its_own_model_raw_and_with_other_models_raw() -> None:
@@ -221,7 +221,7 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     mixed, text = shown([*questions[:15], *drafted])
     about = "Drafted by a model (gpt), not checked by a person: 5 of 20 questions."
     assert text.count(about) == 2
-    assert {name: one.change.questions for name, one in mixed.verdicts[0].origins.items()} == {
+    assert {name: one.change.questions for name, one in mixed.leading[0].origins.items()} == {
         "drafted": 5, "written": 15,
     }  # fmt: skip
     assert "drafted: m rag docs" in text
