@@ -32,15 +32,17 @@ def mock_upstream(folder: Path) -> Iterator[Running]:
         running.stop()
 
 
-def ragway(folder: Path, name: str, upstream: int, *, data: Path, retrieval: bool, workers: int = 1) -> Running:
-    """`ragway serve`, ready."""
+def ragway(
+    folder: Path, name: str, upstream: int, *, data: Path, retrieval: bool, workers: int = 1, more: str = ""
+) -> Running:
+    """`ragway serve`, ready. more: settings, as YAML."""
     settings = folder / f"{name}.yaml"
     settings.write_text(
         f"models:\n"
         f"  {MODEL}: {{api_base: 'http://127.0.0.1:{upstream}/v1'}}\n"
         f"  {PACED}: {{api_base: 'http://127.0.0.1:{upstream}/paced/v1'}}\n"
         # A question that waits behind many others would go on without context, and look fast.
-        f"retrieval: {{enabled: {str(retrieval).lower()}, collections: [docs], deadline_s: 60}}\n",
+        f"retrieval: {{enabled: {str(retrieval).lower()}, collections: [docs], deadline_s: 60}}\n" + more,
         "utf-8",
     )
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]

@@ -32,4 +32,4 @@ class Trace:
     scores: Sequence[float] = ()  # of the fusion
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)  # arm -> rank from 1; None: not found by it
     arm_scores: Mapping[str, Sequence[float | None]] = field(default_factory=dict)  # arm -> its own score
-    fates: Mapping[str, Fate] = field(default_factory=dict)  # id -> its fate, unless it is `surplus`
+    fates: Sequence[Fate] = ()

@@ -4,7 +4,6 @@ They have a database of their own beside an SQLite catalog (`receipts.db`), so t
 has them in the backup of the keys; or a table in the catalog's PostgreSQL database, where all gateways see them.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import time
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _FILE = "receipts.db"
 _OVERHEAD_BYTES = 200  # of a row, beside its content
-_LEVEL = 1  # of zlib: a receipt of 35 KB becomes 9 KB
 _PRUNE_EVERY_S = 60.0
 _LEFT = 0.9  # of the room, once the oldest are deleted
 _AT_A_TIME = 500  # rows in memory while all are read
@@ -68,7 +66,7 @@ class Shelf:
         with self._database.writing() as sql:
             found = sql.execute(select(table.c.at_s, table.c.content).where(this)).one_or_none()
             if found is not None:
-                row = _row(id, found.at_s, changed(zlib.decompress(found.content)))
+                row = _row(id, found.at_s, changed(found.content))
                 sql.execute(table.update().where(this).values(row))
 
     def prune(self) -> None:
@@ -86,8 +84,8 @@ class Shelf:
         table, since_s = self._table(), self._now_s() - self._keep_s
         query = select(table.c.content).where(table.c.id == id, table.c.at_s > since_s)
         with self._database.reading() as sql:
-            content = sql.scalar(query)
-        return None if content is None else zlib.decompress(content)
+            content: bytes | None = sql.scalar(query)
+        return content
 
     def every(self, since_s: float = 0.0) -> Iterator[bytes]:
         """All that are kept of a time, as JSON, oldest first. Raises RetrievalError."""
@@ -102,7 +100,7 @@ class Shelf:
                 select(table.c.content).where(wanted).order_by(table.c.at_s, table.c.id)
             )
             for (content,) in found:
-                yield zlib.decompress(content)
+                yield content
 
     def close(self) -> None:
         """Let go of the database."""
@@ -129,8 +127,8 @@ class Shelf:
 
 
 def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:
-    content = zlib.compress(receipt, _LEVEL)
-    return {"id": id, "at_s": at_s, "bytes": len(content) + _OVERHEAD_BYTES, "content": content}
+    # As it is: compressing 30 KB to 9 takes 0.4 ms, ten times what writing them does.
+    return {"id": id, "at_s": at_s, "bytes": len(receipt) + _OVERHEAD_BYTES, "content": receipt}
 
 
 def _schema() -> "Schema":

@@ -15,7 +15,7 @@ def _shelf(name: str) -> Table:
         Column("id", String, primary_key=True),  # the x-rag-id of the chat
         Column("at_s", Float, nullable=False),
         Column("bytes", Integer, nullable=False),  # that the row takes
-        Column("content", LargeBinary, nullable=False),  # zlib of JSON
+        Column("content", LargeBinary, nullable=False),  # JSON
         Index(f"{name}_by_time", "at_s", "bytes"),  # sums are read from it alone, and not from the contents
     )  # fmt: skip
 

@@ -19,17 +19,18 @@ def explained(
     fates: of the hits, as they were packed; context: what became of that.
     """
     worth, there = {one.id for one in found.candidates}, {hit.id for hit in hits}
-    settled: dict[str, Fate] = {one.id: "irrelevant" for one in found.all if one.id not in worth}
-    settled.update({one.id: "gone" for one in read if one.id not in there})
+    settled: dict[str, Fate] = {one.id: "gone" for one in read if one.id not in there}
     settled.update(_settled(hits, fates, context))
-    arms = sorted({arm for one in found.all for arm in one.ranks})
+    ids = [one.id for one in found.all]
+    ranks, scores = [one.ranks for one in found.all], [one.scores for one in found.all]
+    arms = sorted(set[str]().union(*ranks))
     return Trace(
         searched,
-        [one.id for one in found.all],
+        ids,
         [one.score for one in found.all],
-        {arm: [one.ranks.get(arm) for one in found.all] for arm in arms},
-        {arm: [one.scores.get(arm) for one in found.all] for arm in arms},
-        settled,
+        {arm: [of.get(arm) for of in ranks] for arm in arms},
+        {arm: [of.get(arm) for of in scores] for arm in arms},
+        [settled.get(id) or ("surplus" if id in worth else "irrelevant") for id in ids],
     )
 
 
@@ -38,7 +39,7 @@ def explained_together(parts: Sequence[Retrieved], context: Context) -> Trace | 
     traces = [part.trace for part in parts if part.trace is not None]
     if not traces:
         return None
-    fates = {id: fate for trace in traces for id, fate in trace.fates.items()}
+    fates = {id: fate for trace in traces for id, fate in zip(trace.ids, trace.fates, strict=True)}
     for part in parts:
         fates.update(_settled(part.hits, fates, context))
     scores = [score for trace in traces for score in trace.scores]
@@ -54,14 +55,14 @@ def explained_together(parts: Sequence[Retrieved], context: Context) -> Trace | 
     def arm_scores(trace: Trace, arm: str) -> Sequence[float | None]:
         return trace.arm_scores.get(arm) or [None] * len(trace.ids)
 
-    arms = sorted({arm for trace in traces for arm in trace.ranks})
+    arms, ids = sorted({arm for trace in traces for arm in trace.ranks}), column(trace.ids for trace in traces)
     return Trace(
         tuple(one for trace in traces for one in trace.searched),
-        column(trace.ids for trace in traces),
+        ids,
         column(trace.scores for trace in traces),
         {arm: column(ranks(trace, arm) for trace in traces) for arm in arms},
         {arm: column(arm_scores(trace, arm) for trace in traces) for arm in arms},
-        fates,
+        [fates[id] for id in ids],
     )
 
 

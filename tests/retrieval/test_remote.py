@@ -64,7 +64,7 @@ def test_a_passage_of_hits_and_context_crosses_once() -> None:
 def test_a_trace_arrives_equal() -> None:
     trace = Trace(
         (Searched("docs", 2, "m", "en"),), ["i", "j"], [1.0, 0.5], {"bm25": [None, 1]}, {"bm25": [None, 7.5]},
-        {"i": "kept"},
+        ["kept", "surplus"],
     )  # fmt: skip
     record = Retrieved(Query("q", (), (), "first"), (), Context((), 0, 0), {}, 0.5, trace)
     assert wire.retrieved(orjson.loads(orjson.dumps(wire.rows(record)))) == record

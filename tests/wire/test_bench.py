@@ -22,6 +22,7 @@ from tests.upstream_servers import Received, Wire
 
 SETTINGS = "models: {{small: {{api_base: '{url}/v1', window_tokens: 100000}}, echo: {{lane: echo}}}}"
 QUESTIONS = ["How do I use TLS?", "Who is Bruno?", "What is the Kotlin driver called?"]
+GOLD = {QUESTIONS[2]: ["handbook/kotlin.md"]}
 PRICE = ("--price", "small=1,2")
 
 
@@ -84,7 +85,8 @@ class Held:
 def wanted(folder: Path, *more: str, questions: Sequence[str] = QUESTIONS) -> list[str]:
     """The arguments of a bench of the questions, written into the folder."""
     file = folder / "questions.jsonl"
-    file.write_text("".join(json.dumps({"question": text}) + "\n" for text in questions), "utf-8")
+    asked = [{"question": text, **({"gold": GOLD[text]} if text in GOLD else {})} for text in questions]
+    file.write_text("".join(json.dumps(one) + "\n" for one in asked), "utf-8")
     return ["bench", str(file), "--model", "small", "--run", str(folder / "run"), "--yes", *PRICE, *more]
 
 
@@ -129,6 +131,12 @@ def test_each_question_is_asked_raw_and_with_passages_and_kept(
     head = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
     assert [one["name"] for one in head["variants"]] == ["small raw", "small rag docs"]
     assert [one["id"] for one in head["gateway"]["collections"]] == ["docs"]
+    report = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))
+    raw, rag = (one["scores"] for one in report["variants"])
+    assert "ndcg" not in raw
+    assert rag["context_recall"] == 1
+    assert 0 < rag["context_precision"] <= 1
+    assert 0 < rag["ndcg"] <= 1
     again = ragway(*args, folder=tmp_path)
     assert (again.returncode, len(upstream.requests)) == (0, 6)
     assert "is complete" in again.stderr

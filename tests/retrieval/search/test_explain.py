@@ -18,7 +18,7 @@ async def traced(library: Library, question: str, **changes: Any) -> tuple[Retri
 
 
 def of_fate(trace: Trace, fate: str) -> list[str]:
-    return [id for id in trace.ids if trace.fates.get(id, "surplus") == fate]
+    return [id for id, found in zip(trace.ids, trace.fates, strict=True) if found == fate]
 
 
 async def test_no_trace_where_none_is_wanted(library: Library) -> None:
