@@ -77,7 +77,7 @@ def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> 
     from proxy.bench.runs import Run
 
     try:
-        run = Run.read(folder)
+        run = Run.answered(folder)
         replies = list(run.replies().values())
         return make(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:

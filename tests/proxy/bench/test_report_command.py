@@ -50,3 +50,10 @@ def test_a_run_is_named_by_its_folder_in_the_data_folder(tmp_path: Path) -> None
 def test_a_judge_that_judged_nothing_is_one_line(tmp_path: Path) -> None:
     done = bench("report", made.folder(tmp_path / "run", made.harmed_by_it, count=2), "--judge", "j")
     assert (done.exit_code, done.stderr) == (1, "Error: j has judged nothing of this run; no model has\n")
+
+
+def test_a_folder_of_drafts_has_no_report(tmp_path: Path) -> None:
+    folder = made.folder(tmp_path / "run", made.only_with_the_passage, count=2)
+    head = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps(head | {"draft": {"collection": "docs"}}), "utf-8")
+    assert "has drafts of questions" in bench("report", folder).stderr
