@@ -28,10 +28,10 @@ HEAVY_DOORS = {
 }
 LIGHTER_DOORS = {
     "alembic": r"retrieval\.database|[\w.]+\.migrations\.\w+",
-    "jinja2": r"proxy\.bench\.pages",
-    "matplotlib": r"proxy\.bench\.plots",
+    "jinja2": r"proxy\.bench\.reports\.pages",
+    "matplotlib": r"proxy\.bench\.reports\.plots",
     "rank_bm25": r"retrieval\.stores\.okapi",
-    "scipy": r"proxy\.bench\.agreement",
+    "scipy": r"proxy\.bench\.judges\.agreement",
     "sqlalchemy": r"retrieval\.(audit|database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
     r"|locks|writers)|proxy\.(accounts(_tables)?|database|shares|usage|receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.definitions",

@@ -19,10 +19,10 @@ from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from proxy.bench.asking import Gateway
-    from proxy.bench.job import Job
     from proxy.bench.records import Mode, Question
-    from proxy.bench.sending import Outcome
+    from proxy.bench.requests.asking import Gateway
+    from proxy.bench.requests.sending import Outcome
+    from proxy.bench.run.job import Job
 
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
@@ -132,9 +132,9 @@ def run_command(config_file: Path | None, data: str | None, **given: Any) -> Non
 
 
 async def _bench(wanted: _Wanted, settings: Settings) -> int:
-    from proxy.bench.job import Job, Wish
-    from proxy.bench.matrix import variants
     from proxy.bench.records import BenchError
+    from proxy.bench.run.job import Job, Wish
+    from proxy.bench.run.matrix import variants
 
     try:
         asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
@@ -177,7 +177,7 @@ def _questions(wanted: _Wanted) -> "Sequence[Question]":
 
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
     """Say what it will use, and where that is agreed to, ask."""
-    from proxy.bench.running import Runner, Terms
+    from proxy.bench.run.running import Runner, Terms
 
     described = await gateway.described()
     wholes = await job.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)

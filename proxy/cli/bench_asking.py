@@ -19,7 +19,7 @@ from proxy.rights import EVERYTHING
 from proxy.upstream.base import Routes
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from proxy.bench.asking import Gateway
+    from proxy.bench.requests.asking import Gateway
 
 INTERRUPTED = "interrupted"
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
@@ -68,7 +68,7 @@ async def opened_gateway(
     base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
 ) -> AsyncIterator["Gateway"]:
     """The gateway to ask: the one that was named, else one of our own."""
-    from proxy.bench.asking import Gateway
+    from proxy.bench.requests.asking import Gateway
 
     names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
     key = next((os.environ[name] for name in names if os.environ.get(name)), "")

@@ -14,12 +14,12 @@ from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from proxy.bench.asking import Gateway
-    from proxy.bench.drafting import Drafting
-    from proxy.bench.job import Job
+    from proxy.bench.drafted.drafting import Drafting
     from proxy.bench.prompts import Prompt
     from proxy.bench.records import Question
-    from proxy.bench.sending import Outcome
+    from proxy.bench.requests.asking import Gateway
+    from proxy.bench.requests.sending import Outcome
+    from proxy.bench.run.job import Job
 
 _MOST_QUESTIONS = 1000
 
@@ -77,8 +77,8 @@ def draft_command(config_file: Path | None, data: str | None, **given: Any) -> N
 
 
 async def _draft(wanted: _Wanted, settings: Settings) -> int:
-    from proxy.bench.drafting import Drafting
-    from proxy.bench.drafts import PLACES
+    from proxy.bench.drafted.drafting import Drafting
+    from proxy.bench.drafted.drafts import PLACES
     from proxy.bench.prompts import Prompt
     from proxy.bench.records import BenchError
     from proxy.bench.runs import Run
@@ -104,9 +104,9 @@ async def _draft(wanted: _Wanted, settings: Settings) -> int:
 
 def _job(wanted: _Wanted, prompt: "Prompt", questions: "Sequence[Question]") -> "Job":
     """Raises BenchError: the folder has something else; --model or --set cannot be read."""
-    from proxy.bench.job import Job, Wish
-    from proxy.bench.matrix import settings_of as members
     from proxy.bench.records import Variant
+    from proxy.bench.run.job import Job, Wish
+    from proxy.bench.run.matrix import settings_of as members
 
     name = f"{wanted.model} drafts {wanted.collection}"
     variant = Variant(name, wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {})
@@ -122,8 +122,8 @@ def _job(wanted: _Wanted, prompt: "Prompt", questions: "Sequence[Question]") -> 
 
 async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "Sequence[Question]":
     """What the model is asked, of passages of the collection."""
-    from proxy.bench.drafts import asking
-    from proxy.bench.passages import drawn
+    from proxy.bench.drafted.drafts import asking
+    from proxy.bench.drafted.passages import drawn
 
     passages = await drawn(gateway.client, wanted.collection, wanted.count, seed=wanted.seed)
     if len(passages) < wanted.count:
@@ -133,8 +133,8 @@ async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "
 
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted) -> int:
     """Say what it will use, and where that is agreed to, ask."""
-    from proxy.bench.drafting import Drafting
-    from proxy.bench.running import Runner, Terms
+    from proxy.bench.drafted.drafting import Drafting
+    from proxy.bench.run.running import Runner, Terms
 
     terms = Terms(wanted.concurrency, wanted.retries, 0, models.price_of, models.size_of, {})
     purse = job.purse(terms)

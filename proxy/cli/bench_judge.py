@@ -15,9 +15,9 @@ from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from proxy.bench.judge import Task
-    from proxy.bench.judging import Judge
-    from proxy.bench.sending import Outcome
+    from proxy.bench.judges.judge import Task
+    from proxy.bench.judges.judging import Judge
+    from proxy.bench.requests.sending import Outcome
 
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
@@ -74,12 +74,12 @@ def judge_command(
 
 
 async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: Settings) -> int:
-    from proxy.bench.judge import Prompts, tasks
-    from proxy.bench.judgements import attempts
-    from proxy.bench.judging import left_of, spent
+    from proxy.bench.judges.judge import Prompts, tasks
+    from proxy.bench.judges.judgements import attempts
+    from proxy.bench.judges.judging import left_of, spent
     from proxy.bench.records import BenchError
     from proxy.bench.runs import Run
-    from proxy.bench.scored import baselines
+    from proxy.bench.scoring.scored import baselines
 
     try:
         found = Run.answered(folder)
@@ -126,10 +126,10 @@ def _told(outcome: "Outcome", folder: Path) -> int:
 
 def judge_of(wanted: Wanted, models: Models) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
-    from proxy.bench.judging import Judge
-    from proxy.bench.matrix import settings_of as members
+    from proxy.bench.judges.judging import Judge
     from proxy.bench.records import BenchError, Variant
-    from proxy.bench.spending import answer_cap
+    from proxy.bench.requests.spending import answer_cap
+    from proxy.bench.run.matrix import settings_of as members
 
     variant = Variant(
         f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
@@ -145,8 +145,8 @@ def judge_of(wanted: Wanted, models: Models) -> "Judge":
 async def _asked(
     folder: Path, wanted: Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
 ) -> "Outcome":
-    from proxy.bench.judging import Judging
-    from proxy.bench.spending import Purse
+    from proxy.bench.judges.judging import Judging
+    from proxy.bench.requests.spending import Purse
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
         purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")

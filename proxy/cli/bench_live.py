@@ -20,9 +20,9 @@ from proxy.cli.common import as_text, confirm, options, progress_bar, run, setti
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used
-    from proxy.bench.judge import Task
-    from proxy.bench.judging import Judge
-    from proxy.bench.sending import Outcome
+    from proxy.bench.judges.judge import Task
+    from proxy.bench.judges.judging import Judge
+    from proxy.bench.requests.sending import Outcome
     from proxy.live.comparison import Comparison
     from proxy.receipts.shelf import Shelf
 
@@ -70,7 +70,7 @@ class _Form:
 
 
 async def _one(id: str, settings: Settings, form: _Form) -> int:
-    from proxy.bench.live_view import shown
+    from proxy.bench.live.view import shown
     from proxy.live.comparison import comparison_from
 
     with closing(comparison_shelf(settings)) as shelf:
@@ -107,8 +107,8 @@ def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
 
 async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted, settings: Settings) -> int:
     """Have the model judge what it has not judged; returns the exit code."""
-    from proxy.bench.judge import Prompts
-    from proxy.bench.live_judging import left, tasks_of
+    from proxy.bench.judges.judge import Prompts
+    from proxy.bench.live.judging import left, tasks_of
     from proxy.bench.records import BenchError
 
     try:
@@ -132,8 +132,8 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted,
 async def _asked(
     shelf: "Shelf", judge: "Judge", todo: "Sequence[Task]", wanted: Wanted, settings: Settings
 ) -> "Outcome":
-    from proxy.bench.live_judging import LiveJudging
-    from proxy.bench.spending import Purse
+    from proxy.bench.live.judging import LiveJudging
+    from proxy.bench.requests.spending import Purse
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
         purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
@@ -143,10 +143,10 @@ async def _asked(
 
 
 def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> None:
-    from proxy.bench.judgements import said_by
-    from proxy.bench.live import as_json, live_report
-    from proxy.bench.live_judging import judgements
-    from proxy.bench.live_view import text
+    from proxy.bench.judges.judgements import said_by
+    from proxy.bench.live.judging import judgements
+    from proxy.bench.live.summary import as_json, live_report
+    from proxy.bench.live.view import text
 
     every = [each for one in found for each in judgements(one)]
     said = Counter(each.model for each in every)

@@ -37,8 +37,8 @@ def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
 
 def write_report(folder: Path, *, judge: str | None = None) -> None:
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
-    from proxy.bench import pages
-    from proxy.bench.report import report
+    from proxy.bench.reports import pages
+    from proxy.bench.reports.report import report
 
     made = _read(report, folder, judge)
     files = pages.write(made, folder)
@@ -60,8 +60,8 @@ def diff_command(
 
     BEFORE and AFTER are their folders, or names within bench/ of the data folder.
     """
-    from proxy.bench import diff
-    from proxy.bench.report import measured
+    from proxy.bench.reports import diff
+    from proxy.bench.reports.report import measured
 
     found = diff.diff(*(_read(measured, folder_of(run, config_file, data)) for run in (before, after)))
     if as_json:
@@ -72,7 +72,7 @@ def diff_command(
 
 def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
     """What is made of all that a run's folder holds. Raises click.ClickException."""
-    from proxy.bench.judgements import attempts
+    from proxy.bench.judges.judgements import attempts
     from proxy.bench.records import BenchError
     from proxy.bench.runs import Run
 

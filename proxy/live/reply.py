@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Awaitable, Iterator
 
 from proxy.asgi import Message, Send
-from proxy.bench.reading import Reading, TooLong, error_of
+from proxy.bench.requests.reading import Reading, TooLong, error_of
 from proxy.exchange import Tokens
 from proxy.live.comparison import Side
 from proxy.prices import price_of

@@ -1,0 +1,8 @@
+"""Replies to scores, and scores to verdicts.
+
+terms    a text -> its words and numbers, in the form in which answers are compared
+scores   an answer -> its scores, by rules alone
+scored   replies and judgements -> scores of each question in each variant
+verdict  scores of two variants -> better, worse, no better, undecided
+costs    replies -> what they cost, and what a variant costs more than another
+"""

@@ -1,0 +1,71 @@
+"""Two runs compared, by question."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from proxy.bench.records import Question, Variant
+from proxy.bench.reports import diff
+from proxy.bench.reports.report import Measured, measured
+from tests.proxy.bench import made
+from tests.proxy.bench.made import DOCS, RAW, Model
+
+QUESTIONS = [made.question(number) for number in range(30)]
+
+
+def run_of(
+    model: Model, *, questions: Sequence[Question] = QUESTIONS, variants: Sequence[Variant] = (RAW, DOCS),
+    name: str = "a",
+) -> Measured:  # fmt: skip
+    rows = made.replies(model, questions=questions, variants=variants)
+    return measured(made.head(variants, name=name), questions, rows, [])
+
+
+def test_a_run_beside_itself_differs_in_nothing() -> None:
+    one = run_of(made.by_chance)
+    found = diff.diff(one, one)
+    assert [each.variant for each in found.variants] == [RAW.name, DOCS.name]
+    for each in found.variants:
+        assert each.main is not None
+        assert (each.main.helped, each.main.harmed, each.main.change.mean) == ((), (), 0.0)
+
+
+def test_what_changed_is_told_by_variant_and_question() -> None:
+    found = diff.diff(run_of(made.only_with_the_passage), run_of(made.harmed_by_it, name="b"))
+    raw, docs = found.variants
+    assert raw.main is not None
+    assert docs.main is not None
+    assert (raw.main.word, docs.main.word) == ("better", "worse")
+    told = diff.text(found)
+    assert "before: a; after: b" in told
+    assert f"{DOCS.name}: harmed (score): {docs.main.harmed[0]} -1.00" in told
+
+
+def test_only_questions_and_variants_of_both_are_compared_and_the_others_named() -> None:
+    changed = [replace(QUESTIONS[0], must=["other"]), *QUESTIONS[2:], made.question(77)]
+    other = Variant("n raw", "n", "raw")
+    found = diff.diff(run_of(made.by_chance), run_of(made.by_chance, questions=changed, variants=(RAW, other)))
+    (only,) = found.variants
+    assert only.main is not None
+    assert only.main.change.questions == 28
+    assert found.only_before == (DOCS.name, "q001")
+    assert found.only_after == ("n raw", "q077")
+    assert found.changed_questions == ("q000",)
+    assert "q000" in diff.text(found)
+
+
+def test_runs_with_nothing_in_common_say_so() -> None:
+    other = run_of(made.by_chance, variants=(Variant("n raw", "n", "raw"),))
+    assert "nothing to compare" in diff.text(diff.diff(run_of(made.by_chance), other))
+
+
+def test_the_scores_of_two_judges_are_not_compared() -> None:
+    def judged_by(model: str) -> Measured:
+        one = run_of(made.by_chance)
+        values = {name: {**scores, "relevance": scores["score"]} for name, scores in one.values.items()}
+        return replace(one, values=values, judges=[model])
+
+    same = diff.diff(judged_by("j"), judged_by("j"))
+    assert "relevance" in same.variants[0].scores
+    other = diff.diff(judged_by("j"), judged_by("k"))
+    assert "relevance" not in other.variants[0].scores
+    assert "the judges differ, so no judged score is compared: j, k" in diff.text(other)
