@@ -37,9 +37,9 @@ from benchmarks.isolation_writes import Form, Shelf, Shelving
 from benchmarks.load import Connection, Reply
 from benchmarks.processes import ROOT, Running, printed_port, start
 from config.settings import load
-from proxy.accounts import SqlAccounts
+from proxy.accounts.rights import Names, Rights
+from proxy.accounts.sql import SqlAccounts
 from proxy.build import plan
-from proxy.rights import Names, Rights
 from retrieval.index import Index
 from retrieval.records import Document
 

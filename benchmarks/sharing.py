@@ -35,8 +35,8 @@ from benchmarks.measure import say
 from benchmarks.processes import ROOT, Running, Unmeasurable, printed_port, refusal, start
 from benchmarks.report import table
 from benchmarks.shelves import name_of, shelf
-from proxy.accounts import SqlAccounts
-from proxy.rights import Names, Rights
+from proxy.accounts.rights import Names, Rights
+from proxy.accounts.sql import SqlAccounts
 
 _BASES, _QUESTIONS, _KEYS = 6000, 500, 20
 _AT_ONCE = (1, 16, 64)

@@ -4,14 +4,10 @@ app          the route table and the middleware list         build      settings
 observe      opens the `exchange`, answers errors of ours, logs
 metrics      what is counted of every exchange, for Prometheus
 auth         a valid key; without keys, programs on this machine and no web page
-keys         all valid keys, in memory                 accounts  where they are kept, in SQL
-rights       what a caller may do                      accounts_tables  its tables    database  that they are in
-                                                       migrations/  how they came about
-metered      where a request meets its key's limits    limits     counted in memory
+accounts/    keys, what they may do, and what they use    database  files and tables of the gateway's own
 receipts/    what a chat was asked, found and given, kept for a while
-ledger       what is used, told the accounts each second    shares  leases of limits, in SQL
-admin        keys and usage over HTTP                  grants     what a new key is made with
-tee          a reply's tokens, read as it passes       usage      rows of them, and sums     prices  of tokens
+admin        keys and usage over HTTP
+tee          a reply's tokens, read as it passes
 augment      the middleware: read, decide, retrieve, inject, pass on; fails open
 body         the request's body, read whole within a limit
 chat         a request's bytes, read and edited without re-serialising

@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 import orjson
 from starlette.routing import Route
 
-from proxy.accounts import SqlAccounts, UnknownKey
+from proxy.accounts.grants import BadGrant, changed_limits, duration_s, grant_of, told
+from proxy.accounts.keys import Key, Keyring
+from proxy.accounts.sql import SqlAccounts, UnknownKey
+from proxy.accounts.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from proxy.asgi import Receive, Scope, Send, send_json, send_whole
 from proxy.auth import must_be_json
 from proxy.body import whole_body
 from proxy.chat import parse
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from proxy.grants import BadGrant, changed_limits, duration_s, grant_of, told
-from proxy.keys import Key, Keyring
 from proxy.knowledge.parameters import invalid, none_but, query_of
-from proxy.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from retrieval import logs
 from retrieval.errors import RetrievalError
 

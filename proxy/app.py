@@ -15,16 +15,16 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
 from proxy import admin, mcp
+from proxy.accounts.keys import Keyring
+from proxy.accounts.ledger import Ledger
+from proxy.accounts.metered import Entry
 from proxy.admin import Admin
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.auth import Guard
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from proxy.keys import Keyring
 from proxy.knowledge import files, stores
 from proxy.knowledge.api import KnowledgeApi
-from proxy.ledger import Ledger
-from proxy.metered import Entry
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.observe import Observe
 from proxy.upstream.base import Routes

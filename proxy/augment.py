@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from proxy import permitted
+from proxy.accounts.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import whole_body
 from proxy.chat import Body, parse
@@ -23,7 +24,6 @@ from proxy.inject import Order, Template, in_order
 from proxy.receipts.keeper import Receipts
 from proxy.receipts.receipt import receipt_of
 from proxy.rewriting import Rewriter
-from proxy.rights import Rights
 from proxy.window import room_tokens
 from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge

@@ -14,11 +14,11 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Collection
 
+from proxy.accounts.keys import Keyring, bearer
+from proxy.accounts.rights import EVERYTHING
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
-from proxy.keys import Keyring, bearer
-from proxy.rights import EVERYTHING
 
 _UNGUARDED = ("/healthz", "/readyz")
 _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, as a page may send them, too

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
-from proxy.accounts import SqlAccounts
+from proxy.accounts.keys import Keyring
+from proxy.accounts.ledger import Ledger
+from proxy.accounts.limits import Limits
+from proxy.accounts.metered import Metered
+from proxy.accounts.rights import EVERYTHING
+from proxy.accounts.shares import SqlBook
+from proxy.accounts.sql import SqlAccounts
 from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App
@@ -17,24 +23,18 @@ from proxy.augment import Augment, AugmentOptions
 from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
 from proxy.inject import Template, TemplateError
-from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
-from proxy.ledger import Ledger
-from proxy.limits import Limits
 from proxy.live.comparing import Comparing, Terms
 from proxy.live.comparison import kept
 from proxy.mcp import Mcp
-from proxy.metered import Metered
 from proxy.metrics import Metrics
 from proxy.passthrough import Passthrough
 from proxy.receipts.keeper import Keeper, Receipts
 from proxy.receipts.receipt import Versions, sha256_of
 from proxy.receipts.shelf import Shelf
 from proxy.rewriting import Prompt, PromptError, Rewriter
-from proxy.rights import EVERYTHING
-from proxy.shares import SqlBook
 from proxy.tools import Tools
 from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from proxy.accounts.limits import UNLIMITED, Limits, Ticket
+from proxy.accounts.rights import NOTHING, Rights
 from proxy.asgi import Scope
-from proxy.limits import UNLIMITED, Limits, Ticket
-from proxy.rights import NOTHING, Rights
 
 KEY = "ragway.exchange"
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from proxy.accounts.rights import Rights
 from proxy.asgi import Receive, Scope, Send
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.knowledge.access import no_index
-from proxy.rights import Rights
 from proxy.tools import FETCH, FETCHED, FOUND, SEARCH, Tools
 from retrieval.errors import IndexDown, RetrievalError
 

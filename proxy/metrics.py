@@ -16,9 +16,9 @@ from typing import get_args
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from proxy.accounts.limits import MEASURES
 from proxy.augment import DEGRADED
 from proxy.exchange import Exchange, Lane, RagStatus
-from proxy.limits import MEASURES
 from proxy.request import CLIENT_LEFT
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"

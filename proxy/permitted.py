@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
-from proxy.rights import Rights
+from proxy.accounts.rights import Rights
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.knowledge import Knowledge
 from retrieval.records import CollectionInfo, FullDocument, Retrieved, View

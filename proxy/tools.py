@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from proxy import permitted
+from proxy.accounts.rights import Rights
 from proxy.knowledge.parameters import filter_in, k_of, names_of, none_but, query_text, whole_number_of
 from proxy.quote import quoted, quoted_label
-from proxy.rights import Rights
 from retrieval.knowledge import PLAIN, Knowledge
 from retrieval.records import Hit, Retrieved, Turn, View
 

@@ -33,7 +33,7 @@ LIGHTER_DOORS = {
     "rank_bm25": r"retrieval\.stores\.okapi",
     "scipy": r"proxy\.bench\.judges\.agreement",
     "sqlalchemy": r"retrieval\.(audit|database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
-    r"|locks|writers)|proxy\.(accounts(_tables)?|database|shares|usage|receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
+    r"|locks|writers)|proxy\.(accounts\.(sql|tables|shares|usage)|database|receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}

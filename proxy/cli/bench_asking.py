@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from config.settings import BENCH_KEY, Settings
+from proxy.accounts.prices import Price, Size, price_of, size_of
+from proxy.accounts.rights import EVERYTHING
 from proxy.build import targets
 from proxy.errors import ApiError
 from proxy.exchange import Target
-from proxy.prices import Price, Size, price_of, size_of
-from proxy.rights import EVERYTHING
 from proxy.upstream.base import Routes
 
 if TYPE_CHECKING:  # imported where they are used, with httpx

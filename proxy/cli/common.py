@@ -17,7 +17,7 @@ from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.knowledge import Library
 
 if TYPE_CHECKING:
-    from proxy.accounts import SqlAccounts
+    from proxy.accounts.sql import SqlAccounts
 
 _STARTING_S = 15.0  # how long a serve that is just starting may take to answer
 _CONFIG = "ragway.yaml"

@@ -19,10 +19,10 @@ from typing import Any
 import click
 
 from config.settings import Settings, SettingsError
+from proxy.accounts.rights import EVERYTHING
 from proxy.build import enrichments, lanes
 from proxy.cli.common import confirm
 from proxy.errors import ApiError
-from proxy.rights import EVERYTHING
 from proxy.upstream.ask import NoAnswer
 from proxy.upstream.ask import ask as ask_lane
 from retrieval.errors import RetrievalError, Unreadable

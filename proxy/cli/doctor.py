@@ -96,7 +96,7 @@ def _folder(seen: Examination) -> bool:
 
 def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
-    from proxy.accounts_tables import schema as accounts
+    from proxy.accounts.tables import schema as accounts
     from proxy.receipts.tables import schema as receipts
     from retrieval.catalog_tables import schema as catalog
     from retrieval.database import examined, open_file, open_server

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import orjson
 
+from proxy.accounts.grants import BadGrant, duration_s, grant_of, told
+from proxy.accounts.keys import Key
+from proxy.accounts.limits import MEASURES, WORDS, limits_of
 from proxy.cli.common import opened_accounts, options
-from proxy.grants import BadGrant, duration_s, grant_of, told
-from proxy.keys import Key
-from proxy.limits import MEASURES, WORDS, limits_of
 
 _NONE = "none"
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from config.settings import KEY, Settings
+from proxy.accounts.keys import Keyring
+from proxy.accounts.rights import EVERYTHING, Rights
 from proxy.build import accounts
 from proxy.cli.common import knowledge, options, run, settings_of
 from proxy.errors import ApiError
-from proxy.keys import Keyring
 from proxy.mcp import server
-from proxy.rights import EVERYTHING, Rights
 from proxy.tools import Tools
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import orjson
 import uvloop
 
 from config.settings import Settings, SettingsError
+from proxy.accounts.keys import Keyring
 from proxy.auth import is_loopback
 from proxy.build import accounts, plan, targets
 from proxy.cli.common import options, run, settings_of
 from proxy.cli.worker import LOG_FORMAT, Serving
-from proxy.keys import Keyring
 from proxy.supervise import IndexProcess
 from proxy.upstream.base import Routes
 from proxy.workers import WorkerFailed, Workers

@@ -7,8 +7,8 @@ from typing import Any
 import click
 import orjson
 
+from proxy.accounts.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from proxy.cli.common import opened_accounts, options
-from proxy.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 
 # What a table shows beside the names of a group, and as what; CSV and JSON have all.
 _SHOWN = {

@@ -10,11 +10,11 @@ import orjson
 from starlette.routing import Route
 
 from proxy import permitted
+from proxy.accounts.rights import Rights
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.knowledge.parameters import fields_of, invalid
-from proxy.rights import Rights
 from retrieval.errors import (
     CollectionExists,
     IndexDown,

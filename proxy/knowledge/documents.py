@@ -7,11 +7,11 @@ import orjson
 from starlette.routing import Route
 
 from proxy import permitted
+from proxy.accounts.rights import Rights
 from proxy.asgi import Receive, Scope, Send
 from proxy.knowledge.access import Access, Reply, listed, must_make, must_write, rights_of
 from proxy.knowledge.parameters import invalid, query_of, whole_number
 from proxy.knowledge.puts import Puts
-from proxy.rights import Rights
 from retrieval.errors import UnknownDocument
 from retrieval.filters import Filter, filter_of, matches
 from retrieval.records import CollectionInfo, DocumentInfo

@@ -13,12 +13,12 @@ import orjson
 from starlette.routing import Route
 
 from proxy import permitted
+from proxy.accounts.rights import Rights
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access, Reply, listed, rights_of
 from proxy.knowledge.forms import File, Form, UploadOptions, received
 from proxy.knowledge.parameters import invalid, none_but, query_of, whole_number
 from proxy.knowledge.puts import Puts, placed_row, said_of
-from proxy.rights import Rights
 from retrieval.errors import UnknownJob
 from retrieval.records import Given, Job
 

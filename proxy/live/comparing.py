@@ -19,18 +19,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from proxy.accounts.ledger import Ledger
+from proxy.accounts.limits import Limits
+from proxy.accounts.metered import Metered
+from proxy.accounts.usage import COMPARISONS
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.augment import Chat
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange, exchange_of
-from proxy.ledger import Ledger
-from proxy.limits import Limits
 from proxy.live.comparison import Comparison, Side
 from proxy.live.reply import Passing, Unreadable
-from proxy.metered import Metered
 from proxy.metrics import Metrics
 from proxy.receipts.keeper import Keeper
-from proxy.usage import COMPARISONS
 
 log = logging.getLogger("ragway")
 TAKEN = "taken"

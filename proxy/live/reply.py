@@ -4,11 +4,11 @@ import time
 import zlib
 from collections.abc import Awaitable, Iterator
 
+from proxy.accounts.prices import price_of
 from proxy.asgi import Message, Send
 from proxy.bench.requests.reading import Reading, TooLong, error_of
 from proxy.exchange import Tokens
 from proxy.live.comparison import Side
-from proxy.prices import price_of
 from proxy.tee import BYTES_A_TOKEN, PACKED, tokens_in
 
 _MOST_BYTES = 1 << 20  # kept of a reply; a longer one is not compared

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
+from proxy.accounts.rights import Rights
 from proxy.exchange import Exchange, Position, Target
 from proxy.gate import Decision
 from proxy.inject import Order, in_order
-from proxy.rights import Rights
 from retrieval.records import Groups, Hit, Retrieved
 
 _MOST_CHARS = 100  # of what a client calls a model

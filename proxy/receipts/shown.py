@@ -8,8 +8,8 @@ admin. A document that is gone may be read by nobody, nor may what quotes it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proxy.accounts.rights import Rights
 from proxy.receipts.receipt import allowed
-from proxy.rights import Rights
 from retrieval.knowledge import Knowledge
 from retrieval.records import Standing
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
+from proxy.accounts.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
-from proxy.rights import Rights
 
 
 class Routes:

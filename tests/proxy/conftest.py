@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.sql import SqlAccounts
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import cast
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.ledger import Ledger
+from proxy.accounts.shares import SqlBook
+from proxy.accounts.sql import SqlAccounts
 from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
@@ -11,9 +13,7 @@ from proxy.errors import ApiError
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
-from proxy.ledger import Ledger
 from proxy.metrics import Metrics
-from proxy.shares import SqlBook
 from proxy.upstream.base import Routes
 from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of

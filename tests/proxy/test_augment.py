@@ -6,11 +6,11 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from proxy.accounts.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment import Augment, AugmentOptions
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.inject import Order, Template
-from proxy.rights import EVERYTHING
 from retrieval.knowledge import Knowledge
 from retrieval.records import PUBLIC, Context, Passage, Query, Retrieved, Turn, View
 from tests.asgi_calls import Call, scope_of

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from proxy.accounts.rights import EVERYTHING, NOTHING
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.auth import Guard, is_loopback
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
-from proxy.rights import EVERYTHING, NOTHING
 from tests.rings import ring
 
 PATH = "/v1/chat/completions"

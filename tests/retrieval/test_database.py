@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, inspect, text
 
-from proxy import accounts_tables
+from proxy.accounts import tables as accounts_tables
 from proxy.receipts import tables as receipts_tables
 from retrieval import catalog_tables
 from retrieval.catalog import Catalog

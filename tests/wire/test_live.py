@@ -14,10 +14,10 @@ import httpx
 import orjson
 import pytest
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.rights import EVERYTHING, Names, Rights
+from proxy.accounts.sql import SqlAccounts
 from proxy.live.comparison import Comparison, comparison_from
 from proxy.receipts.shelf import Shelf
-from proxy.rights import EVERYTHING, Names, Rights
 from tests.completions import question_of, streamed
 from tests.gateway import Served, ragway, serving
 from tests.recording_upstream import Recorder, recording

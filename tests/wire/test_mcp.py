@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, TextContent
 
 from config.settings import KEY
-from proxy.accounts import SqlAccounts
-from proxy.rights import Names, Rights
+from proxy.accounts.rights import Names, Rights
+from proxy.accounts.sql import SqlAccounts
 from tests.gateway import Served, environment, ragway, refused, serving
 from tests.postgres_server import Postgres
 

@@ -12,14 +12,14 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.keys import Keyring
+from proxy.accounts.rights import EVERYTHING
+from proxy.accounts.sql import SqlAccounts
 from proxy.admin import Admin
-from proxy.keys import Keyring
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.description import PATH
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
-from proxy.rights import EVERYTHING
 from tests.described import described
 from tests.gateway import serving
 from tests.unasked import Unasked, no_receipts

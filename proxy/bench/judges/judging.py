@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from proxy.accounts.prices import Price
 from proxy.bench.judges.judge import Judgement, Task, read_reply
 from proxy.bench.judges.judgements import asked_file, attempts, file, prompt_hash, said_by, sent
 from proxy.bench.records import Reply, Variant
@@ -21,7 +22,6 @@ from proxy.bench.requests.spending import NOTHING, PriceOf, Purse, Spent, at_wor
 from proxy.bench.run.matrix import headers_of, request_of
 from proxy.bench.runs import Lines
 from proxy.exchange import Tokens
-from proxy.prices import Price
 from proxy.tee import tokens_in
 
 ANSWER_TOKENS = 100  # of an ordinary judgement: an assumption, which the estimate says

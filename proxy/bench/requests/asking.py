@@ -12,12 +12,12 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
+from proxy.accounts.prices import Price
 from proxy.auth import is_loopback
 from proxy.bench.records import Asked, BenchError, Rag, Reply
 from proxy.bench.requests.reading import Reading, TooLong, error_of, stages_of
 from proxy.bench.requests.receipts import Receipts
 from proxy.exchange import Tokens
-from proxy.prices import Price
 from proxy.tee import BYTES_A_TOKEN, tokens_in
 
 CHATS = "/v1/chat/completions"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from proxy.accounts.prices import Price
 from proxy.bench.records import Asked, Reply, Worst
 from proxy.bench.requests.asking import Call, Gateway, Heard
 from proxy.bench.requests.spending import NOTHING, Charge, Purse, at_worst, charge_of
-from proxy.prices import Price
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0

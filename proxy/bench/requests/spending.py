@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import orjson
 
+from proxy.accounts.prices import Price, Size
 from proxy.bench.records import Variant, Worst
 from proxy.bench.runs import Run
 from proxy.exchange import Tokens
-from proxy.prices import Price, Size
 from proxy.tee import BYTES_A_TOKEN
 
 # Of the model asked, for one of the embedder's that the passages' budget counts; ordinary text has about one.

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from proxy.accounts.prices import Size
 from proxy.bench.records import BenchError, Question, Variant
 from proxy.bench.requests.spending import Purse, spent
 from proxy.bench.run import whole
@@ -16,7 +17,6 @@ from proxy.bench.run.estimate import estimates, table, unknown_caps, unknown_pri
 from proxy.bench.run.running import Terms, Whole, body_of, order_of
 from proxy.bench.runs import Head, Run, differences
 from proxy.inject import Template
-from proxy.prices import Size
 
 _ID_BYTES = 6
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.accounts.prices import Size
 from proxy.bench.records import Asked, Question, Reply, Variant
 from proxy.bench.requests.asking import Gateway
 from proxy.bench.requests.sending import Heed, Outcome, Progress, Sender, Sent, pass_over
 from proxy.bench.requests.spending import PriceOf, Purse, answer_cap, spent, worst_of
 from proxy.bench.run.matrix import headers_of, request_of
 from proxy.bench.runs import Lines, Run
-from proxy.prices import Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from urllib.parse import quote
 import httpx
 import orjson
 
+from proxy.accounts.prices import Size
 from proxy.bench.records import BenchError
 from proxy.bench.requests.reading import error_of
 from proxy.inject import Template
-from proxy.prices import Size
 from proxy.window import room_tokens
 from retrieval.records import Passage
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.accounts import SqlAccounts
-from proxy.keys import Keyring
+from proxy.accounts.keys import Keyring
+from proxy.accounts.sql import SqlAccounts
 from tests.gateway import ragway, refused
 
 

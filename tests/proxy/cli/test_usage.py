@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.rights import EVERYTHING
+from proxy.accounts.sql import SqlAccounts
+from proxy.accounts.usage import Row, write
 from proxy.exchange import Tokens
-from proxy.rights import EVERYTHING
-from proxy.usage import Row, write
 from tests.gateway import ragway, refused
 
 Usage = Callable[..., subprocess.CompletedProcess[str]]

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from starlette.routing import Router
 
+from proxy.accounts.rights import EVERYTHING
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.exchange import exchange_of
 from proxy.knowledge.api import KnowledgeApi
@@ -16,7 +17,6 @@ from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
 from proxy.metrics import Metrics
 from proxy.observe import Observe
-from proxy.rights import EVERYTHING
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.knowledge import Knowledge
 from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Groups

@@ -8,23 +8,23 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.ledger import Ledger
+from proxy.accounts.limits import Limits
+from proxy.accounts.rights import EVERYTHING, NOTHING, Names, Rights
+from proxy.accounts.shares import SqlBook
+from proxy.accounts.sql import SqlAccounts
+from proxy.accounts.usage import sums, wish_of
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment import Chat
 from proxy.chat import parse
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.gate import decide
-from proxy.ledger import Ledger
-from proxy.limits import Limits
 from proxy.live.comparing import Comparing, Terms, Who
 from proxy.live.comparison import Comparison, comparison_from, kept
 from proxy.metrics import Metrics
 from proxy.receipts.keeper import Keeper
 from proxy.receipts.shelf import Shelf
-from proxy.rights import EVERYTHING, NOTHING, Names, Rights
-from proxy.shares import SqlBook
 from proxy.upstream.echo import Echo
-from proxy.usage import sums, wish_of
 from tests.asgi_calls import Call, scope_of
 from tests.proxy.test_metrics import value
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from proxy.accounts.rights import EVERYTHING
 from proxy.exchange import Exchange, Target
 from proxy.gate import Decision
 from proxy.metrics import Metrics
@@ -15,7 +16,6 @@ from proxy.receipts import keeper
 from proxy.receipts.keeper import Receipts
 from proxy.receipts.receipt import Receipt, Versions, receipt_of
 from proxy.receipts.shelf import Shelf, What
-from proxy.rights import EVERYTHING
 from retrieval.records import Turn
 from tests.proxy.test_metrics import value
 

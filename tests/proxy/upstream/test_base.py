@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from proxy.accounts.rights import EVERYTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Lane, Target
-from proxy.rights import EVERYTHING, Names, Rights
 from proxy.upstream.base import Routes, Upstream
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.settings import PROMPTS
+from proxy.accounts.prices import Price
 from proxy.bench.judges.judge import Prompts, Task, tasks
 from proxy.bench.judges.judgements import attempts, file, said_by
 from proxy.bench.judges.judging import Judge, Judging, left_of, spent
@@ -17,7 +18,6 @@ from proxy.bench.reports.report import report
 from proxy.bench.requests.sending import Outcome
 from proxy.bench.requests.spending import Purse
 from proxy.bench.runs import Run
-from proxy.prices import Price
 from tests.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.proxy.bench import made
 from tests.proxy.bench.made import DOCS, RAW

@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from config.settings import PROMPTS
-from proxy.accounts import SqlAccounts
+from proxy.accounts.prices import Price
+from proxy.accounts.rights import EVERYTHING
+from proxy.accounts.sql import SqlAccounts
 from proxy.bench.judges.judge import Prompts
 from proxy.bench.judges.judgements import said_by
 from proxy.bench.judges.judging import Judge
@@ -24,9 +26,7 @@ from proxy.bench.requests.spending import Purse
 from proxy.cli import ragway
 from proxy.exchange import Tokens
 from proxy.live.comparison import Comparison, Side, comparison_from, kept
-from proxy.prices import Price
 from proxy.receipts.shelf import Shelf
-from proxy.rights import EVERYTHING
 from retrieval.records import Turn
 from tests.completions import question_of, streamed
 from tests.proxy.bench.run.test_running import Answer, asking

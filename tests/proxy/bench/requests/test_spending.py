@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.accounts.prices import Price, Size
 from proxy.bench.records import Rag, Reply, Variant, Worst
 from proxy.bench.requests.spending import Charge, Purse, answer_cap, charge_of, worst_of
 from proxy.bench.run.matrix import request_of
 from proxy.exchange import Tokens
-from proxy.prices import Price, Size
 
 PRICE = Price(1e-6, 2e-6, 5e-7, 2e-6)
 MESSAGES = [{"role": "user", "content": "Why?"}]

@@ -2,11 +2,11 @@
 
 import pytest
 
+from proxy.accounts.prices import Price, Size
 from proxy.bench.records import Question
 from proxy.bench.run.estimate import Estimate, estimates, table, unknown_caps, unknown_prices
 from proxy.bench.run.matrix import variants
 from proxy.bench.run.running import Terms, Whole, order_of
-from proxy.prices import Price, Size
 
 WAYS = variants(["m", "n"], ["raw", "rag", "whole"], ["docs"], ["max_tokens=100"])
 QUESTIONS = [Question(str(n), [{"role": "user", "content": "Why?" * 10}]) for n in range(3)]

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
+from proxy.accounts.prices import Price, Size
 from proxy.bench.records import BenchError, Question, Variant
 from proxy.bench.requests.asking import Gateway, wait_s
 from proxy.bench.requests.sending import Outcome
@@ -17,7 +18,6 @@ from proxy.bench.run.matrix import variants
 from proxy.bench.run.running import Runner, Terms, Whole, order_of
 from proxy.bench.runs import Head, Run
 from proxy.exchange import Tokens
-from proxy.prices import Price, Size
 from tests.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.upstream_servers import Received, Wire, upstream
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
+from proxy.accounts.prices import Size
 from proxy.bench.records import BenchError
 from proxy.bench.run.whole import misfit, text_of
 from proxy.inject import Template
-from proxy.prices import Size
 from tests.completions import refusal
 from tests.upstream_servers import Received, Wire, reply, upstream
 

@@ -7,10 +7,10 @@ reserves the tokens that the call may take; what it took is read from the reply 
 import re
 from collections.abc import Awaitable, Collection
 
+from proxy.accounts.ledger import Ledger
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.errors import ApiError
 from proxy.exchange import Tokens, exchange_of
-from proxy.ledger import Ledger
 from proxy.tee import Tee, tokens_in
 
 _CHAT = "/v1/chat/completions"

@@ -5,10 +5,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.accounts import SqlAccounts
-from proxy.keys import Key
-from proxy.limits import Limits, limits_of
-from proxy.rights import Names, Rights
+from proxy.accounts.keys import Key
+from proxy.accounts.limits import Limits, limits_of
+from proxy.accounts.rights import Names, Rights
+from proxy.accounts.sql import SqlAccounts
 from retrieval.attributes import checked_groups
 
 _MOST_NAME_CHARS = 200

@@ -6,10 +6,10 @@ from time import time
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from proxy.accounts import SqlAccounts
-from proxy.ledger import LEASE_S
-from proxy.limits import Claim, Grant, granted
-from proxy.usage import Row, forget, money_spent, write
+from proxy.accounts.ledger import LEASE_S
+from proxy.accounts.limits import Claim, Grant, granted
+from proxy.accounts.sql import SqlAccounts
+from proxy.accounts.usage import Row, forget, money_spent, write
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -57,7 +57,7 @@ class SqlBook:
         """Lay down this process's leases anew."""
         from sqlalchemy import func, or_, select
 
-        from proxy.accounts_tables import leases
+        from proxy.accounts.tables import leases
 
         one = leases.c
         sql.execute(leases.delete().where(or_(one.process == self._process, one.expires_s <= now_s)))
@@ -89,7 +89,7 @@ def _spend(sql: "Connection", used: Mapping[Place, tuple[int, int]], now_s: floa
     """Add to what is spent in each window, and return all of it."""
     from sqlalchemy import bindparam, select
 
-    from proxy.accounts_tables import spent
+    from proxy.accounts.tables import spent
 
     one = spent.c
     sql.execute(spent.delete().where(one.ends_s <= now_s - _OVER_S))

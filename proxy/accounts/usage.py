@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.limits import NANO, Share
+from proxy.accounts.prices import price_of
+from proxy.accounts.sql import SqlAccounts
 from proxy.exchange import Exchange, Tokens
-from proxy.limits import NANO, Share
-from proxy.prices import price_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -78,7 +78,7 @@ def money_spent(rows: Sequence[Row]) -> dict[tuple[str, Window], int]:
 
 def write(sql: "Connection", rows: Sequence[Row]) -> None:
     """Add rows to the accounts."""
-    from proxy.accounts_tables import usage
+    from proxy.accounts.tables import usage
 
     values = [_columns(row) for row in rows if row.kept]
     if values:
@@ -87,7 +87,7 @@ def write(sql: "Connection", rows: Sequence[Row]) -> None:
 
 def forget(sql: "Connection", before_s: float) -> None:
     """Delete the rows of days before the one that a time is in."""
-    from proxy.accounts_tables import usage
+    from proxy.accounts.tables import usage
 
     sql.execute(usage.delete().where(usage.c.day < _day(before_s)))
 
@@ -171,7 +171,7 @@ def sums(accounts: SqlAccounts, wish: Wish) -> list[dict[str, Any]]:
 def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
     from sqlalchemy import BigInteger, case, cast, func, or_, select
 
-    from proxy.accounts_tables import keys, usage
+    from proxy.accounts.tables import keys, usage
 
     u = usage.c
     team = case((u.key == COMPARISONS, COMPARISONS), else_=func.coalesce(keys.c.team, ""))

@@ -1,6 +1,6 @@
 """What litellm's table says of models, with or without the provider before the name."""
 
-from proxy.prices import Size, price_of, size_of
+from proxy.accounts.prices import Size, price_of, size_of
 
 
 def test_a_model_has_a_price_and_a_size_by_both_of_its_names() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.accounts.keys import Keyring, Lock, bearer, hash_of, new_secret
+from proxy.accounts.rights import EVERYTHING, NOTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.auth import Guard
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
-from proxy.keys import Keyring, Lock, bearer, hash_of, new_secret
-from proxy.rights import EVERYTHING, NOTHING, Names, Rights
 from retrieval.errors import RetrievalError
 from tests.rings import Held, lock_of, ring
 

@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Literal, Protocol
 
+from proxy.accounts.limits import UNLIMITED, Claim, Grant, Meter, Share, refusal
+from proxy.accounts.usage import Row, row_of
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, exchange_of
-from proxy.limits import UNLIMITED, Claim, Grant, Meter, Share, refusal
 from proxy.metrics import Metrics
-from proxy.usage import Row, row_of
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from proxy.accounts import SqlAccounts, UnknownKey
-from proxy.keys import Keyring
-from proxy.rights import Names, Rights
+from proxy.accounts.keys import Keyring
+from proxy.accounts.rights import Names, Rights
+from proxy.accounts.sql import SqlAccounts, UnknownKey
 from retrieval.database import open_server
 from retrieval.errors import RetrievalError
 from tests.postgres_server import Postgres, running

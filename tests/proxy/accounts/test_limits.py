@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits import (
+from proxy.accounts.limits import (
     MEASURES,
     NANO,
     UNLIMITED,

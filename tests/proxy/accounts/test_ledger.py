@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from proxy.accounts import SqlAccounts
+from proxy.accounts.ledger import LEASE_S, Ledger, Record
+from proxy.accounts.limits import UNLIMITED, Limits
+from proxy.accounts.rights import EVERYTHING
+from proxy.accounts.shares import SqlBook
+from proxy.accounts.sql import SqlAccounts
+from proxy.accounts.usage import COMPARISONS, Wish, sums
 from proxy.asgi import Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target, Tokens
-from proxy.ledger import LEASE_S, Ledger, Record
-from proxy.limits import UNLIMITED, Limits
 from proxy.metrics import Metrics
-from proxy.rights import EVERYTHING
-from proxy.shares import SqlBook
-from proxy.usage import COMPARISONS, Wish, sums
 from tests.proxy.test_metrics import value
 
 NOON_S = 1_795_348_830.0  # 30 s into a minute

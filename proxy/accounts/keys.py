@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from proxy.accounts.limits import UNLIMITED, Limits
+from proxy.accounts.rights import Rights
 from proxy.errors import Headers
-from proxy.limits import UNLIMITED, Limits
-from proxy.rights import Rights
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")

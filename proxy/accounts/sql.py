@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from proxy.accounts.keys import Key, Lock, hash_of, new_secret
+from proxy.accounts.limits import UNLIMITED, Limits, limits_of
+from proxy.accounts.rights import Names, Rights, groups_of
 from proxy.database import Database
-from proxy.keys import Key, Lock, hash_of, new_secret
-from proxy.limits import UNLIMITED, Limits, limits_of
-from proxy.rights import Names, Rights, groups_of
 from retrieval.errors import RetrievalError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SqlAccounts:
         """A new key, and its secret, which is nowhere else. expires_s: seconds since the epoch."""
         key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s, limits=limits)
         secret = new_secret()
-        from proxy.accounts_tables import keys
+        from proxy.accounts.tables import keys
 
         with self.writing() as (sql, change):
             sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
@@ -127,7 +127,7 @@ class SqlAccounts:
     def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:
         from sqlalchemy import select
 
-        from proxy.accounts_tables import keys
+        from proxy.accounts.tables import keys
 
         this = keys.c.id == id
         if self._database.empty():
@@ -142,14 +142,14 @@ class SqlAccounts:
     def _rows(self) -> "Sequence[Row[Any]]":
         from sqlalchemy import select
 
-        from proxy.accounts_tables import keys
+        from proxy.accounts.tables import keys
 
         with self.reading() as sql:
             return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
 
 
 def _schema() -> "Schema":
-    from proxy.accounts_tables import schema
+    from proxy.accounts.tables import schema
 
     return schema
 
@@ -158,7 +158,7 @@ def _last_change(sql: "Connection") -> int:
     """The number of the last change; 0 before the first."""
     from sqlalchemy import func, select
 
-    from proxy.accounts_tables import keys
+    from proxy.accounts.tables import keys
 
     last: int = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
     return last
