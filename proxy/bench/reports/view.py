@@ -179,7 +179,7 @@ def _of(ids: Sequence[str], most: int) -> str:
 
 
 def _named(score: str) -> str:
-    return f"judged {score}" if score in JUDGED else score
+    return f"judged {score}" if score in JUDGED else score.replace("_", " ")
 
 
 def _price(one: Verdict) -> str:
