@@ -127,7 +127,7 @@ class Shelf:
 
 
 def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:
-    # As it is: compressing 30 KB to 9 takes 0.4 ms, ten times what writing them does.
+    # As it is: compressing 30 KB to 9 takes 0.4 ms of CPU, writing them 0.2.
     return {"id": id, "at_s": at_s, "bytes": len(receipt) + _OVERHEAD_BYTES, "content": receipt}
 
 
