@@ -1,7 +1,6 @@
 """What reaches standard error: where something failed, never what was said."""
 
 import asyncio
-import contextlib
 import logging
 import sys
 import warnings
@@ -9,6 +8,7 @@ import warnings
 import pytest
 
 from retrieval.logs import Quiet, blanked, cut, secrets_of, to_stderr
+from tests.kept_logging import kept_logging
 
 SECRET = "the-prompt-of-somebody"
 
@@ -97,23 +97,13 @@ def test_a_clients_text_is_cut(text: str, told: str) -> None:
 def test_a_level_is_for_our_own_lines_and_libraries_stay_quiet(
     level: str, ours: int, libraries: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root, names = logging.getLogger(), ("", "ragway", "asyncio")
-    before, levels = root.handlers[:], [logging.getLogger(name).level for name in names]
-    warned = contextlib.ExitStack()
-    try:
-        warned.enter_context(warnings.catch_warnings())
+    with kept_logging(), warnings.catch_warnings():
         warnings.simplefilter("always")
         to_stderr(level, "%(message)s")
         assert [logging.getLogger(name).getEffectiveLevel() for name in ("ragway", "asyncio")] == [ours, ours]
         assert logging.getLogger("a.library").getEffectiveLevel() == libraries
         logging.getLogger("a.library").info("https://a?key=%s", SECRET)
         warnings.warn(SECRET, UserWarning, stacklevel=1)
-    finally:
-        logging.captureWarnings(False)
-        warned.close()
-        root.handlers[:] = before
-        for name, old in zip(names, levels, strict=True):
-            logging.getLogger(name).setLevel(old)
     said = capsys.readouterr().err
     assert ("UserWarning" in said) == (level != "error")
     assert SECRET not in said

@@ -6,7 +6,6 @@ Every canary holds MARK. Those that stand in names of models and paths stand beh
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import signal
 import socket
@@ -28,6 +27,7 @@ from retrieval.service import Server
 from tests import anthropic_server as anthropic
 from tests.asgi_calls import Call, scope_of
 from tests.gateway import Served, ragway, serve
+from tests.kept_logging import kept_logging
 from tests.recording_upstream import Answer, Recorder, answering, recording
 from tests.unasked import Unasked
 from tests.upstream_servers import Received, Wire, chunked, head, reply
@@ -306,16 +306,9 @@ class Quoting(Unasked):
 @contextlib.contextmanager
 def logging_as_served() -> Iterator[None]:
     """This process logs as `serve --log-level debug` does, and afterwards as before."""
-    names = ("", "ragway", "asyncio")
-    handlers, levels = logging.getLogger().handlers[:], [logging.getLogger(name).level for name in names]
-    logs.to_stderr("debug", "%(message)s")
-    try:
+    with kept_logging():
+        logs.to_stderr("debug", "%(message)s")
         yield
-    finally:
-        logging.captureWarnings(False)
-        logging.getLogger().handlers[:] = handlers
-        for name, level in zip(names, levels, strict=True):
-            logging.getLogger(name).setLevel(level)
 
 
 @pytest.mark.parametrize("through_the_socket", [False, True])

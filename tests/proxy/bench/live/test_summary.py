@@ -29,6 +29,7 @@ from proxy.live.comparison import Comparison, Side, comparison_from, kept
 from proxy.receipts.shelf import Shelf
 from retrieval.records import Turn
 from tests.completions import question_of, streamed
+from tests.kept_logging import kept_logging
 from tests.proxy.bench.run.test_running import Answer, asking
 from tests.upstream_servers import Received
 
@@ -201,7 +202,8 @@ def test_the_report_is_json_and_markdown_too() -> None:
 
 def test_the_command_reads_the_data_folder(shelf: Shelf, tmp_path: Path) -> None:
     def live(*arguments: str) -> Result:
-        return CliRunner().invoke(ragway, ["bench", "live", "--data", str(tmp_path / "data"), *arguments])
+        with kept_logging():
+            return CliRunner().invoke(ragway, ["bench", "live", "--data", str(tmp_path / "data"), *arguments])
 
     none = live()
     assert (none.exit_code, none.stdout) == (0, "")

@@ -6,11 +6,13 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from proxy.cli import ragway
+from tests.kept_logging import kept_logging
 from tests.proxy.bench import made
 
 
 def bench(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(ragway, ["bench", *map(str, arguments)])
+    with kept_logging():
+        return CliRunner().invoke(ragway, ["bench", *map(str, arguments)])
 
 
 def test_report_writes_three_files_and_prints_the_verdicts(tmp_path: Path) -> None:
