@@ -56,6 +56,14 @@ _LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
 _ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
 _RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
 _COMPARISONS = {name: _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + at for at, name in enumerate(COMPARISONS)}
+_LABELLED = (  # name, what it counts, its label, value of the label -> cell
+    ("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", _REASON),
+    ("ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", _ERROR),
+    ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
+    ("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", _ROWS),
+    ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
+    ("ragway_comparisons", "Live comparisons, by what became of them.", "outcome", _COMPARISONS),
+)
 _IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + len(COMPARISONS)
 CELLS = _IN_FLIGHT + 1
 _CELL_BYTES = 8
@@ -162,39 +170,14 @@ class _Collected:
                     if cells[first + second + at]:
                         requests.add_metric([lane, status, name], cells[first + second + at])
         yield requests
-        degraded = CounterMetricFamily(
-            "ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", labels=["reason"]
-        )
-        for reason, at in _REASON.items():
-            degraded.add_metric([reason], cells[at])
-        yield degraded
-        errors = CounterMetricFamily(
-            "ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", labels=["code"]
-        )
-        for code, at in _ERROR.items():
-            errors.add_metric([code], cells[at])
-        yield errors
+        for name, told, label, places in _LABELLED:
+            family = CounterMetricFamily(name, told, labels=[label])
+            for value, at in places.items():
+                family.add_metric([value], cells[at])
+            yield family
         yield CounterMetricFamily(
             "ragway_client_disconnects", "Clients that left before their reply was whole.", cells[_LEFT]
         )
-        limited = CounterMetricFamily("ragway_limited", "Requests refused for a limit of their key.", labels=["limit"])
-        for limit, at in _LIMITED.items():
-            limited.add_metric([limit], cells[at])
-        yield limited
-        rows = CounterMetricFamily("ragway_usage_rows", "Rows of usage, by what became of them.", labels=["outcome"])
-        for outcome, at in _ROWS.items():
-            rows.add_metric([outcome], cells[at])
-        yield rows
-        receipts = CounterMetricFamily("ragway_receipts", "Receipts, by what became of them.", labels=["outcome"])
-        for outcome, at in _RECEIPTS.items():
-            receipts.add_metric([outcome], cells[at])
-        yield receipts
-        compared = CounterMetricFamily(
-            "ragway_comparisons", "Live comparisons, by what became of them.", labels=["outcome"]
-        )
-        for outcome, at in _COMPARISONS.items():
-            compared.add_metric([outcome], cells[at])
-        yield compared
         yield self._stages()
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))

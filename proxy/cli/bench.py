@@ -10,7 +10,7 @@ import uvloop
 
 from config.settings import Settings
 from proxy.build import template
-from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
+from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told
 from proxy.cli.bench_draft import draft_command
 from proxy.cli.bench_judge import judge_command
 from proxy.cli.bench_live import live_command
@@ -85,8 +85,8 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted(Asking):
     """The options."""
 
     questions: Path
@@ -96,17 +96,9 @@ class _Wanted:
     settings: Sequence[str]
     repeats: int
     seed: int
-    concurrency: int
-    retries: int
-    timeout_s: float
-    base_url: str | None
     folder: Path | None
-    max_usd: float | None
-    max_tokens: int | None
-    prices: Sequence[str]
     windows: Sequence[str]
     mix_drafted: bool
-    yes: bool
 
 
 def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -155,7 +147,7 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     write_report(folder)
-    return _told(outcome, folder)
+    return told(folder, outcome, "replies are there")
 
 
 def _questions(wanted: _Wanted) -> "Sequence[Question]":
@@ -194,14 +186,3 @@ async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted
     runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
     await interruptible(runner, runner.go())
     return runner.outcome
-
-
-def _told(outcome: "Outcome", folder: Path) -> int:
-    """Say how far the run came; returns the exit code."""
-    if outcome.done == outcome.total:
-        click.echo(f"{folder}: all {outcome.total} replies are there", err=True)
-        return 0
-    why = outcome.stopped or "some questions got no answer"
-    click.echo(f"{folder}: {outcome.done} of {outcome.total} replies are there; {why}", err=True)
-    click.echo("the same command goes on from here", err=True)
-    return 130 if outcome.stopped == INTERRUPTED else 1

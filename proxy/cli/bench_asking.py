@@ -6,6 +6,8 @@ import math
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -20,6 +22,7 @@ from proxy.upstream.base import Routes
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.requests.asking import Gateway
+    from proxy.bench.requests.sending import Outcome
 
 INTERRUPTED = "interrupted"
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
@@ -46,6 +49,20 @@ _OPTIONS = (
     click.option("--yes", is_flag=True, help="Do not ask before it starts."),
 )  # fmt: skip
 _FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """The values of `asking_options`."""
+
+    concurrency: int
+    retries: int
+    timeout_s: float
+    base_url: str | None
+    max_usd: float | None
+    max_tokens: int | None
+    prices: Sequence[str]
+    yes: bool
 
 
 def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +120,17 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
     await asyncio.wait({going})
     if not going.cancelled():
         going.result()
+
+
+def told(folder: Path, outcome: "Outcome", what: str) -> int:
+    """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged"."""
+    if outcome.done == outcome.total:
+        click.echo(f"{folder}: all {outcome.total} {what}", err=True)
+        return 0
+    why = outcome.stopped or "some requests got no answer"
+    click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
+    click.echo("the same command goes on from here", err=True)
+    return 130 if outcome.stopped == INTERRUPTED else 1
 
 
 class Models:

@@ -9,7 +9,7 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
+from proxy.cli.bench_asking import INTERRUPTED, Asking, Models, asking_options, interruptible, opened_gateway
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
 _MOST_QUESTIONS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted(Asking):
     """The options."""
 
     collection: str
@@ -36,14 +36,6 @@ class _Wanted:
     prompt: Path
     settings: str | None
     folder: Path
-    concurrency: int
-    retries: int
-    timeout_s: float
-    base_url: str | None
-    max_usd: float | None
-    max_tokens: int | None
-    prices: Sequence[str]
-    yes: bool
 
 
 @click.command("draft")

@@ -9,7 +9,7 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import INTERRUPTED, Models, asking_options, interruptible, opened_gateway
+from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told
 from proxy.cli.bench_report import folder_of, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
@@ -22,21 +22,13 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted(Asking):
     """How a judge is asked."""
 
     model: str
     prompts: Path
     settings: str | None
-    concurrency: int
-    retries: int
-    timeout_s: float
-    base_url: str | None
-    max_usd: float | None
-    max_tokens: int | None
-    prices: Sequence[str]
-    yes: bool
 
 
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +93,7 @@ async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: S
         raise click.ClickException(str(error)) from error
     if outcome.done:
         write_report(folder, judge=wanted.model)
-    return _told(outcome, folder)
+    return told(folder, outcome, "are judged")
 
 
 def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
@@ -111,17 +103,6 @@ def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
     click.echo(f"{folder}: {model} has judged all {every} already", err=True)
     write_report(folder, judge=model)
     return 0
-
-
-def _told(outcome: "Outcome", folder: Path) -> int:
-    """Say how far it came; returns the exit code."""
-    if outcome.done == outcome.total:
-        click.echo(f"{folder}: all {outcome.total} are judged", err=True)
-        return 0
-    why = outcome.stopped or "some got no answer"
-    click.echo(f"{folder}: {outcome.done} of {outcome.total} are judged; {why}", err=True)
-    click.echo("the same command goes on from here", err=True)
-    return 130 if outcome.stopped == INTERRUPTED else 1
 
 
 def judge_of(wanted: Wanted, models: Models) -> "Judge":
