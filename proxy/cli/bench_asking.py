@@ -124,13 +124,22 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
 
 def told(folder: Path, outcome: "Outcome", what: str) -> int:
     """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged"."""
-    if outcome.done == outcome.total:
+    if not (why := unfinished(outcome)):
         click.echo(f"{folder}: all {outcome.total} {what}", err=True)
         return 0
-    why = outcome.stopped or "some requests got no answer"
     click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
     click.echo("the same command goes on from here", err=True)
-    return 130 if outcome.stopped == INTERRUPTED else 1
+    return code_of(why)
+
+
+def unfinished(outcome: "Outcome") -> str:
+    """Why it did not come to its end; "" where it did."""
+    return "" if outcome.done == outcome.total else outcome.stopped or "some requests got no answer"
+
+
+def code_of(why: str) -> int:
+    """The exit code of what did not come to its end."""
+    return 130 if why == INTERRUPTED else 1
 
 
 class Models:

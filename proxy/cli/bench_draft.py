@@ -9,7 +9,7 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import INTERRUPTED, Asking, Models, asking_options, interruptible, opened_gateway
+from proxy.cli.bench_asking import Asking, Models, asking_options, code_of, interruptible, opened_gateway, unfinished
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.prompts import Prompt
     from proxy.bench.records import Question
     from proxy.bench.requests.asking import Gateway
-    from proxy.bench.requests.sending import Outcome
     from proxy.bench.run.job import Job
 
 _MOST_QUESTIONS = 1000
@@ -139,14 +138,7 @@ async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted
             run, gateway, purse, terms, progress=progress_bar("draft", "replies"), answered=drafting.take
         )  # fmt: skip
         await interruptible(runner, runner.go())
-        return _told(drafting, _left(runner.outcome))
-
-
-def _left(outcome: "Outcome") -> str:
-    """Why it did not come to its end; "" where it did."""
-    if outcome.done == outcome.total:
-        return ""
-    return outcome.stopped or "some requests got no answer"
+        return _told(drafting, unfinished(runner.outcome))
 
 
 def _told(drafting: "Drafting", stopped: str) -> int:
@@ -154,7 +146,7 @@ def _told(drafting: "Drafting", stopped: str) -> int:
     click.echo(drafting.told(), err=True)
     if stopped:
         click.echo(f"{stopped}; the same command goes on from here", err=True)
-        return 130 if stopped == INTERRUPTED else 1
+        return code_of(stopped)
     if not drafting.drafted:
         return 1
     click.echo('check each, mend it or take it out; where one is right, take its "drafted" out', err=True)

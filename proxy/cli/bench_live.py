@@ -14,7 +14,7 @@ import uvloop
 
 from config.settings import Settings
 from proxy.build import accounts, comparison_shelf
-from proxy.cli.bench_asking import INTERRUPTED, Models, interruptible, opened_gateway
+from proxy.cli.bench_asking import Models, code_of, interruptible, opened_gateway, unfinished
 from proxy.cli.bench_judge import Wanted, judge_of, judge_options
 from proxy.cli.common import as_text, confirm, options, progress_bar, run, settings_of
 from retrieval import logs
@@ -122,11 +122,10 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted,
         outcome = await _asked(shelf, judge, todo, wanted, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
-    if outcome.done == outcome.total:
+    if not (why := unfinished(outcome)):
         return 0
-    why = outcome.stopped or "some got no answer"
     click.echo(f"{outcome.done} of {outcome.total} are judged; {why}; the same command goes on from here", err=True)
-    return 130 if outcome.stopped == INTERRUPTED else 1
+    return code_of(why)
 
 
 async def _asked(

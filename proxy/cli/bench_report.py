@@ -39,10 +39,12 @@ def write_report(folder: Path, *, judge: str | None = None) -> None:
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
     from proxy.bench.reports import pages
     from proxy.bench.reports.report import report
+    from proxy.bench.reports.view import view
 
     made = _read(report, folder, judge)
-    files = pages.write(made, folder)
-    for line in pages.summary(made):
+    shown = view(made)
+    files = pages.write(made, shown, folder)
+    for line in pages.summary(made, shown):
         click.echo(line)
     click.echo(f"written: {', '.join(str(file) for file in files)}", err=True)
 

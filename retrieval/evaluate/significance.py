@@ -37,6 +37,11 @@ class Difference:
         return self.low > 0 or self.high < 0
 
 
+def interval(change: Difference, form: str = "+.3f") -> str:
+    """0.1 [-0.05, 0.25]"""
+    return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
+
+
 def difference(before: Sequence[float], after: Sequence[float], *, seed: int) -> Difference:
     """The paired difference after - before; item i of both belongs to question i."""
     return mean_difference([(before, after)], seed=seed)

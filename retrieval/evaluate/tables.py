@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from retrieval.evaluate.compare import Compared
 from retrieval.evaluate.results import MAIN, Average, RungResult, SetResult, compared, nothing
-from retrieval.evaluate.significance import Difference
+from retrieval.evaluate.significance import Difference, interval
 
 _COLUMNS = {
     "nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10",
@@ -92,7 +92,7 @@ def _number(value: float | None) -> str:
 
 
 def _change(change: Difference | None) -> str:
-    return _NONE if change is None else f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+    return _NONE if change is None else interval(change)
 
 
 def table(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:

@@ -6,21 +6,21 @@ share preferred raw, from -1 to 1. Without a judge there is no verdict. Refusals
 how often a model answered at all. Each comparison counts once.
 """
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from proxy.bench.judges.judge import Judgement
+from proxy.bench.judges.judge import Judgement, in_both_orders
 from proxy.bench.records import Question, Rag, Reply
 from proxy.bench.scoring.costs import Quantities, extra
 from proxy.bench.scoring.scores import refuses
-from proxy.bench.scoring.verdict import Compared, compared, means
+from proxy.bench.scoring.verdict import Compared, compared
 from proxy.live.comparison import Comparison, Side
 from retrieval.evaluate.significance import Difference
 
 RAG, RAW = "with passages", "raw"
 ALL = ("all", "")
-_ORDERS = 2
 Name = tuple[str, str]  # of a group: what it is one of, and which
 
 
@@ -70,12 +70,8 @@ def live_report(
 ) -> LiveReport:  # fmt: skip
     """said: by this judge alone; keys: id -> the name that readers know."""
     ids = {one.id for one in found if answered(one)}
-    pairs: dict[str, list[Judgement]] = {}
-    for each in said:
-        if each.question in ids:
-            pairs.setdefault(each.question, []).append(each)
-    scores = {id: _preference(both) for id, both in pairs.items()}
-    known = {id: score for id, score in scores.items() if score is not None}
+    pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
+    known = {id: statistics.fmean(scores) for id, scores in pairs.items()}
     groups: dict[Name, list[Comparison]] = {}
     for one in found:
         for name in _names(one, keys):
@@ -83,7 +79,7 @@ def live_report(
     return LiveReport(
         [_group(name, groups[name], known, seed=seed) for name in _distinct(groups)], judge, len(known),
         sum(each.score is None for each in said),
-        sum(len({each.score for each in pairs[id]}) > 1 for id in known),
+        sum(first != second for first, second in pairs.values()),
         sum(one.raw.cost_usd or 0.0 for one in found), sum(each.cost_usd or 0.0 for each in said),
         sum(one.raw.cost_usd is None for one in found),
     )  # fmt: skip
@@ -127,12 +123,6 @@ def _group(name: Name, found: Sequence[Comparison], known: Mapping[str, float], 
               [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both], seed=seed),
         sum(one.rag.tokens.estimated or one.raw.tokens.estimated for one in both),
     )  # fmt: skip
-
-
-def _preference(said: Sequence[Judgement]) -> float | None:
-    """The mean of both orders; None where one is missing: it alone would tell as much of the place as of the answer."""
-    scores = {one.order: one.score for one in said if one.score is not None}
-    return means(("", score) for score in scores.values()).get("") if len(scores) == _ORDERS else None
 
 
 def _answers(side: Side) -> bool:

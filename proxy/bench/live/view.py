@@ -1,9 +1,9 @@
 """A report of live comparisons to tables, and one comparison to a page of text, for a terminal or as Markdown."""
 
 from proxy.bench.live.summary import RAG, RAW, Group, LiveReport
-from proxy.bench.reports.view import interval
 from proxy.bench.scoring.verdict import Compared
 from proxy.live.comparison import Comparison, Side
+from retrieval.evaluate.significance import interval
 from retrieval.evaluate.tables import table
 
 _NONE = "–"

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from proxy.bench.reports.report import MAIN, RULES, Measured
-from proxy.bench.reports.view import interval, number
+from proxy.bench.reports.view import number
 from proxy.bench.scoring.costs import QUANTITIES, extra
 from proxy.bench.scoring.scored import JUDGED
 from proxy.bench.scoring.verdict import Compared, compared
-from retrieval.evaluate.significance import Difference
+from retrieval.evaluate.significance import Difference, interval
 from retrieval.evaluate.tables import table
 
 _MOST_NAMED = 40  # questions in a line

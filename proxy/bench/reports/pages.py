@@ -15,7 +15,7 @@ from proxy.bench.questions import about_drafted
 from proxy.bench.reports import plots
 from proxy.bench.reports.plots import Bar, Tone
 from proxy.bench.reports.report import Report, as_json
-from proxy.bench.reports.view import Card, Changed, View, view
+from proxy.bench.reports.view import Card, Changed, View
 from proxy.bench.scoring.verdict import SAME, Compared, Word
 from retrieval.evaluate.tables import table
 
@@ -27,9 +27,8 @@ _FENCE = re.compile(r"`{3,}")
 _MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
 
 
-def write(made: Report, folder: Path) -> list[Path]:
+def write(made: Report, shown: View, folder: Path) -> list[Path]:
     """Write all three files, each whole or not at all. Raises OSError."""
-    shown = view(made)
     contents = {
         "report.json": orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
         "report.md": markdown(shown).encode("utf-8", "replace"),
@@ -46,9 +45,8 @@ def write(made: Report, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def summary(made: Report) -> list[str]:
+def summary(made: Report, shown: View) -> list[str]:
     """The verdicts in a line or two each, for a terminal."""
-    shown = view(made)
     lines = [
         line
         for one in shown.verdicts

@@ -12,7 +12,7 @@ from proxy.bench.reports.report import FOUND, RULES, Report, Verdict, sentence_o
 from proxy.bench.scoring.costs import QUANTITIES, Costs
 from proxy.bench.scoring.scored import JUDGED, Scored
 from proxy.bench.scoring.verdict import MATTERS, SAME, Compared
-from retrieval.evaluate.significance import Difference
+from retrieval.evaluate.significance import interval
 
 MOST_SHOWN = 50  # changed questions of one verdict that are shown with their texts
 MOST_HELPED = 10
@@ -113,11 +113,6 @@ def view(made: Report) -> View:
 
 def number(value: float | None, form: str = ".3f") -> str:
     return _NONE if value is None else format(value, form)
-
-
-def interval(change: Difference, form: str = "+.3f") -> str:
-    """0.1 [-0.05, 0.25]"""
-    return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
 
 
 def _notes(made: Report) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from retrieval.evaluate.significance import Difference, detectable, of_few
+from retrieval.evaluate.significance import Difference, detectable, interval, of_few
 
 Word = Literal["better", "worse", "no better", "undecided"]
 Values = Mapping[str, float]  # question -> its score, repeats averaged
@@ -45,7 +45,7 @@ class Compared:
 
     def sentence(self, *, own: bool = True) -> str:
         """What a reader is told, in words and numbers. own: it is the same model raw that it is compared with."""
-        found = f"{self.change.mean:+.3f} [{self.change.low:+.3f}, {self.change.high:+.3f}]"
+        found = interval(self.change)
         over = f"over {self.change.questions} question{'s' if self.change.questions != 1 else ''}"
         said = _SAID[self.word][not own]
         if self.word == "no better":

@@ -109,8 +109,8 @@ def test_other_models_stand_beside_and_are_not_said_to_be_helped(tmp_path: Path)
     assert [card.title for card in shown.verdicts] == ["m rag docs against m raw: it helps"]
     assert [row[:2] for row in shown.beside.rows] == [["m rag docs against l raw", "no better"]]
     assert [one["sentence"].partition(":")[0] for one in as_json(found)["verdicts"]] == ["It helps", "It is no better"]
-    assert pages.summary(found)[-1].startswith("m rag docs against l raw: no better, +0.000")
-    pages.write(found, tmp_path)
+    assert pages.summary(found, view(found))[-1].startswith("m rag docs against l raw: no better, +0.000")
+    pages.write(found, view(found), tmp_path)
     for name in ("report.html", "report.md"):
         assert "Beside other models" in (tmp_path / name).read_text("utf-8")
 
@@ -203,7 +203,8 @@ def test_the_same_run_gives_the_same_files(tmp_path: Path) -> None:
     contents = []
     for _ in range(2):
         rows = list(run.replies().values())
-        files = pages.write(report(run.head, run.questions, rows, []), run.folder)
+        found = report(run.head, run.questions, rows, [])
+        files = pages.write(found, view(found), run.folder)
         assert sorted(file.name for file in files) == ["report.html", "report.json", "report.md"]
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1]
@@ -216,7 +217,7 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     def shown(asked: list[Question]) -> tuple[Report, str]:
         rows = made.replies(made.only_with_the_passage, questions=asked, variants=(RAW, DOCS))
         found = report(made.head(), asked, rows, [])
-        return found, "\n".join([*pages.summary(found), pages.markdown(view(found))])
+        return found, "\n".join([*pages.summary(found, view(found)), pages.markdown(view(found))])
 
     mixed, text = shown([*questions[:15], *drafted])
     about = "Drafted by a model (gpt), not checked by a person: 5 of 20 questions."
