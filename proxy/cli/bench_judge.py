@@ -108,18 +108,16 @@ def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
 def judge_of(wanted: Wanted, models: Models) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
     from proxy.bench.judges.judging import Judge
-    from proxy.bench.records import BenchError, Variant
-    from proxy.bench.requests.spending import answer_cap
+    from proxy.bench.records import Variant
+    from proxy.bench.requests.spending import answer_cap, check_ceiling
     from proxy.bench.run.matrix import settings_of as members
 
     variant = Variant(
         f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
     )
     price, cap = models.price_of(wanted.model), answer_cap(variant.settings, models.size_of(wanted.model))
-    if wanted.max_usd is not None and price is None:
-        raise BenchError(f"--max-usd needs the price of {wanted.model}: give it with --price, or use --max-tokens")
-    if (wanted.max_usd or wanted.max_tokens) and cap is None:
-        raise BenchError(f"a ceiling needs the longest answer of {wanted.model}: say it with --set max_tokens=NUMBER")
+    unpriced, uncapped = [wanted.model] * (price is None), [wanted.model] * (cap is None)
+    check_ceiling(wanted.max_usd, wanted.max_tokens, unpriced=unpriced, uncapped=uncapped)
     return Judge(variant, price, cap, wanted.concurrency, wanted.retries)
 
 

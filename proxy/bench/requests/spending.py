@@ -5,14 +5,14 @@ ceiling. A token is at least one byte of UTF-8, so bytes bound the tokens of a p
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 
 from proxy.accounts.prices import Price, Size
-from proxy.bench.records import Variant, Worst
+from proxy.bench.records import BenchError, Variant, Worst
 from proxy.bench.runs import Run
 from proxy.exchange import Tokens
 from proxy.tee import BYTES_A_TOKEN
@@ -125,6 +125,16 @@ def spent_of(sent: Iterable[tuple[Hashable, Worst, Price | None]], ended: Mappin
         cut_off += end is None
         total += at_worst(worst) if end is None else charge_of(end, worst, price)
     return Spent(total, cut_off)
+
+
+def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[str], uncapped: Sequence[str]) -> None:
+    """Raise BenchError where a ceiling could not be kept: of models without a price, or without a longest answer."""
+    if usd is not None and unpriced:
+        names = ", ".join(unpriced)
+        raise BenchError(f"--max-usd needs the price of {names}: give it with --price, or use --max-tokens")
+    if (usd or tokens) and uncapped:
+        names = ", ".join(uncapped)
+        raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
 
 
 class Purse:

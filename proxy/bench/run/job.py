@@ -11,7 +11,7 @@ import httpx
 
 from proxy.accounts.prices import Size
 from proxy.bench.records import BenchError, Question, Variant
-from proxy.bench.requests.spending import Purse, spent
+from proxy.bench.requests.spending import Purse, check_ceiling, spent
 from proxy.bench.run import whole
 from proxy.bench.run.estimate import estimates, table, unknown_caps, unknown_prices
 from proxy.bench.run.running import Terms, Whole, body_of, order_of
@@ -46,6 +46,7 @@ class Job:
         self.folder = wish.folder
         self._questions: Sequence[Question] = wish.questions
         self._before = Run.at(wish.folder)
+        self._done = set() if self._before is None else self._before.done()
         self._left_out: Mapping[str, str] = {} if self._before is None else self._before.head.left_out
         if self._before is not None:
             if differs := differences(self._before, self._head({}), self._questions):
@@ -70,9 +71,8 @@ class Job:
         return self._before is not None and not self._left()
 
     def _left(self) -> list[tuple[str, str, int]]:
-        done = set() if self._before is None else self._before.done()
         order = order_of(self._questions, self.variants, self._wish.repeats, self._wish.seed)
-        return [asked for asked in order if asked not in done]
+        return [asked for asked in order if asked not in self._done]
 
     async def wholes(
         self, client: httpx.AsyncClient, template: Template, default: Sequence[str], size_of: Callable[[str], Size]
@@ -112,12 +112,8 @@ class Job:
     def purse(self, terms: Terms) -> Purse:
         """The ceiling. Raises BenchError where it could not be kept."""
         wish = self._wish
-        if wish.max_usd is not None and (models := unknown_prices(self.variants, terms)):
-            names = ", ".join(models)
-            raise BenchError(f"--max-usd needs the price of {names}: give it with --price, or use --max-tokens")
-        if (wish.max_usd or wish.max_tokens) and (models := unknown_caps(self.variants, terms)):
-            names = ", ".join(models)
-            raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
+        unpriced, uncapped = unknown_prices(self.variants, terms), unknown_caps(self.variants, terms)
+        check_ceiling(wish.max_usd, wish.max_tokens, unpriced=unpriced, uncapped=uncapped)
         return Purse(wish.max_usd, wish.max_tokens)
 
     def told(self, terms: Terms) -> str:
