@@ -90,7 +90,7 @@ class EdgeStore:
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
         self._scanned = shard.scanned(opened)  # points that no graph holds yet
-        self._points = shard.size(opened)  # as of the last start or switch: graphs grow by no more until the next
+        self._part = shard.part(opened)  # as of the last start or switch: graphs grow by no more until the next
         self._indexed: set[str] = set()  # fields of numbers and dates, in this shard by this process
         self._unflushed = 0
         self._written_s = time.monotonic()
@@ -184,7 +184,7 @@ class EdgeStore:
         for (arm, tenant), limit in lists.items():
             if arm == DENSE:
                 query = Query.Nearest(numbers, using=DENSE)
-                queries.append(shard.vector_query(query, tenant, limit, view, points=self._points))
+                queries.append(shard.vector_query(query, tenant, limit, view, part=self._part))
             else:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
                 alone = self._is_alone(tenant, replace(view, filter=""), sparse[tenant])
@@ -358,7 +358,7 @@ class EdgeStore:
             shutil.rmtree(target, ignore_errors=True)
 
     def _take(self, better: "EdgeShard", taken: "Future[EdgeShard]") -> None:
-        old, self._shard, self._points = self._shard, better, shard.size(better)
+        old, self._shard, self._part = self._shard, better, shard.part(better)
         taken.set_result(old)
 
 
@@ -376,7 +376,6 @@ def _upserting(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "Upd
 
 def _catch_up(old: "EdgeShard", new: "EdgeShard", journal: _Journal) -> None:
     """Bring `new` to the state of `old`, from which it differs in the journal's points alone."""
-    from qdrant_edge import Point as EdgePoint
     from qdrant_edge import UpdateOperation
 
     for tenant in journal.dropped:
@@ -386,7 +385,5 @@ def _catch_up(old: "EdgeShard", new: "EdgeShard", journal: _Journal) -> None:
         began, part = time.monotonic(), ids[start : start + _BATCH]
         records = old.retrieve(part, True, True)
         new.update(UpdateOperation.delete_points(part))
-        kept = [EdgePoint(one.id, one.vector, one.payload) for one in records if one.vector is not None]
-        if kept:
-            new.update(UpdateOperation.upsert_points(kept))
+        shard.put(new, records)
         time.sleep(time.monotonic() - began)

@@ -2,8 +2,9 @@
 
     python -m retrieval.stores.optimise SOURCE TARGET DIMENSION POINTS
 
-It copies the shard, prints "copied", optimises the copy and ends. Nobody may write to the source until "copied"; nobody
-has the target open meanwhile. It has the lowest priority, one thread, and ends when its standard input does.
+It copies the shard, prints "copied", optimises the copy, in parts where it is large, and ends. Nobody may write to the
+source until "copied"; nobody has the target open meanwhile. It has the lowest priority, and ends when its standard
+input does.
 """
 
 import os
@@ -88,6 +89,9 @@ def main() -> int:
     opened = shard.open_shard(target, dimension, points=points)
     with shard.engine("optimise the index"):
         shard.index_tenants_anew(opened)
+        if shard.parts(points) > 1 and shard.scanned(opened) > shard.SEGMENT:
+            opened.close()
+            opened = shard.divided(target, dimension, points=points)
         opened.optimize()
         opened.close()
     return 0

@@ -306,13 +306,64 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
     await store.close()
 
 
-@pytest.mark.parametrize(("points", "kept_in_view"), [(0, 256), (249_999, 256), (250_000, 1024)])
-def test_a_large_shard_is_searched_more_widely(points: int, kept_in_view: int) -> None:
+@pytest.mark.parametrize(
+    ("part", "kept_in_view"), [(0, 256), (249_999, 256), (250_000, 704), (500_000, 704), (500_001, 1024)]
+)
+def test_a_large_segment_is_searched_more_widely(part: int, kept_in_view: int) -> None:
     from qdrant_edge import Query
 
-    params = shard.vector_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, points=points).params
+    params = shard.vector_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, part=part).params
     assert params is not None
     assert params.hnsw_ef == kept_in_view
+
+
+@pytest.mark.parametrize(
+    ("points", "cores", "parts"), [(0, 2, 1), (500_000, 2, 1), (500_001, 2, 2), (3_000_000, 2, 2), (1_600_000, 8, 4)]
+)
+def test_a_large_shard_is_divided_among_the_cores(
+    monkeypatch: pytest.MonkeyPatch, points: int, cores: int, parts: int
+) -> None:
+    monkeypatch.setattr(shard, "cores", lambda: cores)
+    assert shard.parts(points) == parts
+    assert shard.part_size(points) * parts >= points
+    optimizers = shard.config(384, points=points).optimizers
+    assert optimizers is not None
+    assert optimizers.default_segment_number == parts
+    assert optimizers.max_segment_size is not None
+    assert optimizers.max_segment_size * 1024 >= shard.part_size(points) * 384 * 4 - 1024
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shard, "SEGMENT", 200)
+    monkeypatch.setattr(shard, "cores", lambda: 2)
+    monkeypatch.setattr(shard, "PAGE", 50)
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    await store.upsert("a@1", points_of([f"pool word{i}" for i in range(700)]))
+    await store.upsert("b@1", points_of(["pool"], first=1000))
+    question = [("word77", 1.0)]
+    before = await store.search(["a@1"], vector_of(77), question, k=20)
+    everything = await store.passages("a@1"), await store.passages("b@1")
+    await store.close()
+    whole = shard.open_shard(tmp_path, DIMENSION)
+    whole.update(shard.index_of("numbers.year"))
+    whole.close()
+    divided = shard.divided(tmp_path, DIMENSION, points=701)
+    divided.optimize()
+    divided.close()
+    assert "whole" not in names_in(tmp_path)
+    opened = shard.open_shard(tmp_path, DIMENSION)
+    assert opened.info().segments_count == 3  # the two parts, and an empty one for what comes
+    assert shard.scanned(opened) == 0
+    assert "numbers.year" in opened.info().payload_schema
+    opened.close()
+    store = EdgeStore.open(tmp_path, dimension=DIMENSION)
+    assert (await store.passages("a@1"), await store.passages("b@1")) == everything
+    assert await store.search(["a@1"], vector_of(77), question, k=20) == before
+    await store.close()
 
 
 def test_the_graph_of_many_points_has_more_links() -> None:
