@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from proxy.build import plan
 from retrieval.embed import Embedder, cores
 from retrieval.export import open_embedder
 from retrieval.ingest.chunk import chunk
+from retrieval.ingest.smoothing import smoothed
 from retrieval.knowledge import Chunking
 from retrieval.records import Document, indexed_text
 from retrieval.tokens import Tokens
@@ -85,10 +87,14 @@ def scores(retrieved: Sequence[Piece], question: Question, ruler: Ruler) -> tupl
 
 
 def measured(
-    pieces: Sequence[Piece], questions: Sequence[Question], ruler: Ruler, embedder: Embedder, k: int
+    pieces: Sequence[Piece], questions: Sequence[Question], ruler: Ruler, embedder: Embedder, k: int, weight: float
 ) -> Floats:
-    """(3, n) recall, precision and IoU of n questions."""
+    """(3, n) recall, precision and IoU of n questions. weight: of the vectors beside a chunk's own."""
     chunks = embedder.embed_documents([piece.text for piece in pieces])
+    if weight:
+        ends = [len([*group]) for _, group in groupby(pieces, key=lambda piece: piece.document)]
+        parts = np.split(chunks, np.cumsum(ends)[:-1])
+        chunks = np.concatenate([smoothed(part, weight) for part in parts])
     similar = embedder.embed_query([question.text for question in questions]) @ chunks.T
     rows = []
     for question, row in zip(questions, similar, strict=True):
@@ -121,8 +127,8 @@ def langchain(tokens: Tokens, size: int, overlap: int) -> Cut:
     return cut
 
 
-def chunkers(tokens: Tokens) -> dict[str, Cut]:
-    """By the name in the table; the last one is what `ragway ingest` does."""
+def chunkers(tokens: Tokens) -> dict[str, tuple[Cut, float]]:
+    """By the name in the table, with the weight of neighbours' vectors; the last one is what `ragway ingest` does."""
     found: dict[str, Cut] = {}
     if find_spec("langchain_text_splitters"):
         found |= {f"LangChain recursive {size}/0": langchain(tokens, size, 0) for size in (200, 400)}
@@ -130,9 +136,10 @@ def chunkers(tokens: Tokens) -> dict[str, Cut]:
     found |= {f"fixed {size}/0": ours(tokens, "fixed", size, 0) for size in (200,)}
     found |= {f"structure {size}/0": ours(tokens, "structure", size, 0) for size in (254, 200, 160, 128)}
     made = plan(load(environ={}), {})
-    title = f"{made.chunking} {made.chunk_tokens}/{made.overlap_tokens} (default)"
-    found[title] = ours(tokens, made.chunking, made.chunk_tokens, made.overlap_tokens)
-    return found
+    title = f"{made.chunking} {made.chunk_tokens}/{made.overlap_tokens}"
+    default = found[title] = ours(tokens, made.chunking, made.chunk_tokens, made.overlap_tokens)
+    alone = {name: (cut, 0.0) for name, cut in found.items()}
+    return alone | {f"{title}, neighbours {made.neighbour_weight:g} (default)": (default, made.neighbour_weight)}
 
 
 def table(results: dict[str, Floats], counts: dict[str, int], tokens: dict[str, float]) -> Iterator[str]:
@@ -179,12 +186,12 @@ def main() -> None:
     embedder, tokens = CachedQuestions(inner, given.cache), Tokens(inner.tokenizer_file)
     ruler = Ruler(documents, tokens)
     results, counts, means = {}, {}, {}
-    for name, cut in chunkers(tokens).items():
+    for name, (cut, weight) in chunkers(tokens).items():
         pieces = [piece for document in documents for piece in cut(document)]
         counts[name] = len(pieces)
         sizes = [len(ruler.tokens(piece.document, [(piece.start, piece.end)])) for piece in pieces]
         means[name] = float(np.mean(sizes))
-        results[name] = measured(pieces, questions, ruler, embedder, given.k)
+        results[name] = measured(pieces, questions, ruler, embedder, given.k, weight)
         say(f"{name}: {len(pieces)} chunks")
     print("\n".join(table(results, counts, means)))
 

@@ -108,6 +108,7 @@ class Ingest:
     chunking: Literal["auto", "structure", "recursive", "fixed"]
     chunk_tokens: int
     overlap_tokens: int
+    neighbour_weight: float
     max_file_mb: int
     language: str
     languages: Mapping[str, str]

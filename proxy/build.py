@@ -362,7 +362,7 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
         data=str(Path(settings.data).absolute()), catalog_url=settings.catalog.url,
         model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
         chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
-        chunking=settings.ingest.chunking,
+        chunking=settings.ingest.chunking, neighbour_weight=settings.ingest.neighbour_weight,
         max_file_bytes=settings.ingest.max_file_mb * 2**20,
         language=settings.ingest.language, languages=settings.ingest.languages, enrichments=enrichments(settings),
         context_tokens=settings.ingest.context_tokens,

@@ -122,6 +122,7 @@ class Plan:
     chunk_tokens: int
     overlap_tokens: int
     chunking: Chunking
+    neighbour_weight: float  # of the vectors beside a chunk's own
     max_file_bytes: int
     qdrant_url: str  # "" = the embedded engine
     qdrant_api_key: str

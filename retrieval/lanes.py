@@ -91,6 +91,7 @@ def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
     return Recipe(
         plan.model, plan.backend, data / "models", plan.chunk_tokens, plan.overlap_tokens, plan.chunking, scratch,
         plan.enrichments, plan.context_tokens, data / CONTEXTS, plan.language, plan.languages, plan.embedding,
+        plan.neighbour_weight,
     )  # fmt: skip
 
 

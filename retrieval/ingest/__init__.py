@@ -7,6 +7,7 @@ chunk      Document -> Chunks with exact spans (sections, blocks, markdown, rst:
            tables: by rows; questions: with their answers; fill: blocks -> chunks within the budget; seams: where
            a block that is too long is cut; recursive: by size alone)
 prepare    both of these and the vectors, in a thread or in a child process
+smoothing  a chunk's vector and those of its neighbours
 reader     which files changed, which are gone, and what language they are in
 given      documents that clients give, instead of files
 background jobs of such documents, written one after the other

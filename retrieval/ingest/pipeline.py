@@ -21,6 +21,7 @@ from retrieval.ingest.load import Candidate, content_hash, find, shown
 from retrieval.ingest.prepare import File, Indexed, Preparation, Recipe, Split
 from retrieval.ingest.reader import Reader, gone, spread
 from retrieval.ingest.removal import Removal, Shared
+from retrieval.ingest.smoothing import leaning
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.language import LANGUAGES
 
@@ -95,6 +96,7 @@ class Ingester:
         self._model = model
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
+        self._neighbour_weight = recipe.neighbour_weight
         self._reader = Reader(preparation, recipe, max_bytes=max_bytes)
         self._max_bytes = max_bytes
         self._alone = shared.alone
@@ -331,14 +333,16 @@ class Ingester:
     async def _vectors(self, splits: Sequence[Split], language: str, tally: Tally | None = None) -> list[Row]:
         """(dense, sparse) of every chunk of these documents, in order."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
-        rows: list[Row] = []
+        dense: list[Vector] = []
+        sparse: list[Sparse] = []
         for start in range(0, len(texts), _SLICE):
             vectors = await self._preparation.vectors(texts[start : start + _SLICE])
-            rows.extend(zip(vectors.dense, vectors.sparse, strict=True))
+            dense.extend(vectors.dense)
+            sparse.extend(vectors.sparse)
             if tally is not None:
                 tally.chunks += len(vectors.sparse)
                 tally.tick(0)
-        return rows
+        return list(zip(leaning(splits, dense, self._neighbour_weight), sparse, strict=True))
 
     def _stage(self, collection: Collection, pending: Pending, generation: int) -> Revision:
         return self._catalog.stage(

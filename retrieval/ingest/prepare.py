@@ -91,6 +91,7 @@ class Recipe:
     language: str = DETECTED
     languages: Mapping[str, str] = field(default_factory=dict)  # collection -> its own
     embedding: EmbedderOptions | None = None  # None: the model as it is, in fp32
+    neighbour_weight: float = 0.0  # see `smoothing`
 
     def language_of(self, collection: str) -> str:
         return self.languages.get(collection, self.language)
@@ -99,6 +100,8 @@ class Recipe:
     def text(self) -> str:
         parts = [f"chunk 2, {self.chunking}, {self.chunk_tokens} tokens, {self.overlap_tokens} overlap"]
         parts += [f"terms {VERSION}", "attributes"]
+        if self.neighbour_weight:
+            parts.append(f"neighbours {self.neighbour_weight}")
         if self.enrichments:
             parts.append(f"room for {self.context_tokens} tokens of")
             parts += [f"{one.kind} by {one.model} ({name_of(one)})" for one in self.enrichments]

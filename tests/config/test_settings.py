@@ -218,6 +218,8 @@ def test_a_value_of_the_wrong_type_says_what_was_expected(source: Source, text: 
         "ingest: {chunk_tokens: 0}",
         "ingest: {overlap_tokens: -1}",
         "ingest: {overlap_tokens: 128}",
+        "ingest: {neighbour_weight: -0.1}",
+        "ingest: {neighbour_weight: 1.1}",
         "ingest: {max_file_mb: 0}",
     ],
 )
@@ -238,6 +240,8 @@ def test_a_value_out_of_range_is_refused(source: Source, setting: str) -> None:
         "inject: {window_share: 1}",
         "ingest: {overlap_tokens: 0}",
         "ingest: {overlap_tokens: 90}",
+        "ingest: {neighbour_weight: 0}",
+        "ingest: {neighbour_weight: 1}",
     ],
 )
 def test_the_ends_of_a_range_are_in_it(source: Source, setting: str) -> None:
