@@ -127,6 +127,11 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def stolen_s() -> float:
+    """Seconds that the host of a virtual machine has taken since its start, in the kernel's ticks."""
+    return _spent_s()[1]
+
+
 def _spent_s() -> tuple[float, float]:
     """Seconds of CPU time of all processes (user, nice and system), and seconds stolen, since the machine's start."""
     ticks = [int(ticks) for ticks in Path("/proc/stat").read_text("utf-8").split("\n", 1)[0].split()[1:]]
