@@ -177,7 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
             running.stop()
     print(table(_HEAD, [phase.cells() for phase in phases]))
     without, during = phases[:2]
-    stall, calm = max(during.probes_ms), max(during.calm_ms)
+    stall, calm = max(during.probes_ms), max(during.calm_ms, default=float("nan"))
     times = float(np.percentile(during.chats_ms, 99) / np.percentile(without.chats_ms, 99))
     print(f"\n{arguments.chunks} chunks in {during.seconds:.0f} s. The longest the event loop kept the probe waiting: ")
     print(f"{stall:.1f} ms, and {calm:.1f} while the host took no time (at most {_MOST_STALL_MS:.0f}); ")
