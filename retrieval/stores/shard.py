@@ -171,7 +171,7 @@ def divided(folder: Path, dimension: int, *, points: int) -> "EdgeShard":
     from qdrant_edge import ScrollRequest
 
     whole = folder / "whole"
-    move(folder, whole)
+    _move(folder, whole)
     old, new = open_shard(whole, dimension), open_shard(folder, dimension, points=points)
     for field in old.info().payload_schema.keys() - new.info().payload_schema.keys():
         new.update(index_of(field))
@@ -247,12 +247,12 @@ def scanned(opened: "EdgeShard") -> int:
     return max(0, 2 * info.points_count - info.indexed_vectors_count)
 
 
-def move(folder: Path, target: Path) -> None:
+def _move(folder: Path, target: Path) -> None:
     """The shard's files to another folder of the same disk."""
     target.mkdir()
-    for part in _PARTS:
-        if (folder / part).exists():
-            (folder / part).rename(target / part)
+    for name in _PARTS:
+        if (folder / name).exists():
+            (folder / name).rename(target / name)
 
 
 def size_mb(folder: Path) -> int:
