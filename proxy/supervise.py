@@ -10,7 +10,6 @@ import dataclasses
 import errno
 import logging
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import orjson
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Plan
 from retrieval.remote import Client, error_of
+from retrieval.scheduling import beside
 
 log = logging.getLogger("ragway")
 _FIRST_PAUSE_S = 0.2
@@ -108,11 +108,10 @@ class IndexProcess:
 
     async def _launch(self) -> None:
         """Raises IndexDown where the reason may pass, RetrievalError for any other."""
-        # A session of its own: Ctrl-C in the terminal is for the gateway, which then ends the index.
+        # Ctrl-C in the terminal is for the gateway, which then ends the index.
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "retrieval.service",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
+                *beside("retrieval.service"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 env={"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ},
             )  # fmt: skip
         except OSError as error:

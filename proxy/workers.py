@@ -18,10 +18,11 @@ import asyncio
 import contextlib
 import logging
 import socket
-import sys
 import tempfile
 
 import orjson
+
+from retrieval.scheduling import beside
 
 log = logging.getLogger("ragway")
 _BACKLOG = 2048
@@ -61,9 +62,9 @@ class Worker:
         ours.setblocking(False)
         try:
             with theirs:
-                # A session of its own: Ctrl-C in the terminal is for the parent. Its standard output is for people.
+                # Ctrl-C in the terminal is for the parent. Its standard output is for people.
                 process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "proxy.cli.worker", stdin=theirs.fileno(), stdout=2, start_new_session=True
+                    *beside("proxy.cli.worker"), stdin=theirs.fileno(), stdout=2
                 )
         except OSError as error:
             ours.close()

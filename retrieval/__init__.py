@@ -25,6 +25,7 @@ vector_cache vectors of documents' texts, kept between runs
 audit        whether the points are those that the catalog says
 logs         what both processes write to standard error, without what anybody said
 garbage      how seldom both collect it
+scheduling   which process has a core where several want it
 terms        text -> sparse BM25 vector      tokens     text -> number of model tokens
 language     of a collection: stop words, stemming, which of them its texts are in
 ingest/      a document's path               search/    a question's path

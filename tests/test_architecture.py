@@ -165,7 +165,8 @@ def test_the_gateway_knows_of_the_index_only_what_travels() -> None:
     `proxy.bench` is the command line's, and has its metrics from `retrieval.evaluate`.
     """
     light = ("retrieval.attributes", "retrieval.records", "retrieval.errors", "retrieval.knowledge", "retrieval.logs",
-             "retrieval.remote", "retrieval.database", "retrieval.spool", "retrieval.filters")  # fmt: skip
+             "retrieval.remote", "retrieval.database", "retrieval.scheduling", "retrieval.spool",
+             "retrieval.filters")  # fmt: skip
     others = [i for i in IMPORTS if within(i.by, "proxy") and not within(i.by, "proxy.cli", "proxy.bench")]
     seen = [i for i in others if within(i.of, "retrieval")]
     assert [str(i) for i in seen if i.of not in light] == []

@@ -24,7 +24,7 @@ from proxy.cli.worker import LOG_FORMAT, Serving
 from proxy.supervise import IndexProcess
 from proxy.upstream.base import Routes
 from proxy.workers import WorkerFailed, Workers
-from retrieval import logs
+from retrieval import logs, scheduling
 from retrieval.errors import IndexDown
 from retrieval.records import CollectionInfo
 from retrieval.remote import Client
@@ -65,6 +65,7 @@ def command(
 async def _serve(settings: Settings) -> int:
     _check_bind(settings)
     _allow_many_files()
+    scheduling.at_once()
     limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
     index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
     models = Routes(targets(settings, os.environ)).names()

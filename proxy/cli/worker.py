@@ -1,4 +1,4 @@
-"""The part of a gateway that one process serves; and `python -m proxy.cli.worker`, a process that serves nothing else.
+"""The part of a gateway that one process serves; and `main`, the life of a process that serves nothing else.
 
 With one worker it lives in the process of `ragway serve`. With several, each is a process whose parent hands it
 settings and connections; what the two say to each other is in `proxy.workers`.
@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from proxy.build import gateway
 from proxy.drain import Connections
 from proxy.metrics import Metrics
 from proxy.server import Limits
-from retrieval import garbage, logs
+from retrieval import garbage, logs, scheduling
 from retrieval.errors import RetrievalError
 from retrieval.remote import Client
 
@@ -108,6 +107,7 @@ class _Worker:
         """Serve until told to drain; returns the exit code."""
         settings, metrics = await self._first_line()
         logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+        scheduling.at_once()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.leave.set)
         try:
@@ -238,7 +238,3 @@ def main() -> int:
         os.dup2(nothing.fileno(), 0)
     with channel, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_Worker(channel).run())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

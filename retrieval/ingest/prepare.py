@@ -7,7 +7,6 @@ a question).
 
 import asyncio
 import multiprocessing
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, En
 from retrieval.language import DEFAULT
 from retrieval.precision import MANY
 from retrieval.records import Attribute, Chunk, Document, Format, Sparse, shown_text
+from retrieval.scheduling import in_the_background
 from retrieval.terms import VERSION, document_vector
 from retrieval.tokens import Tokens
 from retrieval.vector_cache import CachedEmbedder
@@ -268,7 +268,7 @@ class InChild:
 def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
     """The child's life: answer until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    os.nice(_NICE)
+    in_the_background(_NICE)
     preparer = Preparer(recipe)
     while True:
         try:

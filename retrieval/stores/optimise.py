@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retrieval.errors import RetrievalError
+from retrieval.scheduling import in_the_background
 from retrieval.stores import shard
 
 _PIECE_BYTES = 2**24
@@ -78,7 +79,7 @@ def _filled(file: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def main() -> int:
-    os.nice(19)
+    in_the_background(19)
     source, target, dimension, points = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     shutil.rmtree(target, ignore_errors=True)
     copy(source, target)

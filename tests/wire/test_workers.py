@@ -19,6 +19,7 @@ import httpx
 import orjson
 import pytest
 
+from retrieval.scheduling import beside
 from tests.gateway import Served, environment, ragway, refused, runs, serving
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire, chunked, head
@@ -138,7 +139,7 @@ def test_each_worker_tells_its_memory_and_nothing_secret_is_in_its_arguments(tmp
         told = {int(pid): int(mb) for pid, mb in re.findall(r"\(process (\d+)\) serves, in (\d+) MB", log)}
         assert sorted(told) == workers(gateway)
         assert all(10 < mb < 120 for mb in told.values())
-        assert all(arguments(pid)[1:] == ["-m", "proxy.cli.worker"] for pid in told)
+        assert all(arguments(pid)[1:] == beside("proxy.cli.worker")[1:] for pid in told)
         assert "sk-secret" not in log
 
 
