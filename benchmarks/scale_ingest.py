@@ -9,6 +9,8 @@ import numpy as np
 
 from benchmarks import grown
 from benchmarks.grown import Bases
+from config.settings import load
+from proxy.build import plan
 from retrieval.records import Point, Sparse
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
@@ -26,7 +28,8 @@ async def measured(
     from retrieval.ingest.prepare import Indexed, Preparer, Recipe
 
     texts = _long(base, count, tokens)
-    preparer = Preparer(Recipe(DEFAULT_MODEL, "auto", models, tokens, 0))
+    recipe = Recipe(DEFAULT_MODEL, "auto", models, tokens, 0, embedding=plan(load(environ={}), {}).embedding)
+    preparer = Preparer(recipe)  # as `ragway ingest` has it: in bf16 where that pays
     preparer.vectors([Indexed(text, text) for text in texts[:2]])  # the model is loaded
     model: Any = load_model(locate(DEFAULT_MODEL)[0])
     model.encode(texts[:2])
