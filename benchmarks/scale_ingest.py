@@ -39,7 +39,7 @@ async def measured(
         made = []
         for at in range(0, count, _SLICE):
             part = texts[at : at + _SLICE]
-            found = preparer.vectors([Indexed(text, text) for text in part])
+            found = preparer.vectors([Indexed(text, text) for text in part], count - at - len(part))
             made.append(found.dense)
             await edge.upsert(_TENANT, _points(part, found.dense, list(found.sparse), at))
         ours_ms = (time.perf_counter() - began) * 1000

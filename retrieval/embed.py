@@ -5,9 +5,11 @@ ONNX, and importing sentence-transformers takes 6-11 s and 400 MB: so torch is o
 prepared for the first time, or where ONNX does not reproduce it.
 """
 
+import copy
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -154,24 +156,43 @@ class OnnxEmbedder:
 class TorchEmbedder:
     """The model as sentence-transformers runs it: where ONNX does not reproduce it, and for bf16."""
 
-    def __init__(self, model: Any, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS) -> None:
-        """model: a SentenceTransformer."""
+    def __init__(
+        self, model: Any, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS, apart: bool = False
+    ) -> None:
+        """model: a SentenceTransformer.
+
+        apart: for many documents: each thread embeds some of them, with a copy of the model; threads that share a
+        text wait for one another at each operator.
+        """
         import torch
 
-        torch.set_num_threads(threads)
+        torch.set_num_threads(1 if apart else threads)
         card = prompted(Card.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
         self._query_prompt = card.query_prompt
         self._model = model
+        self._copies = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if apart else [model]
+        self._pool = ThreadPoolExecutor(len(self._copies), initializer=torch.set_num_threads, initargs=(1,))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._shaped(self._model.encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
+        if len(self._copies) == 1:
+            return self._encoded(self._model, texts)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        parts = [order[i :: len(self._copies)] for i in range(len(self._copies))]  # of like lengths
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        made = self._pool.map(self._encoded, self._copies, [[texts[i] for i in part] for part in parts])
+        for part, rows in zip(parts, made, strict=True):
+            vectors[part] = rows
+        return vectors
+
+    def _encoded(self, model: Any, texts: Sequence[str]) -> Matrix:
         # The prompt is ours to name: encode_document takes none where a model calls its own "passage".
-        return self._shaped(self._model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
+        return self._shaped(model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
 
     def _shaped(self, vectors: Any) -> Matrix:
         rows = np.asarray(vectors, np.float32).reshape(-1, self.dimension)  # in bf16 of length 1 +- .004

@@ -62,7 +62,8 @@ def open_embedder(
     def short() -> Embedder:
         source, key = locate(model)
         folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
-        return TorchEmbedder(load_model(source).bfloat16(), folder, threads=min(threads, cores()), prompts=prompts)
+        loaded = load_model(source).bfloat16()
+        return TorchEmbedder(loaded, folder, threads=min(threads, cores()), prompts=prompts, apart=True)
 
     if precision == "auto":
         return BulkEmbedder(plain, short, many=many) if computes_in_bf16() else plain

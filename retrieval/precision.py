@@ -52,6 +52,7 @@ class BulkEmbedder:
         self._short: Callable[[], Embedder] | None = short  # None once it was tried
         self._many = many
         self._texts = 0  # without a pause between
+        self._coming = 0
         self._last_s = time.monotonic()
         self._choose()
 
@@ -67,8 +68,12 @@ class BulkEmbedder:
         self._last_s = time.monotonic()
         return vectors
 
+    def expect(self, texts: int) -> None:
+        """About so many follow those that are embedded next, without a pause."""
+        self._coming = texts
+
     def _choose(self) -> None:
-        if self._short is not None and self._texts >= self._many:
+        if self._short is not None and self._texts + self._coming >= self._many:
             short, self._short = self._short(), None
             self._best = short if pays(self._best, short) else self._best
 

@@ -61,6 +61,11 @@ class Tally:
         self.done += documents
         self.progress(self.done, self.total, self.chunks)
 
+    def coming(self, documents: int, chunks: int) -> int:
+        """How many chunks may follow those of these documents, if the rest are as those so far, unchanged ones too."""
+        seen = self.done + documents
+        return (self.total - seen) * (self.chunks + chunks) // max(1, seen)
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -335,8 +340,10 @@ class Ingester:
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         dense: list[Vector] = []
         sparse: list[Sparse] = []
+        after = tally.coming(len(splits), len(texts)) if tally is not None else 0
         for start in range(0, len(texts), _SLICE):
-            vectors = await self._preparation.vectors(texts[start : start + _SLICE])
+            coming = after + max(0, len(texts) - start - _SLICE)
+            vectors = await self._preparation.vectors(texts[start : start + _SLICE], coming)
             dense.extend(vectors.dense)
             sparse.extend(vectors.sparse)
             if tally is not None:

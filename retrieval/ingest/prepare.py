@@ -22,7 +22,7 @@ from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.language import DEFAULT
-from retrieval.precision import MANY
+from retrieval.precision import MANY, BulkEmbedder
 from retrieval.records import Attribute, Chunk, Document, Format, Sparse, shown_text
 from retrieval.scheduling import in_the_background
 from retrieval.terms import VERSION, document_vector
@@ -115,7 +115,9 @@ class Preparation(Protocol):
         """Raises Unreadable if the file cannot become a document."""
         ...
 
-    async def vectors(self, texts: Sequence[Indexed]) -> Vectors: ...
+    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+        """coming: how many more there are to do at this stretch, as far as one can tell."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -161,8 +163,11 @@ class Preparer:
         enriched = enrich(document, chunks, wanted, self._contexts, tokens=self._tokens, limit_tokens=limit)
         return Split(document, enriched.chunks, counts, enriched.missing)
 
-    def vectors(self, texts: Sequence[Indexed]) -> Vectors:
-        dense = self._open().embed_documents([text.embedded for text in texts])
+    def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+        embedder = self._open()
+        if isinstance(embedder, BulkEmbedder):
+            embedder.expect(coming)
+        dense = embedder.embed_documents([text.embedded for text in texts])
         return Vectors(dense, [document_vector(text.lexical, text.language) for text in texts])
 
     def _open(self) -> Embedder:
@@ -192,8 +197,8 @@ class InThread:
     async def split(self, item: File | Document) -> Split:
         return await asyncio.to_thread(self._preparer.split, item)
 
-    async def vectors(self, texts: Sequence[Indexed]) -> Vectors:
-        return await asyncio.to_thread(self._preparer.vectors, texts)
+    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+        return await asyncio.to_thread(self._preparer.vectors, texts, coming)
 
     async def close(self) -> None:
         pass
@@ -211,8 +216,8 @@ class InChild:
         split: Split = await self._call("split", item)
         return split
 
-    async def vectors(self, texts: Sequence[Indexed]) -> Vectors:
-        vectors: Vectors = await self._call("vectors", texts)
+    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+        vectors: Vectors = await self._call("vectors", (texts, coming))
         return vectors
 
     async def close(self) -> None:
@@ -277,7 +282,7 @@ def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
             return
         answer: Any
         try:
-            answer = preparer.split(argument) if step == "split" else preparer.vectors(argument)
+            answer = preparer.split(argument) if step == "split" else preparer.vectors(*argument)
         except RetrievalError as error:
             answer = error
         try:

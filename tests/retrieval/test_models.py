@@ -11,8 +11,9 @@ from retrieval import export, precision
 from retrieval.embed import Card, Embedder, Matrix, OnnxEmbedder, TorchEmbedder, check_same_model, label, probe
 from retrieval.errors import RetrievalError, WrongEmbedder
 from retrieval.export import load_model, open_embedder
+from retrieval.ingest.prepare import Indexed, Preparer, Recipe
 from retrieval.knowledge import EmbedderOptions
-from retrieval.precision import BULK_COSINE, alike, computes_in_bf16, pays
+from retrieval.precision import BULK_COSINE, MANY, alike, computes_in_bf16, pays
 
 TEXTS = ["use tls", "", "how do i connect to the database with tls on the wire " * 9, "open a session page 9"]
 
@@ -161,6 +162,34 @@ def test_a_few_documents_do_not_wait_for_bf16(
     assert cosine(few, many[:2]) >= BULK_COSINE
     bulk.embed_documents(TEXTS)
     assert len(loaded) == 1
+
+
+def test_many_documents_that_are_still_to_come_are_reason_enough(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "computes_in_bf16", lambda: True)
+    monkeypatch.setattr(precision, "pays", lambda _plain, _short: True)
+    plain = open_(tiny_model, tmp_path).embed_documents(TEXTS)
+    recipe = Recipe(str(tiny_model), "auto", tmp_path, 64, 0, embedding=options(precision="auto"))
+    preparer, texts = Preparer(recipe), [Indexed(text, text) for text in TEXTS]
+    assert np.array_equal(preparer.vectors(texts, MANY - len(TEXTS) - 1).dense, plain)
+    short = preparer.vectors(texts, MANY).dense
+    assert not np.array_equal(short, plain)
+    assert cosine(short, plain) >= BULK_COSINE
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_threads_with_a_copy_of_the_model_each_make_what_one_makes(
+    tiny_model: Path, tmp_path: Path, threads: int, count: int
+) -> None:
+    one = open_(tiny_model, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    apart = TorchEmbedder(load_model(str(tiny_model)), folder, threads=threads, apart=True)
+    texts = [" ".join(["word", *TEXTS][: 1 + i % 4]) for i in range(count)]
+    assert apart.embed_documents(texts).shape == (count, 16)
+    assert np.allclose(apart.embed_documents(texts), one.embed_documents(texts), atol=1e-4)
+    assert np.allclose(apart.embed_query(TEXTS), one.embed_query(TEXTS), atol=1e-4)
 
 
 def test_bf16_is_chosen_only_where_it_is_alike_and_sooner(tiny_model: Path, tmp_path: Path) -> None:
