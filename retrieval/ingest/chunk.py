@@ -4,11 +4,12 @@ A chunk's budget is what the embedder will be given: title and heading path, the
 `sections` says what belongs together, `fill` decides what goes into one chunk, `seams` where a block may be cut.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.definitions import code_sections
-from retrieval.ingest.fill import Filler, Headings
+from retrieval.ingest.fill import TINY, Filler, Headings
+from retrieval.ingest.parameters import apart
 from retrieval.ingest.questions import pairs
 from retrieval.ingest.recursive import fixed, recursive
 from retrieval.ingest.seams import Measure, word_end
@@ -30,7 +31,7 @@ def chunk(
     """The chunks of `document` in order; together they hold all of its text but blanks.
 
     chunking: `structure` by sections and blocks; `auto` the same, but code by definitions, tables by rows, questions
-    with their answers; `recursive` and `fixed` by size alone, without headings.
+    with their answers, parameters apart from what they are of; `recursive` and `fixed` by size alone, without headings.
     chunk_tokens: the most tokens of a chunk's indexed text, without special tokens. overlap_tokens: at most this
     much is repeated where a section goes on in the next chunk.
     Raises ValueError for a budget that cannot work, Unreadable where the document's title leaves no room for text.
@@ -57,8 +58,7 @@ def _structured(
     document: Document, chunking: Chunking, measure: Measure, places: "_Places", overlap_tokens: int
 ) -> list[_Draft]:
     """The drafts of all sections, each filled up as far as its room allows."""
-    small = places.room(()) * 7 // 8  # the rest is for the headings
-    found = _sections(document, chunking, lambda start, end: measure.between(start, end) <= small)
+    found = _sections(document, chunking, measure, places.room(()))
     places.count(section.headings for section in found)
     filler = Filler(document.text, measure, places.room, overlap_tokens)
     for section in found:
@@ -66,16 +66,18 @@ def _structured(
     return [(group.start, group.end, group.headings) for group in filler.groups]
 
 
-def _sections(document: Document, chunking: Chunking, fits: Callable[[int, int], bool]) -> list[Section]:
+def _sections(document: Document, chunking: Chunking, measure: Measure, room: int) -> list[Section]:
     if chunking == "structure":
         return sections(document)
     match document.format:
         case "code":
-            return code_sections(document, fits)
+            small = room * 7 // 8  # the rest is for the headings
+            return code_sections(document, lambda start, end: measure.between(start, end) <= small)
         case "csv":
             return rows(document)
         case _:
-            return pairs(document.text, sections(document))
+            found = pairs(document.text, sections(document))
+            return apart(document.text, found, lambda start, end: measure.between(start, end) < room // TINY)
 
 
 class _Places:

@@ -16,7 +16,7 @@ from retrieval.ingest.blocks import Block
 from retrieval.ingest.seams import Measure, halves, overlap_start, parts
 from retrieval.ingest.sections import Section
 
-_TINY = 8  # 1/8 of the room: a piece below this says too little to be found by itself
+TINY = 8  # 1/8 of the room: a piece below this says too little to be found by itself
 _SMALL_TAIL = 4  # 1/4 of the room: a section's end below this takes blocks from the chunk before
 
 Headings = tuple[str, ...]
@@ -74,10 +74,10 @@ class Filler:
         pairs = zip(group.headings, headings, strict=False)
         shared = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         room = self._room(shared)
-        if self._size(group.start, section.start) < room // _TINY:
+        if self._size(group.start, section.start) < room // TINY:
             return shared if self._size(group.start, section.blocks[0].end) <= room else None
         fits = self._size(group.start, section.end) <= room
-        tiny = self._size(section.start, section.end) < room // _TINY
+        tiny = self._size(section.start, section.end) < room // TINY
         return shared if fits and (section.level > 2 or tiny) else None
 
     def _place(self, waiting: list[Block], headings: Headings) -> None:

@@ -6,12 +6,14 @@ next such line. Two pairs in one chunk would be found less well by either questi
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.blocks import Block, plain
-from retrieval.ingest.sections import Section
+from retrieval.ingest.blocks import plain
+from retrieval.ingest.sections import Section, within
 
 # "Q: ", "**Question 3:** ", "- Q:", "### Q1:"
 _MARKER = (
@@ -56,29 +58,18 @@ def _split(text: str, section: Section) -> Iterator[Section]:
         return
     start, body, first = section.start, section.body, asked[0][0].start()
     if text[body:first].strip():
-        yield replace(section, end=first, blocks=_within(section.blocks, body, first))
+        yield replace(section, end=first, blocks=within(section.blocks, body, first))
         start = body = first
     ends = [*(match.start() for match, _ in asked[1:]), section.end]
     for (match, _), end in zip(asked, ends, strict=True):
         headings = (*section.headings, plain(match[1]))
-        yield Section(start, body, end, section.level, headings, _within(section.blocks, body, end), alone=True)
+        yield Section(start, body, end, section.level, headings, within(section.blocks, body, end), alone=True)
         start = body = end
 
 
 def _in_code(section: Section, match: re.Match[str]) -> bool:
-    at = match.start()
-    return any(block.start <= at < block.end and block.kind in ("code", "table") for block in section.blocks)
-
-
-def _within(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
-    """The blocks that cover [start, end): whole where they lie in it, as plain text where they are cut."""
-    found = []
-    for block in blocks:
-        begin, until = max(start, block.start), min(end, block.end)
-        if begin < until:
-            whole = (begin, until) == (block.start, block.end)
-            found.append(block if whole else Block("text", begin, until))
-    return tuple(found)
+    block = section.blocks[bisect_right(section.blocks, match.start(), key=attrgetter("end"))]
+    return block.kind in ("code", "table")
 
 
 def looks_like_pairs(beginning: bytes) -> bool:

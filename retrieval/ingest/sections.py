@@ -1,7 +1,9 @@
 """A document as sections in reading order: each with its path of headings and the blocks under them."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from retrieval.ingest import markdown, rst
 from retrieval.ingest.blocks import Block, line_starts, paragraphs, placed, plain, with_wiki_headings
@@ -46,6 +48,19 @@ def sections(document: Document) -> list[Section]:
             path.append(block)
             heads.append(block)
     return found
+
+
+def within(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
+    """The blocks that cover [start, end): whole where they lie in it, as plain text where they are cut."""
+    found = []
+    for number in range(bisect_right(blocks, start, key=attrgetter("end")), len(blocks)):
+        block = blocks[number]
+        begin, until = max(start, block.start), min(end, block.end)
+        if begin >= until:
+            break
+        whole = (begin, until) == (block.start, block.end)
+        found.append(block if whole else Block("text", begin, until))
+    return tuple(found)
 
 
 def _section(heads: Sequence[Block], body: Sequence[Block], path: Sequence[Block], title: str) -> Section:
