@@ -172,20 +172,19 @@ class TorchEmbedder:
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
         self._query_prompt = card.query_prompt
-        self._model = model
-        self._copies = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if apart else [model]
-        self._pool = ThreadPoolExecutor(len(self._copies), initializer=torch.set_num_threads, initargs=(1,))
+        self._models = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if apart else [model]
+        self._pool = ThreadPoolExecutor(len(self._models), initializer=torch.set_num_threads, initargs=(1,))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return self._shaped(self._model.encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))
+        return self._shaped(self._models[0].encode_query(list(texts), prompt=self._query_prompt, **_ENCODE))
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        if len(self._copies) == 1:
-            return self._encoded(self._model, texts)
+        if len(self._models) == 1:
+            return self._encoded(self._models[0], texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        parts = [order[i :: len(self._copies)] for i in range(len(self._copies))]  # of like lengths
+        parts = [order[i :: len(self._models)] for i in range(len(self._models))]  # of like lengths
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        made = self._pool.map(self._encoded, self._copies, [[texts[i] for i in part] for part in parts])
+        made = self._pool.map(self._encoded, self._models, [[texts[i] for i in part] for part in parts])
         for part, rows in zip(parts, made, strict=True):
             vectors[part] = rows
         return vectors
