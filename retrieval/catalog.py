@@ -233,7 +233,8 @@ class Catalog:
             this = _documents.c.collection == collection.name, _documents.c.key == key
             found = sql.execute(select(*_documents.c["id", "last_revision"]).where(*this)).one_or_none()
             if found is None:
-                id, revision = uuid.uuid4().hex if self._lasting else uuid.uuid5(NAMESPACE, key).hex, 1
+                made = uuid.uuid4() if self._lasting else uuid.uuid5(NAMESPACE, f"{collection.name}/{key}")
+                id, revision = made.hex, 1
                 sql.execute(
                     insert(_documents).values(id=id, collection=collection.name, key=key, last_revision=revision)
                 )

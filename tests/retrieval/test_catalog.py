@@ -67,6 +67,17 @@ def test_a_staged_revision_is_durable_and_not_visible(catalog: Catalog, docs: Co
     assert catalog.leftovers() == [staged]
 
 
+def test_one_thrown_away_soon_names_documents_alike_each_time(tmp_path: Path) -> None:
+    found = []
+    for name in ("first", "second"):
+        catalog = Catalog.open(tmp_path / f"{name}.sqlite", lasting=False)
+        shelves = [catalog.create(name, embedder="tiny", probes=probes()) for name in ("docs", "other")]
+        found.append([stage(catalog, shelf).document for shelf in shelves])
+        catalog.close()
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 2, "one key in two collections"
+
+
 def test_publishing_makes_it_the_current_one(catalog: Catalog, docs: Collection) -> None:
     staged = stage(catalog, docs)
     assert catalog.publish(staged) == []
