@@ -164,6 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
         corpus.write(folder / "more", list(islice(grown.texts(base, arguments.chunks), arguments.chunks)))
         data = folder / "data"
         data.mkdir()
+        arguments.models.mkdir(parents=True, exist_ok=True)
         (data / "models").symlink_to(arguments.models.resolve())
         settings = folder / "ragway.yaml"
         settings.write_text("retrieval: {deadline_s: 60}\ningest: {chunk_tokens: 128}\n", "utf-8")
