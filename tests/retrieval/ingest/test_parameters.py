@@ -42,7 +42,7 @@ def test_a_tiny_list_stays() -> None:
 
 def test_only_auto_cuts_there() -> None:
     for chunking in ("structure", "recursive", "fixed"):
-        assert len(split(f"{DOES}\nParameters: {TAKES}", chunking=chunking)) == 1  # type: ignore[arg-type]
+        assert len(split(f"{DOES}\nParameters: {TAKES}", chunking=chunking)) == 1
 
 
 def test_what_a_label_announces_belongs_to_it() -> None:
