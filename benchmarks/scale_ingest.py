@@ -24,12 +24,10 @@ async def measured(
     base: Bases, count: int, tokens: int, cache: Path, models: Path
 ) -> tuple[list[float], list[float], dict[str, object]]:
     """(ours, the peer's, notes): milliseconds from texts to searchable points, one round each."""
-    import torch
-
     from retrieval.export import DEFAULT_MODEL, load_model, locate
     from retrieval.ingest.prepare import Indexed, Preparer, Recipe
 
-    texts, threads = _long(base, count, tokens), torch.get_num_threads()
+    texts = _long(base, count, tokens)
     recipe = Recipe(DEFAULT_MODEL, "auto", models, tokens, 0, embedding=plan(load(environ={}), {}).embedding)
     preparer = Preparer(recipe)  # as `ragway ingest` has it: in bf16 where that pays
     preparer.vectors([Indexed(text, text) for text in texts[:2]])  # the model is loaded
@@ -46,7 +44,6 @@ async def measured(
             await edge.upsert(_TENANT, _points(part, found.dense, list(found.sparse), at))
         ours_ms = (time.perf_counter() - began) * 1000
         await edge.close()
-        torch.set_num_threads(threads)  # ours has one for each of its copies, in all of the process
         began = time.perf_counter()
         local = await QdrantStore.local(
             str(Path(folder) / "local"), collection="scale", dimension=base.vectors.shape[1]

@@ -166,7 +166,7 @@ class TorchEmbedder:
         """
         import torch
 
-        torch.set_num_threads(1 if apart else threads)
+        torch.set_num_threads(threads)  # of this thread; each of the pool's has one
         card = prompted(Card.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
