@@ -6,14 +6,12 @@ next such line. Two pairs in one chunk would be found less well by either questi
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.blocks import plain
-from retrieval.ingest.sections import Section, within
+from retrieval.ingest.sections import Section, holding, within
 
 # "Q: ", "**Question 3:** ", "- Q:", "### Q1:"
 _MARKER = (
@@ -68,8 +66,7 @@ def _split(text: str, section: Section) -> Iterator[Section]:
 
 
 def _in_code(section: Section, match: re.Match[str]) -> bool:
-    block = section.blocks[bisect_right(section.blocks, match.start(), key=attrgetter("end"))]
-    return block.kind in ("code", "table")
+    return section.blocks[holding(section.blocks, match.start())].kind in ("code", "table")
 
 
 def looks_like_pairs(beginning: bytes) -> bool:

@@ -50,10 +50,15 @@ def sections(document: Document) -> list[Section]:
     return found
 
 
+def holding(blocks: Sequence[Block], place: int) -> int:
+    """The number of the block that holds `place`; that of the next one where `place` lies before it."""
+    return bisect_right(blocks, place, key=attrgetter("end"))
+
+
 def within(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
     """The blocks that cover [start, end): whole where they lie in it, as plain text where they are cut."""
     found = []
-    for number in range(bisect_right(blocks, start, key=attrgetter("end")), len(blocks)):
+    for number in range(holding(blocks, start), len(blocks)):
         block = blocks[number]
         begin, until = max(start, block.start), min(end, block.end)
         if begin >= until:
