@@ -16,6 +16,7 @@ class Server:
     receive_timeout_s: float
     keepalive_s: float
     send_timeout_s: float
+    hang_s: float
     shutdown_s: float
     log_level: Literal["debug", "info", "warning", "error"]
 
@@ -72,6 +73,7 @@ class Retrieval:
     neighbours: int
     whole_document_tokens: int
     skip_housekeeping: bool
+    utility_requests: str
     deadline_s: float
     require_context: bool
     start_s: float
@@ -110,6 +112,10 @@ class Ingest:
     overlap_tokens: int
     neighbour_weight: float
     max_file_mb: int
+    max_read_s: float
+    max_read_mb: int
+    max_chunks: int
+    follow_links: bool
     language: str
     languages: Mapping[str, str]
     context: tuple[str, ...]

@@ -40,6 +40,7 @@ __all__ = [
     "KEY",
     "PREFIX",
     "PROMPTS",
+    "UTILITY_REQUESTS",
     "Model",
     "Settings",
     "SettingsError",
@@ -49,6 +50,7 @@ __all__ = [
 
 DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
+UTILITY_REQUESTS = Path(__file__).with_name("utility_requests.yaml")
 PREFIX = "RAGWAY_"
 # No settings: keys that clients of ours have, `ragway mcp` and `ragway bench`.
 KEY, BENCH_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY"
@@ -89,6 +91,7 @@ _SECTIONS: Mapping[str, Any] = {
 }
 _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
+                 "max_read_mb", "max_chunks",
                  "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days",
                  "at_once", "tokens_per_day")  # fmt: skip
 
@@ -127,19 +130,44 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:  # a date like 2024-13-45: PyYAML does not say where
+            raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from error
+
 
 def _read(file: Path) -> Tree:
     try:
-        content = yaml.load(file.read_text("utf-8"), _Loader)
+        text = file.read_bytes().decode("utf-8")
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date like 2024-13-45
-        raise SettingsError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        column = error.start - error.object.rfind(b"\n", 0, error.start)
+        raise SettingsError(f"{file}, line {line}, column {column}: not valid YAML: not in UTF-8") from error
+    content = _parsed(text, str(file))
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{file} must hold sections (server:, models:, …), not a {type(content).__name__}")
     return content
+
+
+def _parsed(text: str, where: str) -> Any:
+    """The value that YAML text holds. Raises SettingsError with the line and the column in it; where: it is from."""
+    try:
+        return yaml.load(text, _Loader)
+    except RecursionError as error:
+        raise SettingsError(f"{where}: not valid YAML: nested too deeply") from error
+    except yaml.reader.ReaderError as error:
+        line, column = text.count("\n", 0, error.position), error.position - text.rfind("\n", 0, error.position) - 1
+        problem = f"a character that cannot stand there, {error.character:#06x}"
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column) if mark is not None else (0, 0)
+        problem = " ".join(said for said in (error.context, error.problem) if said)
+    raise SettingsError(f"{where}, line {line + 1}, column {column + 1}: not valid YAML: {problem}")
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
@@ -157,10 +185,7 @@ def _read_variable(text: str, hint: Any, variable: str) -> Any:
     listed = typing.get_origin(hint) is tuple and not text.lstrip().startswith("[")
     if not text or listed or hint in (str, str | None) or typing.get_origin(hint) is Literal:
         return text
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise SettingsError(f"{variable} is not a valid YAML value: {' '.join(str(error).split())}") from error
+    return _parsed(text, variable)
 
 
 def _nested(key: str, value: Any) -> Tree:

@@ -7,6 +7,7 @@ remote       the client of the index process (light: the gateway imports it)
 frames       what travels on the socket      wire       what a search found, as it crosses it
 service      the index process: an index behind a socket
 index        everything that holds the data folder, in one object       shards    that folder, and the stores in it
+pairing      whether the catalog is the one that the index beside it was made from
 catalog      collections, documents and their revisions, in SQL        revisions  its values
 changes      what others must hear of                                  replicas   who listens
 locks        in PostgreSQL                                                writers    who may write to a collection

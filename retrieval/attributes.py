@@ -1,16 +1,15 @@
-"""Attributes and groups of documents: what they may be, and where a document's own front matter gives them.
+"""Attributes and groups of documents: what they may be.
 
 An attribute is a name with a text, a number, a truth value or a list of texts: what searches are narrowed by. Groups
 say who may read the document: without any, whoever may read its collection; with some, only who holds one of them.
 Light on purpose: the gateway checks with it what a request says.
 """
 
-import datetime
 import math
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
 
 import orjson
 
@@ -26,8 +25,11 @@ MOST_GROUPS = 32
 
 NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{_MOST_NAME_CHARS - 1}}}")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_ALIKE = str.maketrans(
+    "\u0433\u0262\u0261\u0581\u043e\u041e\u03bf\u039f\u0585\u057d\u03c5\u0440\u0420\u03c1\u03a1\u0455\u0405",
+    "rggg" + "o" * 5 + "uu" + "p" * 4 + "ss",
+)
 BUILT_IN = ("source", "title", "format", "modified_at")  # every document has these: no attribute takes their names
-_MOST_FRONT_CHARS = 50_000  # front matter that is longer is not parsed
 
 
 def checked_attributes(value: object) -> dict[str, Attribute]:
@@ -46,7 +48,7 @@ def checked_groups(value: object) -> tuple[str, ...]:
     for name in value:
         if not isinstance(name, str) or _GROUP.fullmatch(name) is None:
             raise ValueError(
-                f"{_told(name)} is no name of a group: use letters, digits, '.', '_', '@' and '-', at most 64, "
+                f"{_told(name)} is not a valid group name: use letters, digits, '.', '_', '@' and '-', at most 64, "
                 "beginning with a letter or digit"
             )
     return tuple(sorted(set(value)))
@@ -59,28 +61,21 @@ def digest(document: Document) -> str:
     return sha256(said + b"\0" + document.text.encode()).hexdigest()
 
 
-def of_front_matter(text: str, mark: str) -> tuple[dict[str, Attribute], tuple[str, ...]]:
-    """Attributes and groups in the lines between two marks: YAML (---) or TOML (+++).
-
-    What is no attribute (objects, names with blanks, more than there may be) is passed over; the title is read for
-    itself. Groups are not passed over: raises ValueError where they are written but no names of groups.
+def bare(name: str) -> str:
+    """A name without what people write in different ways: case, width, signs, accents, letters of other alphabets that
+    look like those of "groups". At most 64 characters of it.
     """
-    fields = _parsed(text, mark)
-    found: dict[str, Attribute] = {}
-    for name, value in _plain_fields(fields):
-        if len(found) < MOST_ATTRIBUTES and name not in BUILT_IN:
-            found[name] = value
-    groups = fields.get("groups", [])
-    return found, checked_groups([groups] if isinstance(groups, str) else groups)
+    plain = name if name.isascii() else unicodedata.normalize("NFKD", name[:_MOST_NAME_CHARS]).translate(_ALIKE)
+    return "".join(char for char in plain[:_MOST_NAME_CHARS].casefold() if char.isalnum())
 
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         raise ValueError(
-            f"{_told(name)} is no name of an attribute: use letters, digits, '_' and '-', at most {_MOST_NAME_CHARS}, "
-            "beginning with a letter or '_'"
+            f"{_told(name)} is not a valid attribute name: use letters, digits, '_' and '-', at most "
+            f"{_MOST_NAME_CHARS}, beginning with a letter or '_'"
         )
-    if name in BUILT_IN or name == "groups":
+    if name in BUILT_IN or bare(name) == "groups":
         raise ValueError(f"no attribute can be named {name!r}: every document has that itself")
     return name
 
@@ -107,42 +102,3 @@ def _is_text(value: str) -> bool:
 
 def _told(name: object) -> str:
     return repr(name)[:80]
-
-
-def _parsed(text: str, mark: str) -> Mapping[Any, Any]:
-    """The fields; none where it is not what the mark promises: it may be anything."""
-    import tomllib
-
-    import yaml
-
-    if len(text) > _MOST_FRONT_CHARS:
-        return {}
-    try:
-        fields = tomllib.loads(text) if mark == "+++" else yaml.load(text, Loader=yaml.CSafeLoader)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date like 2024-99-99
-        return {}
-    return fields if isinstance(fields, Mapping) else {}
-
-
-def _plain_fields(fields: Mapping[Any, Any]) -> Iterator[tuple[str, Attribute]]:
-    for name, value in fields.items():
-        if name == "groups":
-            continue
-        try:
-            yield _checked_name(name), _checked_value(name, _plain(value))
-        except ValueError:
-            continue
-
-
-def _plain(value: object) -> object:
-    """A list's items as text; a list in a list stays one (it may hold itself, or all there is)."""
-    return [_as_text(one) for one in value[: MOST_ITEMS + 1]] if isinstance(value, list) else _dated(value)
-
-
-def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _dated(value)
-
-
-def _dated(value: object) -> object:
-    """Dates as text, by ISO 8601."""
-    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value  # a datetime is a date

@@ -12,6 +12,7 @@ holds the data folder's lock writes; on a server, `replicas` tells what others w
 """
 
 import re
+import secrets
 import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
@@ -33,7 +34,7 @@ from retrieval.catalog_tables import (
 # isort: on
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from retrieval import descriptions
+from retrieval import database, descriptions
 from retrieval.changes import Change, What, note
 from retrieval.database import open_file, open_server, prepare
 from retrieval.embed import Matrix
@@ -43,6 +44,7 @@ from retrieval.locks import transaction
 from retrieval.records import Document, Format, Groups
 from retrieval.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
 
+_MOST_CHANGES = 2**31 - 1  # SQLite keeps such numbers in 32 bits
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -59,6 +61,17 @@ class Catalog:
         self._collections: dict[str, Collection] = {}
         self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
         self._current: dict[str, int] | None = None  # document -> revision, of all; None: to be read
+
+    @staticmethod
+    def is_current(file: Path, url: str) -> bool:
+        """Whether there is one in the database, else in the file, that `open` need not make or bring up to date."""
+        if not url and not file.is_file():
+            return False
+        engine = open_server(url) if url else open_file(file)
+        try:
+            return database.is_current(engine, _schema)
+        finally:
+            engine.dispose()
 
     @staticmethod
     def open(file: Path, *, lasting: bool = True) -> "Catalog":
@@ -330,10 +343,22 @@ class Catalog:
     # Other processes
 
     def _note(self, sql: Connection, what: What, revision: Revision | None = None, *, gone: bool = False) -> None:
-        """Tell them; the last thing in its transaction."""
+        """Tell them, or count it where there are none; the last thing in its transaction."""
         if self.shared:
             document, number = ("", 0) if revision is None else (revision.document, revision.revision)
             note(sql, self.process, Change(what, document, number, gone))
+        else:
+            changes = sql.exec_driver_sql("PRAGMA user_version").scalar_one()
+            sql.exec_driver_sql(f"PRAGMA user_version = {min(changes + 1, _MOST_CHANGES)}")
+
+    def identity(self) -> tuple[int, int]:
+        """Which SQLite catalog this is, by a random number, and how often it has changed. Copies are alike."""
+        with self.writing() as sql:
+            name = sql.exec_driver_sql("PRAGMA application_id").scalar_one()
+            if not name:
+                name = secrets.randbelow(_MOST_CHANGES) + 1
+                sql.exec_driver_sql(f"PRAGMA application_id = {name}")
+            return name, sql.exec_driver_sql("PRAGMA user_version").scalar_one()
 
     def take_over(self, changes: Sequence[Change]) -> None:
         """Heed what others changed."""

@@ -9,8 +9,10 @@ A database is stamped with the number it has. Only one that is behind costs the 
 is from before there were any, and has some of the first migration's tables or none.
 """
 
+import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -72,14 +74,38 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
         if "_".join(name.split("_")[:2]) in _DAMAGE:
             raise RetrievalError(
                 f"{what} cannot be read: {file} is damaged, or no database of ours ({context.original_exception}): "
-                "stop `ragway serve`, then restore the file from a backup, or move it away to begin anew"
+                "stop `ragway serve`, then restore the file from a backup, or move it away to begin anew (the "
+                "catalog together with the folder index)"
             ) from context.original_exception
+
+    def close(*_: Any) -> None:
+        make_closed(file)
 
     address = URL.create("sqlite", database=str(file))  # in a text, ? and % would not be the path's
     engine = create_engine(address, hide_parameters=True, poolclass=None if pooled else NullPool)
+    event.listen(engine, "do_connect", close)
     event.listen(engine, "connect", tune)
     event.listen(engine, "handle_error", name_refusals)
     return engine
+
+
+def make_closed(file: Path) -> None:
+    """Make an SQLite file that nobody but its owner may read, or close one that is there, with what SQLite puts beside.
+
+    What cannot be made or closed is left to whoever opens it.
+    """
+    with suppress(OSError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+        for ending in ("", "-wal", "-shm"):  # a new one of these gets the mode of the file itself
+            close_to_others(file.with_name(file.name + ending))
+
+
+def close_to_others(path: Path) -> None:
+    """Take the rights of group and others from a file or folder, where it is there and that may be done."""
+    with suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            path.chmod(mode & stat.S_IRWXU)
 
 
 def open_server(url: str, *, what: str = "the catalog") -> "Engine":
@@ -157,6 +183,12 @@ def prepare(engine: "Engine", schema: Schema) -> None:
             return
     with _alone(engine, schema) as sql:
         _migrate(sql, schema, head)
+
+
+def is_current(engine: "Engine", schema: Schema) -> bool:
+    """Whether the schema's tables are there as this version knows them."""
+    with engine.connect() as sql:
+        return _version(sql, schema) == schema.head()
 
 
 @contextmanager

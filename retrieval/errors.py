@@ -2,6 +2,7 @@
 
 RetrievalError            anything below; its text says what was wrong and what to do
 ├── Unreadable            a file that cannot become a document (ingest names it and goes on)
+│   └── UnreadableRights  one that says in no certain way who may read it: nobody may
 ├── Invalid               a name or a language that cannot be
 ├── UnknownCollection     a collection that was asked for by name and does not exist
 ├── UnknownDocument       a document that does not exist
@@ -13,6 +14,7 @@ RetrievalError            anything below; its text says what was wrong and what 
 ├── DataInUse             the data folder is held by another process
 ├── DiskFull              less room on the data folder's disk than the engine needs
 └── IndexDown             the index cannot be asked right now (not started, died, its Qdrant server is away)
+    ├── IndexStarting     it is started for the first time, and takes long
     └── IndexSilent       it is there and does not answer: stopped, stuck, overloaded
 """
 
@@ -23,6 +25,10 @@ class RetrievalError(Exception):
 
 class Unreadable(RetrievalError):
     """A file that cannot become a document: missing, empty, binary, oversized, wrongly encoded."""
+
+
+class UnreadableRights(Unreadable):
+    """A document that names groups in a way that cannot be read with certainty."""
 
 
 class Invalid(RetrievalError):
@@ -64,6 +70,11 @@ class Busy(RetrievalError):
 class DataInUse(RetrievalError):
     """Another process has the data folder open."""
 
+    def __init__(self, message: str, holder: str = "another process") -> None:
+        """holder: the process that has it open, as that named itself."""
+        super().__init__(message)
+        self.holder = holder
+
 
 class DiskFull(RetrievalError):
     """Too little room on the disk: the engine maps its files into memory and dies where they cannot grow."""
@@ -71,6 +82,10 @@ class DiskFull(RetrievalError):
 
 class IndexDown(RetrievalError):
     """The index cannot be asked right now; it may be in a moment."""
+
+
+class IndexStarting(IndexDown):
+    """The index was never there yet, and is on its way."""
 
 
 class IndexSilent(IndexDown):

@@ -214,7 +214,7 @@ def _bounded(kind: Compared, key: str, value: object) -> Filter:
 
 def _key(key: object) -> str:
     if key in _REFUSED:
-        raise ValueError(f"documents are not filtered by {key}: by source, modified_at and their attributes they are")
+        raise ValueError(f"cannot filter by {key}: use source, modified_at or an attribute")
     if not isinstance(key, str) or (key not in _BUILT_IN and NAME.fullmatch(key) is None):
         raise ValueError("'key' must be source, modified_at or the name of an attribute")
     return key

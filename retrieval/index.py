@@ -6,7 +6,6 @@ The index process serves one (`service`); a command that finds no index process 
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -24,6 +23,7 @@ from retrieval.ingest.background import Background
 from retrieval.jobs import Jobs
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan, Progress, SearchOptions
 from retrieval.lanes import Lane, Opener, as_text, choice_of, found_in, from_text
+from retrieval.pairing import Pairing
 from retrieval.records import (
     PUBLIC,
     Attached,
@@ -66,6 +66,7 @@ class Index:
         self._lock = lock
         self._plan = plan
         self._catalog = catalog
+        self._pairing: Pairing | None = None  # where the catalog is a file beside the index
         self._replicas, self._writers = replicas, writers
         self._opener = opener
         self._configured = configured
@@ -77,19 +78,23 @@ class Index:
         self._background = Background(self._jobs, opener.shared.alone, self._put_one)
 
     @staticmethod
-    async def open(plan: Plan, *, serving: bool, scratch: Path | None = None) -> "Index":
+    async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
         """Take the data folder and load everything. serving: files are read and embedded in a child process.
 
+        holder: the process that others are told has the folder (default: this one).
         scratch: what is made need not outlive this process, and vectors are kept in that folder for the next one.
         Raises DataInUse if another process holds the folder, RetrievalError if something in it cannot be used.
         """
         data = Path(plan.data)
-        lock = hold(data, f"process {os.getppid()} (ragway serve)" if serving else None)
+        lock = hold(data, holder)
         with contextlib.ExitStack() as undone:
             undone.callback(lock.close)
             url = plan.catalog_url if scratch is None else ""  # what does not last never leaves the data folder
+            pairing = None if url or scratch is not None else Pairing(data)
             catalog = Catalog.connect(url) if url else Catalog.open(data / "catalog.sqlite", lasting=scratch is None)
             undone.callback(catalog.close)
+            if pairing is not None:
+                pairing.settle(catalog)
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
             undone.callback(writers.close)
@@ -98,6 +103,7 @@ class Index:
             opener = Opener(plan, catalog, writers, reranker, serving=serving, scratch=scratch)
             configured = await opener.open(choice_of(plan))
             index = Index(lock, plan, catalog, replicas, writers, opener, configured)
+            index._pairing = pairing
             await index._open_pinned()
             index._remove_unused(data / "index")
             undone.pop_all()
@@ -184,14 +190,16 @@ class Index:
         found = await asyncio.gather(*(lane.retriever.read(ids) for lane, _ in lanes))
         return {id: passage for passages in found for id, passage in passages.items()}
 
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
         try:
-            return await self._lane_of(collection).ingester.ingest(paths, collection, progress)
+            return await self._lane_of(collection).ingester.ingest(paths, collection, progress, exclude)
         finally:
             self._collections_changed(collection)
 
-    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
-        return await self._lane_of(collection).ingester.changes(paths, collection)
+    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+        return await self._lane_of(collection).ingester.changes(paths, collection, exclude)
 
     async def outline(self, changed: Changed, collection: str) -> Outline:
         return await self._lane_of(collection).ingester.outline(changed, collection)
@@ -254,7 +262,7 @@ class Index:
 
     async def cancel_job(self, id: str) -> Job:
         self._jobs.finish(id, "cancelled")
-        self._background.ended(id)
+        self._background.cancel(id)
         return self._jobs.read(id, None)
 
     async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
@@ -332,6 +340,8 @@ class Index:
     def _collections_changed(self, collection: str | None = None) -> None:
         for lane in self._lanes.values():
             lane.retriever.collections_changed(collection)
+        if self._pairing is not None:
+            self._pairing.note(self._catalog)
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         return Documents(self._catalog).collections(groups)
@@ -339,8 +349,8 @@ class Index:
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
         return Documents(self._catalog).page(collection, after=after, limit=limit, groups=groups)
 
-    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
-        return await asyncio.to_thread(Documents(self._catalog).read, id, groups)
+    async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
+        return await asyncio.to_thread(Documents(self._catalog).read, id, groups, collections)
 
     async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
         return await asyncio.to_thread(Documents(self._catalog).standing, ids, groups)

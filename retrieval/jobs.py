@@ -226,7 +226,7 @@ class Jobs:
             return list(sql.scalars(query))
 
     def forget(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Take a document out of all jobs of the collection; whether there was any. Whoever calls holds `writing`."""
+        """Take a document out of all jobs of the collection, which the caller has `alone`; whether there was any."""
         with self._catalog.writing() as sql:
             ours = select(jobs.c.id).where(jobs.c.collection == collection, _seen(sql, [collection], groups))
             return bool(sql.execute(delete(tasks).where(tasks.c.key == key, tasks.c.job.in_(ours))).rowcount)

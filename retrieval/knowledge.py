@@ -89,6 +89,15 @@ class EmbedderOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingLimits:
+    """What one document may take while it is read and split; every field is a setting of `ingest`."""
+
+    seconds: float  # of processor time: max_read_s
+    memory_mb: int  # max_read_mb
+    chunks: int  # max_chunks
+
+
+@dataclass(frozen=True, slots=True)
 class Enrichment:
     """Something that a model writes of each chunk, to be embedded and indexed with it."""
 
@@ -124,6 +133,8 @@ class Plan:
     chunking: Chunking
     neighbour_weight: float  # of the vectors beside a chunk's own
     max_file_bytes: int
+    follow_links: bool  # out of the folders that are ingested
+    reading: ReadingLimits
     qdrant_url: str  # "" = the embedded engine
     qdrant_api_key: str
     qdrant_collection: str
@@ -144,7 +155,7 @@ class Plan:
 class Outlines(Protocol):
     """What an ingest would write, for whoever asks a model about it beforehand."""
 
-    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
+    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
         """The documents that `ingest` of these paths would write; without paths, those of `rebuild`."""
         ...
 
@@ -168,8 +179,13 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        """Bring a collection up to date with files and folders. Raises RetrievalError."""
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
+        """Bring a collection up to date with files and folders; exclude: patterns of those that are left out.
+
+        Raises RetrievalError.
+        """
         ...
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -190,8 +206,12 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
-        """A document, whole. Raises UnknownDocument, also where these groups may not read it, RetrievalError."""
+    async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
+        """A document, whole.
+
+        collections: those that the caller may read, as names or as patterns that end with *.
+        Raises RetrievalError, and UnknownDocument where there is no such document or the caller may not read it.
+        """
         ...
 
     async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:

@@ -16,9 +16,11 @@ from retrieval.embed import Embedder, label, probe
 from retrieval.export import open_embedder
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.given import Putter
+from retrieval.ingest.load import Reach
 from retrieval.ingest.pipeline import Ingester, Model
-from retrieval.ingest.prepare import InChild, InThread, Recipe
+from retrieval.ingest.prepare import InChild, InThread
 from retrieval.ingest.removal import Removal, Shared
+from retrieval.ingest.splitting import Framing, Recipe
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan
 from retrieval.records import Context, Passage, Retrieved, Turn, View
 from retrieval.remote import decode
@@ -63,21 +65,17 @@ class Opener:
         """The lane of that embedder, which is prepared where it was never used. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = recipe_of(plan, self._scratch)
-        preparation = InChild(recipe) if self._serving else InThread(recipe)
-        try:
-            embedder = await asyncio.to_thread(
-                open_embedder, plan.model, backend=plan.backend, threads=plan.threads, cache=recipe.cache,
-                options=plan.embedding,
-            )  # fmt: skip
-            probes = await asyncio.to_thread(probe, embedder)
-            store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
-        except BaseException:
-            await preparation.close()
-            raise
+        embedder = await asyncio.to_thread(
+            open_embedder, plan.model, backend=plan.backend, threads=plan.threads, cache=recipe.cache,
+            options=plan.embedding,
+        )  # fmt: skip
+        probes = await asyncio.to_thread(probe, embedder)
+        store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
+        preparation = (InChild if self._serving else InThread)(recipe, Framing.of(embedder), plan.reading)
         self.shared.stores.append(store)
         ingester = Ingester(
             catalog, store, preparation, model=Model(label(embedder), probes, key), recipe=recipe,
-            max_bytes=plan.max_file_bytes, shared=self.shared,
+            reach=Reach(plan.max_file_bytes, plan.follow_links), shared=self.shared,
         )  # fmt: skip
         putter = Putter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)

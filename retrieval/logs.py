@@ -21,6 +21,8 @@ _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
 _SAID = re.compile(r"\b(exception|result)=.*?( took [\d.]+ seconds)?\Z", re.DOTALL)
 _ARGUMENTS = re.compile(r"(?<=Handle )([^ (]+)\((?!\)).*\)", re.DOTALL)
+# What a terminal acts on, or a log's reader takes for another line: control characters, line ends, turned directions.
+_UNPRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _WARNED = re.compile(r"(?<=Warning): .*", re.DOTALL)
 
 _ours = logging.getLogger("ragway")
@@ -63,6 +65,14 @@ def tell(line: str) -> None:
 def cut(text: str) -> str:
     """The beginning of a client's text: a name or path is told, what was pasted behind it is not."""
     return text[:MOST_CHARS] + "…" if len(text) > MOST_CHARS else text
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """The text without anything that a terminal acts on: that is written as in Python, `\\x1b`.
+
+    Names have no line ends, either; lines: a text of several lines keeps them, and its tabs.
+    """
+    return _UNPRINTED.sub(lambda found: found[0] if lines and found[0] in "\n\t" else ascii(found[0])[1:-1], text)
 
 
 def blanked(text: str) -> str:
@@ -108,6 +118,7 @@ class Quiet(logging.Formatter):
 
     def told(self, line: str) -> str:
         """The line as a record at INFO would be formatted."""
+        line = printable(line)
         return _blanked(f"{self._clock(time.time())} INFO {line}" if self._timed else line, self._secrets)
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
@@ -128,6 +139,7 @@ class Quiet(logging.Formatter):
             record.message = _ARGUMENTS.sub(r"\1(…)", _SAID.sub(r"\1=…\2", record.message))
         elif record.name == "py.warnings":
             record.message = _WARNED.sub("", record.message)
+        record.message = printable(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: ExcInfo) -> str:

@@ -194,7 +194,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one ingest did. `skipped` counts files passed over by reason; `failures` names the bad ones."""
+    """What one ingest did. `skipped` counts files passed over by reason; `failures` names the bad ones.
+
+    left_out: links out of the folder, as "source -> target", which were not followed.
+    """
 
     collection: str
     added: int
@@ -204,6 +207,7 @@ class Report:
     chunks: int  # written by this ingest
     skipped: Mapping[str, int]
     failures: Sequence[Failure]
+    left_out: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

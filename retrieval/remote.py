@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from retrieval import errors, wire
-from retrieval.errors import IndexDown, IndexSilent, RetrievalError
+from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError
 from retrieval.frames import Frame, Frames, framed
 from retrieval.knowledge import EmbedderChoice, Lookup, Progress
 from retrieval.records import (
@@ -55,6 +55,7 @@ class Client:
 
     def __init__(self, data: Path) -> None:
         self._data = data
+        self.starting = False  # as whoever starts the index says: it was never there yet
         self._idle: list[_Line] = []
         self._checking: asyncio.Task[None] | None = None
         self._doubted = 0.0  # when the check began, by the loop's clock
@@ -91,13 +92,15 @@ class Client:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise _nonsense() from error
 
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
-        args = {"paths": _named(paths), "collection": collection}
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
+        args = {"paths": _named(paths), "collection": collection, "exclude": list(exclude)}
         report: Report = _record(Report, await self._call("ingest", args, progress))
         return report
 
-    async def changes(self, paths: Sequence[Path], collection: str) -> tuple[Changed, ...]:
-        args = {"paths": _named(paths), "collection": collection}
+    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+        args = {"paths": _named(paths), "collection": collection, "exclude": list(exclude)}
         return tuple(_record(Changed, row) for row in await self._call("changes", args))
 
     async def outline(self, changed: Changed, collection: str) -> Outline:
@@ -114,8 +117,10 @@ class Client:
         args = {"collection": collection, "after": after, "limit": limit, "groups": groups}
         return [_record(DocumentInfo, row) for row in await self._call("documents", args)]
 
-    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
-        found: FullDocument = _record(FullDocument, await self._call("document", {"id": id, "groups": groups}))
+    async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
+        found: FullDocument = _record(
+            FullDocument, await self._call("document", {"id": id, "groups": groups, "collections": list(collections)})
+        )
         return found
 
     async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
@@ -263,6 +268,8 @@ class Client:
             with reachable(self._data) as path:
                 _, line = await asyncio.get_running_loop().create_unix_connection(_Line, path)
         except OSError as error:
+            if self.starting:
+                raise IndexStarting("the index is still starting: try again in a moment") from error
             raise IndexDown(f"the index process does not answer ({error.strerror or error})") from error
         return line
 

@@ -116,7 +116,7 @@ class RemoteEmbedder:
             indexes = [int(_field(row, "index")) for row in ordered]
             vectors = np.asarray([_floats(_field(row, "embedding")) for row in ordered], np.float32)
         except (KeyError, TypeError, ValueError) as error:
-            raise RetrievalError(f"the embedder {self.name!r} answered with something that is no vectors") from error
+            raise RetrievalError(f"the embedder {self.name!r} answered without vectors") from error
         if indexes != list(range(count)):
             raise RetrievalError(f"the embedder {self.name!r} was sent {count} texts and answered with {len(indexes)}")
         wanted = self.dimension or self._options.dimensions or vectors.shape[-1]

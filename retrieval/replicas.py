@@ -70,7 +70,7 @@ class Replicas:
                 trouble = ""
             except RetrievalError as error:
                 if str(error) != trouble:
-                    log.error("what other gateways change is not seen: %s", error)
+                    log.error("cannot read what other gateways change: %s", error)
                 trouble = str(error)
 
     def _read(self) -> tuple[int, list[Change]]:

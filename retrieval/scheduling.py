@@ -58,12 +58,21 @@ def in_the_background(nice: int) -> None:
         Path("/proc/self/autogroup").write_text(str(nice))
 
 
-def beside(module: str) -> list[str]:
+def this_process() -> str:
+    """This process as a person knows it, such as `process 7 (ragway serve)`."""
+    program, *words = sys.argv[:2]
+    name = "ragway" if Path(program).name == "__main__.py" else Path(program).name
+    return f"process {os.getpid()} ({' '.join([name, *words])})"
+
+
+def beside(module: str, *words: str) -> list[str]:
     """The command of a process of this session that Ctrl-C in its terminal does not reach; `main` of the module is it.
+
+    words: the module finds them in sys.argv from 2 on.
 
     It is in a process group of its own as soon as Python runs. Event loops only know how to give it a session.
     """
-    return [sys.executable, "-m", "retrieval.scheduling", module]
+    return [sys.executable, "-m", "retrieval.scheduling", module, *words]
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ callers need not know which.
     python -m retrieval.service    reads a Plan as JSON from the first line of standard input, prints "step" now and
                                    then while it opens the index, "ready" when it answers on the socket, or "error",
                                    the error's class and its text; ends when standard input does: with its parent.
+                                   `scheduling.beside` begins it, with the parent's name for whom the folder is in use.
 """
 
 import asyncio
@@ -92,9 +93,9 @@ class Server:
                 found = await knowledge.retrieve(**{**args, "turns": turns, "view": view, "lookup": lookup})
                 answer = wire.rows(found)
             case "ingest":
-                answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress)
+                answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress, args["exclude"])
             case "changes" if isinstance(knowledge, Outlines):
-                answer = await knowledge.changes(_paths(args["paths"]), args["collection"])
+                answer = await knowledge.changes(_paths(args["paths"]), args["collection"], args["exclude"])
             case "outline" if isinstance(knowledge, Outlines):
                 answer = await knowledge.outline(Changed(**args["changed"]), args["collection"])
             case "put":
@@ -113,7 +114,7 @@ class Server:
             case "ping":
                 pass
             case _:
-                raise RetrievalError(f"the index process knows no call {call!r}: is it of another version?")
+                raise RetrievalError(f"the index process does not know the call {call!r}: is it of another version?")
         return answer
 
 
@@ -185,11 +186,14 @@ def _failed(error: RetrievalError) -> bytes:
     return framed({"error": {"kind": type(error).__name__, "text": str(error)}})
 
 
-async def run(plan: Plan, parent: IO[str]) -> None:
-    """The index process: open, listen, tell the parent so, and end with it. Raises RetrievalError, OSError."""
+async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
+    """The index process: open, listen, tell the parent so, and end with it. Raises RetrievalError, OSError.
+
+    holder: the process that others are told has the data folder (default: this one).
+    """
     telling = asyncio.create_task(_tell_of_progress(parent))
     try:
-        index = await Index.open(plan, serving=True)
+        index = await Index.open(plan, serving=True, holder=holder)
     finally:
         telling.cancel()
         await asyncio.wait({telling})
@@ -232,7 +236,7 @@ def main() -> int:
     logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(plan, parent))
+            runner.run(run(plan, parent, next(iter(sys.argv[2:]), None)))
     except (RetrievalError, OSError) as error:  # OSError: a disk that is full, a folder of somebody else's
         with contextlib.suppress(BrokenPipeError):  # the parent may be gone
             kind = "IndexDown" if passing(error) else type(error).__name__

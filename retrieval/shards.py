@@ -6,15 +6,15 @@ Which faults of a disk pass by themselves is known here as well: a shard is put 
 import errno
 import fcntl
 import logging
-import os
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from retrieval.database import close_to_others
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.knowledge import Plan
+from retrieval.scheduling import this_process
 from retrieval.stores.base import Store
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ragway")
 _BROKEN = ".broken"
+_TEXTS = ("index", "bench")  # folders with words of documents
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as the engine says it
 # What an operating system says of a disk, a memory or a limit: it may be otherwise in a moment.
 _PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
@@ -110,6 +111,9 @@ def hold(data: Path, holder: str | None = None) -> IO[str]:
     """
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (data / "index").mkdir(exist_ok=True, mode=0o700)
+        for folder in _TEXTS:  # the data folder may be somebody else's, and open to all
+            close_to_others(data / folder)
         file = (data / "lock").open("a+", encoding="utf-8")
     except OSError as error:
         raise RetrievalError(f"cannot use the data folder {data}: {error.strerror or error}") from error
@@ -119,10 +123,9 @@ def hold(data: Path, holder: str | None = None) -> IO[str]:
         file.seek(0)
         other = file.read().strip() or "another process"
         file.close()
-        raise DataInUse(
-            f"the data folder {data} is in use by {other}: stop that process, or name another folder with --data"
-        ) from error
+        message = f"the data folder {data} is in use by {other}: stop that process, or name another folder with --data"
+        raise DataInUse(message, other) from error
     file.truncate(0)
-    file.write(holder or f"process {os.getpid()} ({' '.join(Path(arg).name for arg in sys.argv[:2])})")
+    file.write(holder or this_process())
     file.flush()
     return file

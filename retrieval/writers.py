@@ -27,7 +27,6 @@ class Writers:
     def __init__(self, catalog: Catalog, replicas: Replicas) -> None:
         self._catalog = catalog
         self._replicas = replicas
-        self.writing = asyncio.Lock()  # of this process one writes at a time
         self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by collection
         self._waiting = ThreadPoolExecutor(_MOST_WAITING, "locks")
         self._releasing = ThreadPoolExecutor(1, "unlocks")
@@ -50,12 +49,12 @@ class Writers:
 
     @contextlib.asynccontextmanager
     async def alone(self, collection: str, *, patience_s: float = _PATIENCE_S) -> AsyncIterator[None]:
-        """Nobody else writes to this collection meanwhile, and nobody else of this process to any.
+        """Nobody else writes to this collection meanwhile.
 
         What others wrote before is known then. Raises Busy, IndexDown.
         """
         here = self._here.setdefault(collection, asyncio.Lock())
-        async with here, self._locked(collection, patience_s), self.writing:
+        async with here, self._locked(collection, patience_s):
             yield
 
     @contextlib.asynccontextmanager

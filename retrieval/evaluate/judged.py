@@ -67,7 +67,7 @@ def read(folder: Path) -> Judged:
     """The questions of a folder. Raises RetrievalError naming the file and line, and what was expected."""
     if not folder.is_dir():
         raise RetrievalError(
-            f"{folder} is no folder: expected one with queries.jsonl, qrels.tsv and corpus.jsonl or docs/"
+            f"{folder} is not a folder: expected a folder with queries.jsonl, qrels.tsv and corpus.jsonl or docs/"
         )
     grades = _grades(folder)
     asked = list(_questions(folder / "queries.jsonl", grades))

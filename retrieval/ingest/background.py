@@ -1,7 +1,8 @@
 """Writes jobs, document by document, while searches and other writers go on.
 
-Each collection's jobs are written in the order they came; collections take turns at every document, and so do an
-ingest, a deletion and a put beside them. A cancelled job stops between two documents.
+Each collection's jobs are written in the order they came, whatever is written to others meanwhile; with an ingest, a
+deletion and a put of the same collection they take turns at every document. A cancelled job stops at once: nothing is
+left of the document that was begun.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ class Background:
         self._alone = alone
         self._put = put
         self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
+        self._placing: dict[str, asyncio.Task[Placed]] = {}  # what is being written now, by job
         self._adopting: asyncio.Task[None] | None = None
         self._over: dict[str, asyncio.Event] = {}  # by job, where somebody waits
 
@@ -62,6 +64,12 @@ class Background:
             if (over := self._over.pop(id, None)) is not None:
                 over.set()
 
+    def cancel(self, id: str) -> None:
+        """To be called for a job that was cancelled: nobody reads or embeds its document any more."""
+        if (placing := self._placing.get(id)) is not None:
+            placing.cancel()
+        self.ended(id)
+
     async def close(self) -> None:
         """Stop; what was not finished is for the next process."""
         runs = [*self._runs.values(), *([] if self._adopting is None else [self._adopting])]
@@ -93,12 +101,17 @@ class Background:
                 if task is None:
                     self._jobs.finish(id)
                     return
+                self._placing[id] = placing = asyncio.create_task(self._placed(task, collection))
                 try:
-                    self._jobs.done(id, task.place, await self._placed(task, collection))
-                except (RetrievalError, asyncio.CancelledError):
+                    self._jobs.done(id, task.place, await placing)
+                except (RetrievalError, asyncio.CancelledError) as error:
                     with contextlib.suppress(RetrievalError):
                         self._jobs.put_back(id)
+                    if isinstance(error, asyncio.CancelledError) and not _stopping():
+                        return  # the job alone was cancelled
                     raise
+                finally:
+                    del self._placing[id]
 
     async def _placed(self, task: Task, collection: str) -> Placed:
         if task.hopeless:
@@ -121,3 +134,9 @@ class Background:
                 self._jobs.finish(id, "failed", f"the index failed ({type(fault).__name__}): its log has more")
                 self.ended(id)
                 self.wake(collection)
+
+
+def _stopping() -> bool:
+    """Whether the running task itself was cancelled, and not only what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

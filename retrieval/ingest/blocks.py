@@ -16,7 +16,7 @@ _HEADING_CHARS = 120  # a longer "heading" is a paragraph somebody marked as one
 _HEAD_CHARS = 400  # of the names of a table's columns; behind that only the first ones are shown
 
 # "== Setup ==" of a wiki, and "= = Setup = =" of its tokenised dumps: as many signs behind the title as before it.
-_WIKI_HEADING = re.compile(r"^ ?(=(?: ?=){0,5})[ ]+([^\s=][^\n]{0,200}?)[ ]+\1[ \r]*$", re.MULTILINE)
+_WIKI_HEADING = re.compile(r"^ ?(=(?: ?=){0,5})[ ]+([^\s=][^\n]{0,200}?)(?<! )[ ]++\1[ \r]*$", re.MULTILINE)
 _NOT_BLANK = re.compile(r"\n[^\S\n]*+\S")  # the next line
 
 

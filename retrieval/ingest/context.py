@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
+from retrieval.database import make_closed
 from retrieval.knowledge import Enrichment
 from retrieval.records import Chunk, Document
 from retrieval.tokens import Tokens
@@ -28,6 +29,7 @@ class Contexts:
 
     def __init__(self, file: Path) -> None:
         """Raises sqlite3.Error (an OSError it is not) where the file cannot be used."""
+        make_closed(file)
         self._sql = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
         self._sql.execute("PRAGMA journal_mode=WAL")
         self._sql.execute("PRAGMA synchronous=NORMAL")  # a power cut may cost the last answers, never the file

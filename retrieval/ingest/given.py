@@ -18,7 +18,8 @@ from retrieval.descriptions import readable_ones
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
-from retrieval.ingest.prepare import File, Preparation, Recipe
+from retrieval.ingest.prepare import Preparation
+from retrieval.ingest.splitting import File, Recipe
 from retrieval.jobs import PREFIX
 from retrieval.records import Given, Groups, Placed
 from retrieval.revisions import Known

@@ -9,18 +9,18 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from retrieval.attributes import of_front_matter
 from retrieval.errors import Unreadable
-from retrieval.ingest import markdown, questions, rst, webpage
-from retrieval.ingest.blocks import plain
+from retrieval.ingest import front_matter, markdown, questions, rst, webpage
 from retrieval.ingest.decode import decode
 from retrieval.ingest.definitions import GRAMMARS
-from retrieval.records import Attribute, Document, Failure, Format
+from retrieval.ingest.exclude import excluded
+from retrieval.logs import printable
+from retrieval.records import Document, Failure, Format
 
 FORMATS: dict[str, Format] = {
     ".md": "markdown",
@@ -41,10 +41,7 @@ FORMATS: dict[str, Format] = {
 _NOT_OURS = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
 _MADE = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
-_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!---|\.\.\.|\+\+\+).*\n)*?)(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _LOOK_BYTES = 65_536
-_FRONT_KEY = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _TITLE_WITHIN_CHARS = 20_000  # a first heading further down is not the title of the whole
 
 
@@ -57,45 +54,75 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
-    """What a document's front matter says of it."""
+class Reach:
+    """How much of the disk is read: files up to a size, and whether links out of a folder are followed."""
 
-    title: str = ""
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    groups: tuple[str, ...] = ()
+    max_bytes: int
+    follow_links: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """A symbolic link below a folder that leads out of all that is read."""
+
+    source: str  # like a candidate's
+    target: Path  # absolute, symbolic links resolved
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is below some paths: files to read, files passed over (reason -> how many), and what is wrong."""
+    """What is below some paths: files to read, files passed over (reason -> how many), and what is wrong.
+
+    The paths of failures are as the disk has them: `shown` is for people. left_out: links that were not followed.
+    """
 
     candidates: tuple[Candidate, ...]
     skipped: dict[str, int]
     failures: tuple[Failure, ...]
+    left_out: tuple[Link, ...] = ()
 
 
-def find(paths: Sequence[Path], *, max_bytes: int) -> Found:
+def find(
+    paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()
+) -> Found:  # fmt: skip
     """The files to ingest under `paths`, in the order given, each folder's sorted; every file once.
 
-    Hidden files and folders and linked folders below a folder are left out. A file that was named itself and cannot
-    be used is a failure; so is a path that does not exist, a folder that cannot be listed, a file over `max_bytes`.
+    Hidden files and folders below a folder are left out, and so are links that lead out of `paths`, unless
+    `follow_links`: who can put a link into a folder is not always one who may choose what is read. A file that was
+    named itself and cannot be used is a failure; so is a path that does not exist, a folder that cannot be listed, a
+    file over `max_bytes`. exclude: patterns (`exclude.excluded`) of files and folders that are left out, also where
+    they were named themselves; a folder counts as one.
     """
     candidates: dict[Path, Candidate] = {}
     skipped: Counter[str] = Counter()
     failures: list[Failure] = []
-    for given in paths:
-        root = Path(os.path.realpath(given))
-        for file in _walk(root, failures) if _is_folder(root) else [root]:
+    links: list[Link] = []
+    roots = [Path(os.path.realpath(path)) for path in paths]
+    walk = _Walk([*roots], follow_links, failures, exclude)
+    for root in roots:
+        if not _is_folder(root) and excluded(root, root, exclude):
+            skipped["excluded"] += 1
+            continue
+        for file in walk.files(root) if _is_folder(root) else [root]:
             other, bad = _other(file), _bad(file, max_bytes)
             if other and not bad and file != root:
                 skipped[other] += 1
             elif bad or other:
-                failures.append(Failure(shown(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
+                failures.append(Failure(str(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
             else:
-                source = PurePosixPath(root.name) / file.relative_to(root).as_posix()
                 path = Path(os.path.realpath(file))
-                candidates.setdefault(path, Candidate(path, shown(source)))
-    return Found(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures))
+                candidates.setdefault(path, Candidate(path, _source(root, file)))
+        links += [Link(_source(root, link), Path(os.path.realpath(link))) for link in walk.left_out]
+        walk.left_out.clear()
+    if walk.excluded:
+        skipped["excluded"] += walk.excluded
+    if links:
+        skipped["links out of the folder"] = len(links)
+    return Found(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures), tuple(sorted(links)))
+
+
+def _source(root: Path, file: Path) -> str:
+    return shown(PurePosixPath(root.name) / file.relative_to(root).as_posix())
 
 
 def load(path: Path, source: str, *, max_bytes: int) -> Document:
@@ -112,7 +139,8 @@ def read(path: Path, *, max_bytes: int) -> bytes:
     """The bytes of one regular file. Raises Unreadable; never waits for a pipe or a device."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody to write to it; what is opened is checked afterwards.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        # Links were resolved when the file was found: one that took its place since is not followed.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -131,11 +159,13 @@ def content_hash(data: bytes) -> str:
 
 
 def parse(
-    data: bytes, path: Path, source: str, modified_s: float, *, named: str = "", kind: Format | None = None
-) -> Document:
+    data: bytes, path: Path, source: str, modified_s: float, *,
+    named: str = "", kind: Format | None = None, groups: tuple[str, ...] | None = None,
+) -> Document:  # fmt: skip
     """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none.
 
-    named, kind: its title and its format, where somebody says so; else what the content and the ending say.
+    named, kind, groups: its title, its format and who may read it, where somebody says so; else what the content and
+    the ending say. Raises UnreadableRights where the content says in no certain way who may read it.
     """
     # The source first: a link may have the extension that its target lacks.
     kind = kind or FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
@@ -143,11 +173,13 @@ def parse(
         raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
     text = decode(data, html=kind == "html")
     title = ""
-    front = Front()
+    front = front_matter.Front()
+    if kind != "markdown" and groups is None:
+        front_matter.check_unread(text, prose=kind not in ("code", "csv"))
     shown_as = PurePosixPath(source)
     match kind:
         case "markdown":
-            front, text = _front_matter(text)
+            front, text = front_matter.read(text, rights=groups is None)
             title = front.title or markdown.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "rst":
             title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
@@ -159,32 +191,62 @@ def parse(
             pass
         case "text":
             if {".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()}:
-                text = questions.of_json(text)
+                text = questions.of_json(text, rights=groups is None)
     if not text.strip():
         raise Unreadable("empty: there is no text in it")
-    title = named or title or _readable(shown_as.stem)
-    return Document(source, title, text, kind, modified_s, front.attributes, front.groups)
+    title = printable(named or title or _readable(shown_as.stem))
+    return Document(source, title, text, kind, modified_s, front.attributes, front.groups if groups is None else groups)
 
 
-def _walk(folder: Path, failures: list[Failure]) -> Iterator[Path]:
-    """The visible files below `folder`, sorted by path; iterative, because folders nest deeper than Python recurses."""
-    waiting = [folder]
-    while waiting:
-        at = waiting.pop()
-        if at != folder and not _is_folder(at):
-            yield at
-            continue
-        try:
-            with os.scandir(at) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
-        except OSError as error:
-            failures.append(Failure(shown(at), f"cannot list this folder: {_os_reason(error)}"))
-            continue
-        for entry in entries:
-            path = Path(entry.path)
-            hidden = entry.name.startswith(".") or entry.name in _NOT_OURS
-            if not hidden and not (entry.is_symlink() and _is_folder(path)):
-                waiting.append(path)
+@dataclass(slots=True)
+class _Walk:
+    """Walks folders, none of them twice by links."""
+
+    read: list[Path]  # what is walked or was named, symbolic links resolved
+    follow_links: bool
+    failures: list[Failure]
+    exclude: Sequence[str]
+    excluded: int = 0
+    left_out: list[Path] = field(default_factory=list)
+    seen: set[tuple[int, int]] = field(default_factory=set)  # device and number of each folder
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """The visible ones, sorted by path; iterative, because folders nest deeper than Python recurses."""
+        waiting = [folder]
+        while waiting:
+            at = waiting.pop()
+            if at != folder and not _is_folder(at):
+                yield at
+                continue
+            try:
+                status = at.stat()
+                if (place := (status.st_dev, status.st_ino)) in self.seen:
+                    continue
+                self.seen.add(place)
+                with os.scandir(at) as listing:
+                    entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
+            except OSError as error:
+                self.failures.append(Failure(str(at), f"cannot list this folder: {_os_reason(error)}"))
+                continue
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name in _NOT_OURS:
+                    continue
+                if self.exclude and excluded(Path(entry.path), folder, self.exclude):
+                    self.excluded += 1
+                elif not entry.is_symlink() or self._takes(Path(entry.path)):
+                    waiting.append(Path(entry.path))
+
+    def _takes(self, link: Path) -> bool:
+        """Whether a link is gone after: out of what is read only where that is wished, and never into what is."""
+        target = Path(os.path.realpath(link))
+        if any(target.is_relative_to(path) for path in self.read):
+            return not _is_folder(target)
+        if not self.follow_links:
+            self.left_out.append(link)
+            return False
+        if _is_folder(target):
+            self.read.append(target)
+        return True
 
 
 def _other(file: Path) -> str:
@@ -257,29 +319,8 @@ def _kind(mode: int) -> str:
 
 
 def shown(path: object) -> str:
-    """A path as text that can be printed and stored: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(str(path)).decode("utf-8", "replace")
-
-
-def _front_matter(text: str) -> tuple[Front, str]:
-    """What the front matter says, and the text after it. Raises Unreadable where it names groups that cannot be.
-
-    A text that merely begins with a thematic break has no `key:` on the lines up to the next one, and stays whole. The
-    title is found in front matter that no parser takes, too.
-    """
-    found = _FRONT_MATTER.match(text)
-    if not found or (found[2].strip() and not _FRONT_KEY.search(found[2])):
-        return Front(), text
-    title = _FRONT_TITLE.search(found[2])
-    named = title[1].strip() if title else ""
-    if len(named) > 1 and named[0] == named[-1] and named[0] in "\"'":
-        named = named[1:-1]
-    try:
-        attributes, groups = of_front_matter(found[2], found[1])
-    except ValueError as error:  # nobody knows who may read it
-        raise Unreadable(f"its front matter: {error}") from error
-    named = plain(named) if named.strip("|>-+ ") else ""
-    return Front(named, attributes, groups), text[found.end() :].lstrip("\n")
+    """A path as one line that can be printed and stored: bytes that are not UTF-8 become U+FFFD."""
+    return printable(os.fsencode(str(path)).decode("utf-8", "replace"))
 
 
 def _readable(stem: str) -> str:

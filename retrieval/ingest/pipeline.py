@@ -16,12 +16,14 @@ from retrieval.builds import Builds
 from retrieval.catalog import Catalog
 from retrieval.changes import HEARD_S
 from retrieval.embed import Matrix, check_same_model
-from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable
-from retrieval.ingest.load import Candidate, content_hash, find, shown
-from retrieval.ingest.prepare import File, Indexed, Preparation, Recipe, Split
-from retrieval.ingest.reader import Reader, gone, spread
+from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
+from retrieval.ingest.exclude import excluded_below
+from retrieval.ingest.load import Candidate, Found, Reach, content_hash, find, shown
+from retrieval.ingest.prepare import Indexed, Preparation
+from retrieval.ingest.reader import Reader, gone, outside, spread
 from retrieval.ingest.removal import Removal, Shared
 from retrieval.ingest.smoothing import leaning
+from retrieval.ingest.splitting import File, Recipe, Split
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.language import LANGUAGES
 
@@ -91,7 +93,7 @@ class Ingester:
 
     def __init__(
         self, catalog: Catalog, store: Store, preparation: Preparation, *,
-        model: Model, recipe: Recipe, max_bytes: int, shared: Shared,
+        model: Model, recipe: Recipe, reach: Reach, shared: Shared,
     ) -> None:  # fmt: skip
         self._catalog = catalog
         self._builds = Builds(catalog)
@@ -102,25 +104,30 @@ class Ingester:
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
         self._neighbour_weight = recipe.neighbour_weight
-        self._reader = Reader(preparation, recipe, max_bytes=max_bytes)
-        self._max_bytes = max_bytes
+        self._reader = Reader(preparation, recipe, max_bytes=reach.max_bytes)
+        self._reach = reach
         self._alone = shared.alone
 
-    async def ingest(self, paths: Sequence[Path], name: str, progress: Progress) -> Report:
+    async def ingest(
+        self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
         """Bring the collection up to date with files and folders.
 
-        Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go.
+        Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go, and so do
+        those that are excluded.
         Raises WrongEmbedder if the collection was built with another embedder.
         """
         async with self._alone(name):
             await self._removal.recover(name)
-            found = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes)
+            found = await self._find(paths, exclude)
             known = self._catalog.known(name)
             lost = gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
+            lost |= self._linked(outside(paths, known), found)
+            lost |= {key: entry for key, entry in known.items() if excluded_below(paths, Path(key), exclude)}
             tally = Tally(len(found.candidates), progress)
             tally.failures = [f for f in found.failures if f.path not in lost]
             if not found.candidates and not known:
-                return _report(name, tally, found.skipped)
+                return _report(name, tally, found)
             language = await self._reader.language(name, [] if known else found.candidates)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
@@ -128,12 +135,33 @@ class Ingester:
             if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                 tally.chunks += await self._rebuild(collection, progress)
                 collection = self._catalog.collection(name)
-            async for batch in self._changed(found.candidates, known, tally):
+            async for batch in self._changed(sorted(found.candidates, key=_bytes), known, tally):
                 await self.write(collection, batch, tally)
             for key in sorted(lost):
                 await self._removal.clear(self._catalog.retire(lost[key].document))
                 tally.removed += 1
-            return _report(name, tally, found.skipped)
+            return _report(name, tally, found)
+
+    async def _find(self, paths: Sequence[Path], exclude: Sequence[str]) -> Found:
+        reach = self._reach
+        return await asyncio.to_thread(
+            find, paths, max_bytes=reach.max_bytes, follow_links=reach.follow_links, exclude=exclude
+        )
+
+    def _linked(self, known: dict[str, Known], found: Found) -> dict[str, Known]:
+        """Those of the known documents that came by links which are left out now: by the source they have.
+
+        One that was named itself has another source.
+        """
+        came = {}
+        for link in found.left_out:
+            target = str(link.target)
+            for key, entry in known.items():
+                source = link.source + shown(key.removeprefix(target))
+                below = key == target or key.startswith(target.rstrip("/") + "/")
+                if below and self._catalog.document(entry.document, entry.revision).source == source:
+                    came[key] = entry
+        return came
 
     def create(self, name: str, language: str | None) -> None:
         """Make a collection without documents. language: None leaves it to the setting, or to its first documents.
@@ -182,16 +210,16 @@ class Ingester:
                     await self._write_new(collection, batch, tally)
                     batch = []
             await self._write_new(collection, batch, tally)
-            return _report(name, tally, {})
+            return _report(name, tally)
 
-    async def changes(self, paths: Sequence[Path], name: str) -> tuple[Changed, ...]:
+    async def changes(self, paths: Sequence[Path], name: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
         """The documents that `ingest` of these paths would write; without paths, those of `rebuild`.
 
         Files that cannot be read are left out. Raises UnknownCollection where there is nothing to rebuild.
         """
         if not paths:
             return tuple(Changed(key, "") for key in self._catalog.known(self._catalog.collection(name).name))
-        found, known = await asyncio.to_thread(find, paths, max_bytes=self._max_bytes), self._catalog.known(name)
+        found, known = await self._find(paths, exclude), self._catalog.known(name)
         changed = []
         for candidate in found.candidates:
             key = str(candidate.path)
@@ -252,7 +280,11 @@ class Ingester:
         tally.tick(len(known) - len(left))
         batch: list[Pending] = []
         for key, entry in left:
-            split = await self._preparation.split(self._catalog.document(entry.document, entry.revision))
+            document = self._catalog.document(entry.document, entry.revision)
+            try:
+                split = await self._preparation.split(document)
+            except Unreadable as error:
+                raise RetrievalError(f"{document.source}: {error}") from error
             batch.append(Pending(key, entry.content_hash, split, True))
             if sum(len(pending.split.chunks) for pending in batch) >= _SLICE:
                 await self._build(collection, generation, batch, tally)
@@ -286,13 +318,19 @@ class Ingester:
             try:
                 pending = await self._split(candidate, key, known.get(key))
             except Unreadable as error:
-                tally.failures.append(Failure(shown(key), str(error)))
+                tally.failures.append(Failure(key, str(error)))
+                if isinstance(error, UnreadableRights) and key in known:  # it may be these that were to be changed
+                    await self._removal.clear(self._catalog.retire(known[key].document))
+                    tally.removed += 1
                 tally.tick()
                 continue
             if pending is None:
                 tally.unchanged += 1
                 tally.tick()
                 continue
+            if batch and len(pending.split.chunks) >= _SLICE:  # those before do not wait for a long one
+                yield batch
+                batch = []
             batch.append(pending)
             if sum(len(p.split.chunks) for p in batch) >= _SLICE:
                 yield batch
@@ -367,6 +405,14 @@ def _same(ready: Known, current: Known | None) -> bool:
     return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
 
 
+def _bytes(candidate: Candidate) -> int:
+    """Its size: what is small is written before what takes long. 0 where the file is gone by now."""
+    try:
+        return candidate.path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _indexed(document: Document, chunk: Chunk, language: str) -> Indexed:
     parts = (document.title, chunk.headings, chunk.text, chunk.context)
     return Indexed(indexed_text(*parts), lexical_text(*parts), language)
@@ -393,7 +439,9 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     )  # fmt: skip
 
 
-def _report(name: str, tally: Tally, skipped: dict[str, int]) -> Report:
+def _report(name: str, tally: Tally, found: Found | None = None) -> Report:
     return Report(
-        name, tally.added, tally.changed, tally.unchanged, tally.removed, tally.chunks, skipped, tuple(tally.failures)
-    )
+        name, tally.added, tally.changed, tally.unchanged, tally.removed, tally.chunks, found.skipped if found else {},
+        tuple(Failure(shown(one.path), one.reason) for one in tally.failures),
+        tuple(f"{link.source} -> {shown(link.target)}" for link in (found.left_out if found else ())),
+    )  # fmt: skip

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.errors import Unreadable
+from retrieval.attributes import bare
+from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.blocks import plain
 from retrieval.ingest.sections import Section, holding, within
 
@@ -74,48 +75,68 @@ def looks_like_pairs(beginning: bytes) -> bool:
     return all(key.search(beginning) for key in _KEYED)
 
 
-def of_json(text: str) -> str:
+def of_json(text: str, *, rights: bool = True) -> str:
     """The questions and answers of a JSON document, or of one in each line, as "Q: …" and "A: …".
 
-    Raises Unreadable where it is no JSON, or where no object has both (`question` or `q`, `answer` or `a` …).
+    rights: False where somebody else says who may read the document. Raises Unreadable where it is no JSON, or where no
+    object has both (`question` or `q`, `answer` or `a` …); UnreadableRights where an object names groups.
     """
-    found = [f"Q: {question}\nA: {answer}\n" for value in _values(text) for question, answer in _asked(value)]
+    asked = (pair for value in _values(text) for pair in _asked(value, rights))
+    found = [f"Q: {question}\nA: {answer}\n" for question, answer in asked]
     if not found:
         raise Unreadable("JSON without questions and answers: expected objects with the keys question and answer")
     return "\n".join(found)
 
 
 def _values(text: str) -> Iterator[object]:
+    """The JSON document, or the one in each line. Raises Unreadable with the place where it is none."""
     try:
         yield json.loads(text)
         return
     except RecursionError:
         raise Unreadable("JSON nested too deeply") from None
     except ValueError as error:
-        if text.lstrip()[:1] not in ("{", "["):
-            raise Unreadable(f"not JSON ({error})") from error
+        whole = error
+    begun = all(line.lstrip()[:1] in ("", "{") for line in text.split("\n"))  # an object a line: none goes over two
     for number, line in enumerate(text.split("\n"), 1):
         try:
             if line.strip():
                 yield json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(f"not JSON, and line {number} is none either ({error})") from error
+                begun = True
+        except RecursionError:
+            raise Unreadable(f"line {number}: JSON nested too deeply") from None
+        except ValueError as error:  # one document over several lines, unless a line before was one
+            raise Unreadable(_place(error, number) if begun else _place(whole)) from error
 
 
-def _asked(value: object) -> Iterator[tuple[str, str]]:
-    """The questions and answers of all objects within `value`, in order."""
+def _place(error: ValueError, line: int = 0) -> str:
+    """What is wrong with JSON, and where; line: the one that was read by itself."""
+    if not isinstance(error, json.JSONDecodeError):  # a number of too many digits
+        return f"not JSON: {error}"
+    return f"not JSON: line {line or error.lineno}, column {error.colno}: {error.msg}"
+
+
+def _asked(value: object, rights: bool) -> Iterator[tuple[str, str]]:
+    """The questions and answers of all objects within `value`, in order. rights: names of groups are refused."""
     waiting = [value]
     while waiting:
         at = waiting.pop()
         if isinstance(at, list):
             waiting += reversed(at)
         elif isinstance(at, dict):
+            if rights and any(bare(name) == "groups" and _are_names(item) for name, item in at.items()):
+                raise UnreadableRights("its objects name groups, and those of Markdown alone are read")
             lowered = {key.lower(): item for key, item in at.items()}
             question, answer = _first(lowered, _QUESTION_KEYS), _first(lowered, _ANSWER_KEYS)
             if question and answer:
                 yield " ".join(question.split()), answer
             else:
                 waiting += reversed(at.values())
+
+
+def _are_names(item: object) -> bool:
+    """Whether that may be names of groups, and not the groups of a list of questions."""
+    return isinstance(item, str) or (isinstance(item, list) and all(isinstance(one, str) for one in item))
 
 
 def _first(of: Mapping[str, object], keys: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.load import Candidate, content_hash, read, shown
-from retrieval.ingest.prepare import File, Preparation, Recipe
+from retrieval.ingest.load import Candidate, content_hash, read
+from retrieval.ingest.prepare import Preparation
+from retrieval.ingest.splitting import File, Recipe
 from retrieval.knowledge import DETECTED
 from retrieval.language import detect
 from retrieval.records import Document
@@ -33,7 +34,7 @@ class Reader:
     async def changed(self, candidate: Candidate, known: Known | None) -> bytes | None:
         """A file's content; None where it is the one that is known, made by this recipe. Raises Unreadable."""
         key = str(candidate.path)
-        if shown(key) != key:  # no database keeps such a key, and a changed one would not find the file again
+        if not _is_utf8(key):  # no database keeps such a key, and a changed one would not find the file again
             raise Unreadable("its name, or that of a folder above it, is not UTF-8: rename it")
         data = await self.content(candidate)
         unchanged = known is not None and (known.content_hash, known.recipe) == (content_hash(data), self._recipe.text)
@@ -64,6 +65,14 @@ class Reader:
         return (await self._preparation.split(file)).document.text
 
 
+def _is_utf8(key: str) -> bool:
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def spread(items: Sequence[_T]) -> Sequence[_T]:
     """At most _MOST_HEARD of them, from the first to the last at like distances."""
     return items[:: max(1, -(-len(items) // _MOST_HEARD))]
@@ -74,12 +83,22 @@ def gone(paths: Sequence[Path], found: set[str], failed: Sequence[str], known: d
 
     What could not be read this time is not gone: only a file that no longer exists is.
     """
-    roots = [os.path.realpath(path) for path in paths]
+    apart = outside(paths, known)
     return {
         key: entry
         for key, entry in known.items()
         if key not in found
-        and any(key == root or key.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+        and key not in apart
         and not any(key.startswith(failure.rstrip(os.sep) + os.sep) for failure in failed)
         and not os.path.lexists(key)
+    }
+
+
+def outside(paths: Sequence[Path], known: dict[str, Known]) -> dict[str, Known]:
+    """Known documents that are not below the given paths."""
+    roots = [os.path.realpath(path) for path in paths]
+    return {
+        key: entry
+        for key, entry in known.items()
+        if not any(key == root or key.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
     }

@@ -21,7 +21,6 @@ class Shared:
 
     def __init__(self, writers: Writers) -> None:
         self.alone = writers.alone
-        self.writing = writers.writing
         self.stores: list[Store] = []  # all that may hold what an interruption left
 
 

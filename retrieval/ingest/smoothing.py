@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embed import Matrix
-from retrieval.ingest.prepare import Split
+from retrieval.ingest.splitting import Split
 from retrieval.records import Vector
 
 _SHARES = (1.0, 0.5)  # of the weight, by distance

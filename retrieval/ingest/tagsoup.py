@@ -4,15 +4,18 @@ Imports both at once, so import it only where there is HTML to read. What is cha
 
 - end tags that HTML lets writers leave out (</p>, </li>, </td> …) are supplied: bs4 would nest what follows;
 - nesting has a limit below the one where the recursive converter fails;
-- markdownify counts the items before each numbered one (quadratic), draws a cell as wide as it says it is, and
-  takes a tag named like one of its own methods for a call of it.
+- markdownify counts the items before each numbered one, the rows of a table's head for each of them and looks for a
+  line's end behind each of many blanks (all quadratic), indents a line once more at each of 200 levels, draws a cell
+  as wide as it says it is, and takes a tag named like one of its own methods for a call of it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
+from bs4.element import NavigableString
 from markdownify import MarkdownConverter
 
 from retrieval.errors import Unreadable
@@ -25,6 +28,10 @@ _LANGUAGE = re.compile(r"(?:language|lang|highlight)-([\w+#.-]+)")
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MAX_COLUMNS = 20  # a cell that spans more is layout; each column costs characters
 _MAX_DEPTH = 200  # the converter uses three of Python's 1,000 frames a level; written pages stay under 60
+_MAX_CLASSES = 16  # of an element that are looked at
+_INDENTING = frozenset({"blockquote", "dd", "li"})
+_MAX_INDENTS = 12  # what is nested deeper is not indented further: each level costs every line of it two characters
+_BLANKS = re.compile(r"[\t ]{9,}")
 _LOOK_BACK = 20  # elements between a tag and the open one that it ends: bounds the work on what is never closed
 
 _TABLE_PARTS = {"tbody", "thead", "tfoot"}
@@ -67,7 +74,13 @@ class Soup(BeautifulSoup):
 class Converter(MarkdownConverter):
     """Elements to Markdown: the page's text without its surroundings. Links to other sites stay links."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: Tag) -> None:
+        self._titled = _around(page, "h1")
+        self._headed = _around(page, "thead")
+        self._with_data = _around(page, "td")
+        self._columns = Counter[int]()
+        for cell in page.find_all(["td", "th"]):
+            self._columns.update({id(row): int(str(cell["colspan"])) for row in cell.parents if row.name == "tr"})
         super().__init__(
             heading_style="atx",
             escape_asterisks=False,
@@ -85,7 +98,7 @@ class Converter(MarkdownConverter):
         return found
 
     def convert_header(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        return text if el.find("h1") else ""  # an article's header holds its title
+        return text if id(el) in self._titled else ""  # an article's header holds its title
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "headerlink" in el.get_attribute_list("class"):  # Sphinx's "¶" beside each heading
@@ -103,9 +116,46 @@ class Converter(MarkdownConverter):
         lines = text.strip().split("\n")
         return bullet + "\n".join([lines[0], *(line and " " * len(bullet) + line for line in lines[1:])]) + "\n"
 
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """A row; below a table's first one the line that makes a head of it, or above it an empty head."""
+        row, parent = f"|{text}\n", el.parent
+        if el.find_previous_sibling() is not None or parent is None:
+            return row
+        columns = self._columns[id(el)]
+        rule = "| " + " | ".join(["---"] * columns) + " |\n"
+        in_body = parent.name == "tbody"
+        alone = parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
+        is_head = alone or id(el) not in self._with_data
+        if is_head or not in_body or id(parent.parent) not in self._headed:
+            return row + rule
+        is_first = parent.find_previous_sibling() is None
+        return "| " + " | ".join([""] * columns) + " |\n" + rule + row if is_first else row
+
+    def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
+        if _BLANKS.search(el) and "pre" not in (parent_tags or ()):
+            short = NavigableString(_BLANKS.sub(" ", el))  # the same to it, which makes one of several anyway
+            short.parent, short.previous_sibling, short.next_sibling = el.parent, el.previous_sibling, el.next_sibling
+            el = short
+        text: str = super().process_text(el, parent_tags)  # type: ignore[misc]  # not in its stubs
+        return text
+
+
+def _around(page: Tag, name: str) -> set[int]:
+    """The ids of all elements that hold one of that name."""
+    found: set[int] = set()
+    for element in page.find_all(name):
+        for outer in element.parents:
+            if id(outer) in found:
+                break
+            found.add(id(outer))
+    return found
+
 
 def number(page: Tag) -> None:
-    """Gives each item of a numbered list its number, and each table cell a width that can be drawn, in place."""
+    """Gives each item of a numbered list its number, and each table cell a width that can be drawn, in place.
+
+    What would be indented too often becomes a <div>.
+    """
     for numbered in page.find_all("ol"):
         start = _NUMBER.fullmatch(str(numbered.get("start", "")))
         for n, item in enumerate(numbered.find_all("li", recursive=False), int(start[0]) if start else 1):
@@ -113,13 +163,18 @@ def number(page: Tag) -> None:
     for cell in page.find_all(["td", "th"]):
         span = _NUMBER.fullmatch(str(cell.get("colspan", "")))
         cell["colspan"] = str(max(1, min(_MAX_COLUMNS, int(span[0]) if span else 1)))
+    indents = {id(page): 0}
+    for element in page.find_all(True):
+        indents[id(element)] = indents[id(element.parent)] + (element.name in _INDENTING)
+        if element.name in _INDENTING and indents[id(element)] > _MAX_INDENTS:
+            element.name = "div"
 
 
 def _language(pre: Tag) -> str:
     """The language of a code block, from the classes that highlighters leave on it, its <code> or its wrappers."""
     code = pre.find("code")
     for element in (code, pre, pre.parent, pre.parent and pre.parent.parent):
-        names = " ".join(map(str, element.get_attribute_list("class"))) if element else ""
+        names = " ".join(map(str, element.get_attribute_list("class")[:_MAX_CLASSES])) if element else ""
         found = _LANGUAGE.search(names)
         if found and found[1] not in ("default", "none"):
             return found[1]

@@ -35,7 +35,7 @@ def to_markdown(html: str) -> tuple[str, str]:
         soup = Soup("<!DOCTYPE html>\n" + _read_parts(html))
         page = _page(soup)
         number(page)
-        text = str(Converter().convert_soup(page))
+        text = str(Converter(page).convert_soup(page))
     except RecursionError:
         raise Unreadable("its HTML is nested too deeply to convert") from None
     except ValueError as error:  # such as a heading of level 99…9, with more digits than Python reads

@@ -1,8 +1,10 @@
 """Settings: four sources in one order, each value's origin known, every mistake one clear line."""
 
+import contextlib
 import dataclasses
 import json
 import re
+import tempfile
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from config.settings import DEFAULTS, PROMPTS, Model, Settings, SettingsError, load
 
@@ -124,8 +128,8 @@ def test_reads_every_kind_of_value_from_the_environment(
     [
         ("RAGWAY_SERVER__PORT", "", "server.port (RAGWAY_SERVER__PORT) must be a whole number"),
         ("RAGWAY_SERVER__PORT", "80 00", "a whole number, got '80 00'"),
-        ("RAGWAY_SERVER__PORT", "[", "RAGWAY_SERVER__PORT is not a valid YAML value"),
-        ("RAGWAY_SERVER__PORT", "2024-13-45", "RAGWAY_SERVER__PORT is not a valid YAML value"),
+        ("RAGWAY_SERVER__PORT", "[", "RAGWAY_SERVER__PORT, line 1, column 2: not valid YAML: while parsing"),
+        ("RAGWAY_SERVER__PORT", "2024-13-45", "RAGWAY_SERVER__PORT, line 1, column 1: not valid YAML: month"),
         ("RAGWAY_SERVER", "8000", "server (RAGWAY_SERVER) must be a section"),
         ("RAGWAY_SERVER__PROT", "1", "did you mean 'server.port'?"),
         ("RAGWAY_SEVER__PORT", "1", "did you mean 'server'?"),
@@ -260,21 +264,37 @@ def test_off_without_quotes_is_the_text_off(source: Source) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["server: [", "a: b: c", "\tserver:", "data: 2024-13-45", "data: !!python/name:os.system x"]
-)
-def test_bad_yaml_is_one_line_that_names_the_file(source: Source, text: str) -> None:
+    ("text", "line", "column"),
+    [
+        ("server: [", 1, 10), ("a: b: c", 1, 5), ("\tserver:", 1, 1), ("data: 2024-13-45", 1, 7),
+        ("data: !!python/name:os.system x", 1, 7), ("server:\n  port: 1\n  port: 2", 3, 3),
+        ("server:\r\n  host: a\r\n  port: 80: 3\r\n", 3, 11), ("server:\n  host: 'a\x01b'", 2, 11),
+        ("{1: 2, [a]: 3}", 1, 8), ("data: a\n---\ndata: b", 2, 1), ("data: *nobody", 1, 7),
+    ],
+)  # fmt: skip
+def test_bad_yaml_is_one_line_that_says_where(source: Source, text: str, line: int, column: int) -> None:
     message = source.refused(text)
-    assert "ragway.yaml is not valid YAML" in message
+    assert f"ragway.yaml, line {line}, column {column}: not valid YAML: " in message
+    assert len(message.splitlines()) == 1
+    assert "<unicode" not in message
+
+
+@given(st.text(st.sampled_from("server: [port{}]'\"\n\t-&*!|>%@`#,?\x00\x01é2024-13-45~"), max_size=40))
+def test_any_text_is_settings_or_is_refused(text: str) -> None:
+    with contextlib.suppress(SettingsError), tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ragway.yaml"
+        file.write_text(text, "utf-8", newline="")
+        load(file=file, environ={})
 
 
 def test_a_file_of_brackets_is_refused(source: Source) -> None:
-    assert "is not valid YAML" in source.refused("[" * 5000)
+    assert "not valid YAML: nested too deeply" in source.refused("[" * 5000)
 
 
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "latin.yaml"
-    file.write_bytes(b"data: caf\xe9")
-    with pytest.raises(SettingsError, match=r"latin\.yaml is not valid YAML"):
+    file.write_bytes(b"# x\ndata: caf\xe9")
+    with pytest.raises(SettingsError, match=r"latin\.yaml, line 2, column 10: not valid YAML: not in UTF-8"):
         load(file=file, environ={})
 
 

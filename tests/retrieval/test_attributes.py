@@ -1,4 +1,4 @@
-"""Attributes and groups: what they may be, what front matter gives, and that the catalog keeps them by revision."""
+"""Attributes and groups: what they may be, and that the catalog keeps them by revision."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -6,22 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from retrieval.attributes import (
-    BUILT_IN,
-    MOST_ATTRIBUTES,
-    NAME,
-    checked_attributes,
-    checked_groups,
-    digest,
-    of_front_matter,
-)
+from retrieval.attributes import checked_attributes, checked_groups, digest
 from retrieval.catalog import Catalog
 from retrieval.documents import Documents
-from retrieval.errors import Unreadable
-from retrieval.ingest.load import parse
 from retrieval.records import Attribute, Document
 from retrieval.revisions import Revision
 
@@ -35,7 +23,8 @@ def test_attributes_are_kept_as_they_are_given() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        [], "text", {"": 1}, {"a b": 1}, {"a.b": 1}, {"größe": 1}, {"source": "x"}, {"groups": ["x"]}, {1: 1},
+        [], "text", {"": 1}, {"a b": 1}, {"a.b": 1}, {"größe": 1}, {"source": "x"}, {"groups": ["x"]},
+        {"Groups": "x"}, {1: 1},
         {"x" * 65: 1}, {"a": None}, {"a": {}}, {"a": float("nan")}, {"a": float("inf")}, {"a": 2**60}, {"a": "x" * 513},
         {"a": [1]}, {"a": [["x"]]}, {"a": ["x"] * 65}, {"a": "\0"}, {"a": "\ud800"}, {f"a{i}": i for i in range(17)},
     ],
@@ -54,59 +43,6 @@ def test_groups_are_names_each_once() -> None:
 def test_what_is_no_group_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="group"):
         checked_groups(bad)
-
-
-def of(text: str) -> Document:
-    return parse(text.encode(), Path("/x/a.md"), "a.md", 1.0)
-
-
-def test_front_matter_gives_attributes_and_groups() -> None:
-    document = of(
-        "---\ntitle: Pay\ntags: [pay, 7]\nyear: 2024\nvalid: 2024-05-01\ndraft: no\nhas blank: x\nnested: {a: 1}\n"
-        "empty:\ngroups: [legal, hr]\n---\n\ntext"
-    )
-    assert document.title == "Pay"
-    assert document.attributes == {"tags": ["pay", "7"], "year": 2024, "valid": "2024-05-01", "draft": False}
-    assert document.groups == ("hr", "legal")
-    assert document.text == "text"
-
-
-def test_toml_front_matter_gives_them_too() -> None:
-    document = of('+++\ntitle = "Pay"\ntags = ["pay"]\nday = 2024-05-01\ngroups = "hr"\n+++\ntext')
-    assert (document.title, document.attributes) == ("Pay", {"tags": ["pay"], "day": "2024-05-01"})
-    assert document.groups == ("hr",)
-
-
-def test_front_matter_that_no_parser_takes_gives_a_title_alone() -> None:
-    document = of("---\ntitle: Pay: scales\ntags: [a\n---\ntext")
-    assert (document.title, document.attributes, document.groups, document.text) == ("Pay: scales", {}, (), "text")
-
-
-def test_front_matter_makes_no_objects_and_grows_no_memory() -> None:
-    assert of("---\na: !!python/object/apply:os.getcwd []\nb: 1\n---\ntext").attributes == {}
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-        f"b{i}: &b{i} [{','.join(['*a' if not i else f'*b{i - 1}'] * 9)}]\n" for i in range(30)
-    )
-    assert of(f"---\n{bomb}---\ntext").attributes == {"a": ["x"] * 9}
-
-
-@pytest.mark.parametrize("groups", ["[a b]", "{a: 1}", "7", "['*']", "[[a]]"])
-def test_a_file_whose_groups_are_no_names_is_not_ingested(groups: str) -> None:
-    with pytest.raises(Unreadable, match="group"):
-        of(f"---\ngroups: {groups}\n---\ntext")
-
-
-@given(st.text(max_size=200), st.sampled_from(["---", "+++"]))
-def test_any_front_matter_gives_attributes_that_may_be(text: str, mark: str) -> None:
-    try:
-        attributes, groups = of_front_matter(text, mark)
-    except ValueError:  # groups that are none
-        assert "groups" in text
-        return
-    assert checked_attributes(attributes) == attributes
-    assert checked_groups(list(groups)) == groups
-    assert len(attributes) <= MOST_ATTRIBUTES
-    assert all(NAME.fullmatch(name) and name not in BUILT_IN for name in attributes)
 
 
 def test_a_digest_tells_attributes_and_groups_apart() -> None:

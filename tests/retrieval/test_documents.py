@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from sqlalchemy import event
 
 from retrieval.catalog import Catalog
 from retrieval.documents import Documents
@@ -69,3 +70,49 @@ def test_what_is_not_there_is_named(catalog: Catalog) -> None:
         Documents(catalog).page("docs", after="", limit=1)
     with pytest.raises(UnknownDocument, match="there is no document 'x'"):
         Documents(catalog).read("x")
+
+
+@pytest.mark.parametrize(
+    ("collections", "readable"),
+    [
+        (["red"], True),
+        (["blue", "red"], True),
+        (["*"], True),
+        (["r*"], True),
+        (["red*"], True),
+        ([], False),
+        (["blue"], False),
+        (["R*"], False),
+        (["Red"], False),
+        (["r%"], False),
+        (["_ed"], False),
+        (["redder*"], False),
+    ],
+)
+def test_a_document_is_read_in_collections_that_are_granted_alone(
+    catalog: Catalog, collections: list[str], readable: bool
+) -> None:
+    revision = stage(catalog, made(catalog, "red"), "a.md", "text")
+    catalog.publish(revision)
+    if readable:
+        assert Documents(catalog).read(revision.document, None, collections).text == "text"
+    else:
+        with pytest.raises(UnknownDocument):
+            Documents(catalog).read(revision.document, None, collections)
+
+
+def test_a_forbidden_document_costs_what_an_absent_one_does(catalog: Catalog) -> None:
+    """The time of an answer tells what it reads: so both must send the same statements, and read no row."""
+    revision = stage(catalog, made(catalog, "blue"), "a.md", "x" * 1_000_000)
+    catalog.publish(revision)
+    documents, sent = Documents(catalog), list[str]()
+    absent = "0" * len(revision.document)
+    event.listen(catalog.engine, "before_cursor_execute", lambda *call: sent.append(call[2]))
+    statements = []
+    for id in (revision.document, absent):
+        sent.clear()
+        with pytest.raises(UnknownDocument):
+            documents.read(id, None, ["red", "team-*"])
+        statements.append(list(sent))
+    assert statements[0] == statements[1]
+    assert len(statements[0]) == 1

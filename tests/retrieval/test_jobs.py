@@ -67,7 +67,7 @@ async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data
 
 
 async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Index, data: Path, corpus: Path) -> None:
-    async with index._opener.shared.writing:  # as an ingest holds it
+    async with index._opener.shared.alone("docs"):  # as an ingest holds it
         job = await start(index, data, "docs", given(1))
         ingest = asyncio.create_task(index.ingest([corpus], "docs", silent))
         await asyncio.sleep(0)
@@ -77,33 +77,46 @@ async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Inde
     assert len(await texts(index)) == 6
 
 
-async def test_a_cancelled_job_stops_between_two_documents(index: Index, data: Path) -> None:
-    put, begun, go = index._background._put, asyncio.Event(), asyncio.Event()
+async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path) -> None:
+    """What was begun of a document is nowhere, and the next job is written."""
+    put, begun, stopped = index._background._put, asyncio.Event(), asyncio.Event()
 
-    async def slow(collection: str, one: Given) -> Placed:
+    async def endless(collection: str, one: Given) -> Placed:
+        if one.key == given(9).key:
+            return await put(collection, one)
         begun.set()
-        await go.wait()
-        return await put(collection, one)
+        try:
+            return await asyncio.Future()
+        finally:
+            stopped.set()
 
-    index._background._put = slow
-    async with index._opener.shared.writing:
+    index._background._put = endless
+    async with index._opener.shared.alone("docs"):
         job = await start(index, data, "docs", *(given(i) for i in range(4)))
         second = await start(index, data, "docs", given(9))
     await begun.wait()
     cancelled = await index.cancel_job(job.id)
     assert (cancelled.state, cancelled.counts) == ("cancelled", {"cancelled": 4})
-    go.set()
+    await stopped.wait()
     assert (await index.finished_job(second.id)).state == "completed"
-    job = await index.job(job.id)  # the document whose turn it was is whole
-    assert (job.state, job.counts) == ("cancelled", {"created": 1, "cancelled": 3})
-    assert len(await texts(index)) == 2
+    job = await index.job(job.id)
+    assert (job.state, job.counts) == ("cancelled", {"cancelled": 4})
+    assert len(await texts(index)) == 1
     assert (await index.cancel_job(second.id)).state == "completed"
     with pytest.raises(UnknownJob):
         await index.cancel_job("job-none")
 
 
+async def test_whoever_writes_long_to_one_collection_keeps_no_other_waiting(index: Index, data: Path) -> None:
+    await index.create_collection("other", "en")
+    async with index._opener.shared.alone("docs"):  # for as long as the other takes
+        assert [one.state for one in await index.put("other", [given(1)])] == ["created"]
+        job = await index.finished_job((await start(index, data, "other", given(2))).id)
+        assert job.counts == {"created": 1}
+
+
 async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
-    async with index._opener.shared.writing:
+    async with index._opener.shared.alone("docs"):
         job = await start(index, data, "docs", given(1), given(2))
         waiting = asyncio.create_task(index.finished_job(job.id))
         deleting = asyncio.create_task(index.delete_collection("docs"))
@@ -131,7 +144,7 @@ def test_what_is_written_behind_the_end_of_an_upload_is_nowhere(tmp_path: Path) 
 async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     index = await Index.open(plan_for(data), serving=False)
     await index.create_collection("docs", "en")
-    await index._opener.shared.writing.acquire()
+    await index._opener.shared.alone("docs").__aenter__()
     job = await start(index, data, "docs", given(1), given(2))
     uploading, left = Spool(data), data / "spool" / ("0" * 32)
     left.mkdir()

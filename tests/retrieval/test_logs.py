@@ -6,8 +6,10 @@ import sys
 import warnings
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from retrieval.logs import Quiet, blanked, cut, secrets_of, to_stderr
+from retrieval.logs import Quiet, blanked, cut, printable, secrets_of, to_stderr
 from tests.kept_logging import kept_logging
 
 SECRET = "the-prompt-of-somebody"
@@ -33,6 +35,22 @@ def test_a_traceback_has_places_and_kinds_and_no_words() -> None:
     assert ", in failing\nbuiltins.KeyError\nthen:\n" in line
     assert line.endswith("in failing\nbuiltins.ValueError")
     assert SECRET not in line
+
+
+def test_a_line_commands_no_terminal_and_makes_no_second_line() -> None:
+    line = Quiet("%(message)s").format(record_of("ragway", "cannot read %s", "a\x1b[2J\nb\u202e.md"))
+    assert line == r"cannot read a\x1b[2J\nb\u202e.md"
+    assert Quiet("%(message)s").told("POST /\x9b1m\r\n") == r"POST /\x9b1m\r\n"
+
+
+@given(st.text(st.characters(blacklist_categories=[])))
+def test_what_is_printable_is_one_line_or_the_same_lines(text: str) -> None:
+    assert len(printable(text).splitlines()) <= 1
+    assert printable(text).encode() or not text
+    shown = printable(text, lines=True)
+    assert shown.count("\n") == text.count("\n")
+    assert {*shown} & {*map(chr, range(32)), "\x7f", *map(chr, range(0x80, 0xA0))} <= {"\n", "\t"}
+    assert printable(shown, lines=True) == shown
 
 
 def test_what_another_handler_wrote_in_full_is_not_taken_over() -> None:

@@ -11,7 +11,8 @@ from retrieval import export, precision
 from retrieval.embed import Card, Embedder, Matrix, OnnxEmbedder, TorchEmbedder, check_same_model, label, probe
 from retrieval.errors import RetrievalError, WrongEmbedder
 from retrieval.export import load_model, open_embedder
-from retrieval.ingest.prepare import Indexed, Preparer, Recipe
+from retrieval.ingest.prepare import Embedding, Indexed
+from retrieval.ingest.splitting import Recipe
 from retrieval.knowledge import EmbedderOptions
 from retrieval.precision import BULK_COSINE, MANY, alike, computes_in_bf16, pays
 
@@ -171,7 +172,7 @@ def test_many_documents_that_are_still_to_come_are_reason_enough(
     monkeypatch.setattr(precision, "pays", lambda _plain, _short: True)
     plain = open_(tiny_model, tmp_path).embed_documents(TEXTS)
     recipe = Recipe(str(tiny_model), "auto", tmp_path, 64, 0, embedding=options(precision="auto"))
-    preparer, texts = Preparer(recipe), [Indexed(text, text) for text in TEXTS]
+    preparer, texts = Embedding(recipe), [Indexed(text, text) for text in TEXTS]
     assert np.array_equal(preparer.vectors(texts, MANY - len(TEXTS) - 1).dense, plain)
     short = preparer.vectors(texts, MANY).dense
     assert not np.array_equal(short, plain)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval import wire
-from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.errors import IndexDown, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.frames import framed
 from retrieval.knowledge import Lookup, Plan
 from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
@@ -230,6 +230,16 @@ async def test_without_an_index_process_it_is_down(tmp_path: Path) -> None:
     for data in (tmp_path, tmp_path / "no folder"):
         with pytest.raises(IndexDown, match="does not answer"):
             await Client(data).collections()
+
+
+async def test_one_that_was_never_there_and_is_on_its_way_is_starting(tmp_path: Path) -> None:
+    client = Client(tmp_path)
+    client.starting = True
+    with pytest.raises(IndexStarting, match="still starting"):
+        await client.collections()
+    client.starting = False
+    with pytest.raises(IndexDown, match="does not answer"):
+        await client.collections()
 
 
 async def test_a_socket_that_nobody_listens_on_is_down(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def wrong(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Ans
         (wrong(lambda rows: [{**row, "embedding": row["embedding"][:2]} for row in rows]), "of length 2, not 3"),
         (wrong(lambda rows: [{**row, "embedding": [0.0] * 3} for row in rows]), "zero or no number"),
         (wrong(lambda rows: [{**row, "embedding": [math.nan] * 3} for row in rows]), "zero or no number"),
-        (wrong(lambda rows: [{**rows[0], "embedding": [1.0]}, rows[1]]), "no vectors"),
+        (wrong(lambda rows: [{**rows[0], "embedding": [1.0]}, rows[1]]), "answered without vectors"),
     ],
 )
 def test_an_answer_of_another_form_is_refused(provider: Provider, answer: Answer, said: str) -> None:

@@ -33,7 +33,9 @@ class Failing(Unasked):
     ) -> Retrieved:  # fmt: skip
         raise KeyError("text")
 
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
         self.asked = paths
         raise OSError(28, "No space left on device")
 

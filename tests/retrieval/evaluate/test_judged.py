@@ -177,7 +177,7 @@ def test_a_file_that_is_missing_is_named(folder: Path, file: str) -> None:
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RetrievalError, match="nowhere is no folder"):
+    with pytest.raises(RetrievalError, match="nowhere is not a folder"):
         read(tmp_path / "nowhere")
 
 

@@ -365,8 +365,27 @@ def test_a_number_sign_in_plain_text_is_no_heading() -> None:
         (">" * 300 + " a\n") * 100,
         "== ==\nx\n\n" * 5_000,
         "```\n" + "x = 1\n" * 5_000,
+        "--X\n" * 10_000,
+        "|-|-\n" * 5_000,
+        "[a](b)" * 20_000,
+        "= a" + " " * 500_000,
+        ("> " * 19 + "x\n") + "y\n" * 5_000,
     ],
-    ids=["line", "word", "headings", "titles", "lists", "quotes", "tables", "code"],
+    ids=[
+        "line",
+        "word",
+        "headings",
+        "titles",
+        "lists",
+        "quotes",
+        "tables",
+        "code",
+        "dashes",
+        "rules",
+        "links",
+        "blanks",
+        "lazy",
+    ],
 )
 def test_pathological_texts_are_chunked_like_others(format: Format, text: str) -> None:
     """Each of these made a quadratic chunker run for minutes; the suite's time limit is the assertion."""

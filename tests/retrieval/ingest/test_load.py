@@ -154,6 +154,67 @@ def test_follows_a_linked_folder_that_is_named(folder: Path, tmp_path: Path) -> 
     assert len(find([tmp_path / "link"], max_bytes=MEGABYTE).candidates) == 4
 
 
+@pytest.fixture
+def secrets(folder: Path, tmp_path: Path) -> Path:
+    """A folder outside, and links to it and to its file."""
+    outside = tmp_path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "secret.md").write_text("text")
+    (outside / "inner" / "deep.md").write_text("text")
+    (outside / "back").symlink_to(folder)
+    (outside / "itself").symlink_to(outside)
+    (folder / "api" / "users.md").symlink_to(outside / "secret.md")
+    (folder / "shared").symlink_to(outside)
+    (folder / "twice").symlink_to(folder / "shared" / "inner")
+    (folder / "up").symlink_to("..")
+    (folder / "nothing.md").symlink_to(tmp_path / "nowhere.md")
+    return outside
+
+
+def test_links_out_of_the_folder_are_left_out_and_named(folder: Path, secrets: Path) -> None:
+    found = find([folder], max_bytes=MEGABYTE)
+    assert [candidate.source for candidate in found.candidates if candidate.path.is_relative_to(secrets)] == []
+    assert (len(found.candidates), found.failures) == (4, ())
+    assert {link.source: link.target for link in found.left_out} == {
+        "docs/api/users.md": secrets / "secret.md", "docs/nothing.md": secrets.parent / "nowhere.md",
+        "docs/shared": secrets, "docs/twice": secrets / "inner", "docs/up": folder.parent,
+    }  # fmt: skip
+    assert found.skipped["links out of the folder"] == 5
+
+
+def test_links_into_another_path_that_is_named_are_no_way_out(folder: Path, secrets: Path) -> None:
+    found = find([folder, secrets], max_bytes=MEGABYTE)
+    assert {link.source for link in found.left_out} == {"docs/nothing.md", "docs/up"}
+    assert {candidate.path.name for candidate in found.candidates} >= {"secret.md", "deep.md"}
+
+
+def test_links_out_of_the_folder_are_followed_once_where_that_is_wished(folder: Path, secrets: Path) -> None:
+    (secrets.parent / "beside.md").write_text("text")
+    found = find([folder], max_bytes=MEGABYTE, follow_links=True)
+    paths = [candidate.path for candidate in found.candidates]
+    assert len(paths) == len({*paths})
+    assert {*paths} >= {secrets / "secret.md", secrets / "inner" / "deep.md", secrets.parent / "beside.md"}
+    assert found.left_out == ()
+    assert [failure.path for failure in found.failures] == [str(folder / "nothing.md")]
+
+
+def test_a_link_that_took_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("text")
+    (tmp_path / "a.md").symlink_to(tmp_path / "secret.md")
+    with pytest.raises(Unreadable, match="symbolic links"):
+        read(tmp_path / "a.md", max_bytes=MEGABYTE)
+
+
+def test_names_that_command_a_terminal_are_shown_as_text(tmp_path: Path) -> None:
+    for name in ("a\x1b[31mred.md", "two\nlines.md", "turned\u202egpj.md", "Größe 世界\u200d.md"):
+        (tmp_path / name).write_text("text")
+    found = [load(one.path, one.source, max_bytes=9) for one in find([tmp_path], max_bytes=MEGABYTE).candidates]
+    assert {one.source.partition("/")[2] for one in found} == {
+        r"a\x1b[31mred.md", r"two\nlines.md", r"turned\u202egpj.md", "Größe 世界\u200d.md"
+    }  # fmt: skip
+    assert all("\x1b" not in one.title + one.source and "\n" not in one.title + one.source for one in found)
+
+
 def test_finds_nothing_in_an_empty_folder(tmp_path: Path) -> None:
     found = find([tmp_path], max_bytes=MEGABYTE)
     assert (found.candidates, found.skipped, found.failures) == ((), {}, ())
@@ -451,12 +512,43 @@ def test_a_page_nested_too_deeply_is_unreadable(tag: str) -> None:
         '<a b=">' * 20_000,
         "<ol>" + "<li>a" * 5_000,
         "<script>" * 20_000,
+        "a" + " " * 500_000 + "b",
+        "a" + "&#32;" * 100_000 + "b",
+        "<table><thead>" + "<tr><td>a" * 5_000,
+        "<table>" + "<tbody><tr><td>a" * 5_000,
+        "<blockquote>" * 150 + "a<br>" * 1_000,
+        "<header>" * 150 + "<h1>a</h1>" + "<b>a</b>" * 2_000,
+        f"<div class='{'a ' * 50_000}'>" + "<pre>a</pre>" * 3_000,
     ],
-    ids=["comments", "tags", "sections", "quotes", "items", "scripts"],
+    ids=[
+        "comments",
+        "tags",
+        "sections",
+        "quotes",
+        "items",
+        "scripts",
+        "blanks",
+        "entities",
+        "rows",
+        "bodies",
+        "depth",
+        "headers",
+        "classes",
+    ],
 )
 def test_a_hostile_page_takes_no_longer_than_others(page: str) -> None:
     """Each of these took minutes before; the suite's time limit is the assertion."""
     assert document(f"<p>word</p>{page}", "a.html").text.startswith("word")
+
+
+def test_what_is_nested_in_too_many_lists_is_indented_no_further() -> None:
+    text = document("<ul><li>" * 80 + "deep" + "</li></ul>" * 80, "a.html").text
+    assert text.endswith("deep")
+    assert len(text) < 400
+
+
+def test_blanks_in_preformatted_text_stay() -> None:
+    assert document(f"<pre>a{' ' * 30}b</pre><p>a{' ' * 30}b", "a.html").text == f"```\na{' ' * 30}b\n```\n\na b"
 
 
 @pytest.mark.parametrize(

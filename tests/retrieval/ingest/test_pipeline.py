@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,41 @@ async def test_a_file_that_became_unreadable_keeps_its_old_text(data: Path, corp
         report = await index.ingest([corpus], "docs", silent)
         assert (report.removed, len(report.failures)) == (0, 1)
         assert "handbook/pets.html" in await sources(index, "what is the office dog called?")
+
+
+async def test_a_file_whose_rights_became_unreadable_is_taken_away(data: Path, corpus: Path) -> None:
+    pay = corpus / "pay.md"
+    pay.write_text("---\ngroups: [hr, legal]\n---\nThe pay scales are secret.")
+    async with opened(plan_for(data)) as index:
+        await index.ingest([corpus], "docs", silent)
+        pay.write_text("---\ntitle: Pay: 2026\ngroups: [hr]\n---\nThe pay scales are secret.")
+        for removed in (1, 0):
+            report = await index.ingest([corpus], "docs", silent)
+            assert (report.removed, [failure.path for failure in report.failures]) == (removed, [str(pay)])
+            assert "line 2" in report.failures[0].reason
+            assert "handbook/pay.md" not in await sources(index, "which pay scales are secret?")
+        pay.write_text('---\ntitle: "Pay: 2026"\ngroups: [hr]\n---\nThe pay scales are secret.')
+        assert (await index.ingest([corpus], "docs", silent)).added == 1
+        found = await index.retrieve([Turn("user", "pay scales?")], ["docs"], k=None, view=View(("hr",)))
+    assert found.hits[0].passage.groups == ("hr",)
+
+
+async def test_what_came_by_a_link_goes_once_links_are_not_followed(data: Path, corpus: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("one.md", "two.md"):
+        (outside / name).write_text(f"The {name} is secret.")
+    (corpus / "users.md").symlink_to(outside / "one.md")
+    (corpus / "shared").symlink_to(outside)
+    async with opened(replace(plan_for(data), follow_links=True)) as index:
+        assert (await index.ingest([corpus], "docs", silent)).added == 7
+    async with opened(plan_for(data)) as index:
+        await index.ingest([outside / "two.md"], "others", silent)
+        report = await index.ingest([corpus], "docs", silent)
+        assert (report.removed, report.unchanged, report.failures) == (2, 5, ())
+        assert report.left_out == (f"handbook/shared -> {outside}", f"handbook/users.md -> {outside / 'one.md'}")
+        await index.ingest([outside / "two.md"], "docs", silent)
+        assert (await index.ingest([corpus], "docs", silent)).removed == 0
 
 
 async def test_two_collections_do_not_see_each_other(data: Path, corpus: Path, tmp_path: Path) -> None:

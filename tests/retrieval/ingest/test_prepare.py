@@ -1,4 +1,4 @@
-"""Files read in a child process: one answer to one question, whatever is cancelled or dies."""
+"""Texts embedded in a child process: one answer to one question, whatever is cancelled or dies."""
 
 import asyncio
 import multiprocessing
@@ -7,38 +7,48 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.errors import Unreadable
-from retrieval.ingest.prepare import File, InChild, Recipe
+from retrieval.errors import RetrievalError
+from retrieval.export import open_embedder
+from retrieval.ingest.prepare import InChild, Indexed
+from retrieval.ingest.splitting import Framing, Recipe
+from retrieval.knowledge import ReadingLimits
 
 pytestmark = pytest.mark.models
 
 
-def page(title: str) -> File:
-    return File(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\nIts text.\n".encode(), 0.0)
-
-
 @pytest.fixture
 async def child(models: Path) -> AsyncIterator[InChild]:
-    preparation = InChild(Recipe("all-MiniLM-L6-v2", "auto", models, 254, 32))
+    framing = Framing.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
+    recipe = Recipe("all-MiniLM-L6-v2", "auto", models, 254, 32)
+    preparation = InChild(recipe, framing, ReadingLimits(60, 2048, 1000))
     yield preparation
     await preparation.close()
 
 
+def texts(count: int) -> list[Indexed]:
+    return [Indexed(f"text {i}", f"text {i}") for i in range(count)]
+
+
 async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: InChild) -> None:
-    asked = asyncio.ensure_future(child.split(page("First")))
+    asked = asyncio.ensure_future(child.vectors(texts(3)))
     await asyncio.sleep(0)  # it is on its way, and its child is starting
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    assert (await child.split(page("Second"))).document.title == "Second"
+    assert len((await child.vectors(texts(2))).sparse) == 2
     assert len(multiprocessing.active_children()) == 1
 
 
-async def test_a_file_that_kills_its_reader_is_unreadable_and_the_next_is_read(child: InChild) -> None:
-    await child.split(page("First"))
-    (reader,) = multiprocessing.active_children()
-    reader.kill()
-    reader.join()
-    with pytest.raises(Unreadable, match="process that read it died"):
-        await child.split(page("Second"))
-    assert (await child.split(page("Third"))).document.title == "Third"
+async def test_several_writers_take_turns(child: InChild) -> None:
+    found = await asyncio.gather(*(child.vectors(texts(count)) for count in (1, 2, 3, 4)))
+    assert [(len(one.dense), len(one.sparse)) for one in found] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+
+
+async def test_a_child_that_died_is_said_and_the_next_question_has_another(child: InChild) -> None:
+    await child.vectors(texts(1))
+    (process,) = multiprocessing.active_children()
+    process.kill()
+    process.join()
+    with pytest.raises(RetrievalError, match="process that embeds texts died"):
+        await child.vectors(texts(1))
+    assert len((await child.vectors(texts(1))).sparse) == 1

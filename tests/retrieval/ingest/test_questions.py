@@ -81,9 +81,18 @@ def test_json_becomes_pairs_in_order(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("{}", "without questions"), ('{"question": 1, "answer": 2}', "without questions"), ("[1,", "line 1 is none"),
+    [("{}", "without questions"), ('{"question": 1, "answer": 2}', "without questions"),
+     ("[1,", "line 1, column 4: Expecting value"),
      ("x", "not JSON"), ("[" * 100_000, "nested too deeply|not JSON"),
-     ('{"question": "a", "answer": "b"}\n{', "line 2 is none")],
+     ('{"question": "a", "answer": "b"}\n{',
+      "^not JSON: line 2, column 2: Expecting property name"),
+     ('{"question": "a", "answer": "b"\n{"question": "c", "answer": "d"}\n',  # a line that ends too soon
+      "^not JSON: line 1, column 32: Expecting ',' delimiter"),
+     ('{"question": "a" "answer": "b"}\n\n{"question": "c", "answer": "d"}\n',
+      "^not JSON: line 1, column 18: Expecting ',' delimiter"),
+     ('{"question": "a",\n"answer" "b"}\n', "^not JSON: line 2, column 10: Expecting ':'"),
+     ('{"question": "a"}\n' + "9" * 5000, "^not JSON: Exceeds"),
+     ('{"question": "a"}\n' + "[" * 100_000, "nested too deeply")],
 )  # fmt: skip
 def test_json_without_pairs_is_unreadable(text: str, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):

@@ -1,0 +1,120 @@
+"""Documents read in processes of their own: limits, deaths and cancels concern that one document alone."""
+
+import asyncio
+import multiprocessing
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from retrieval.errors import Unreadable
+from retrieval.export import open_embedder
+from retrieval.ingest.sandbox import Sandbox
+from retrieval.ingest.splitting import File, Framing, Recipe
+from retrieval.knowledge import ReadingLimits
+
+pytestmark = pytest.mark.models
+
+# A block for each line: tens of seconds of a processor.
+SLOW = File(Path("/Slow.md"), "Slow.md", b"--X\n" * 2_000_000, 0.0)
+
+
+def page(title: str, text: str = "Its text.") -> File:
+    return File(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\n{text}\n".encode(), 0.0)
+
+
+@pytest.fixture(scope="module")
+def framing(models: Path) -> Framing:
+    return Framing.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
+
+
+@pytest.fixture
+async def sandbox(framing: Framing, tmp_path: Path) -> AsyncIterator[Callable[..., Sandbox]]:
+    """Makes one, with these limits."""
+    made = []
+
+    def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Sandbox:
+        recipe = Recipe("all-MiniLM-L6-v2", "auto", tmp_path, 180, 0)
+        made.append(Sandbox(recipe, framing, ReadingLimits(seconds, memory_mb, chunks)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+async def test_one_process_reads_one_document_after_the_other(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox()
+    first = await reading.split(page("First"))
+    assert [chunk.text for chunk in first.chunks] == ["# First\n\nIts text."]
+    (reader,) = multiprocessing.active_children()
+    assert (await reading.split(first.document)).document.title == "First"
+    assert multiprocessing.active_children() == [reader]
+
+
+async def test_after_a_cancelled_document_the_next_gets_its_own_answer(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox()
+    for wait_s in (0.0, 0.05, 2.0):  # its process is about to start, starts, or reads
+        asked = asyncio.ensure_future(reading.split(SLOW))
+        await asyncio.sleep(wait_s)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert (await reading.split(page("Second"))).document.title == "Second"
+    assert len(multiprocessing.active_children()) <= 2  # and none of those that were cancelled
+
+
+async def test_what_takes_too_long_is_refused_and_its_process_killed(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox(seconds=1.5)
+    with pytest.raises(Unreadable, match=r"takes longer than 1.5 s to read.*ingest.max_read_s"):
+        await reading.split(SLOW)
+    assert not reading._idle
+    assert (await reading.split(page("Next"))).document.title == "Next"
+
+
+async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox()
+    slow = asyncio.ensure_future(reading.split(SLOW))
+    assert (await reading.split(page("Other"))).document.title == "Other"
+    assert not slow.done()
+    slow.cancel()
+
+
+async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox(memory_mb=32)
+    with pytest.raises(Unreadable, match="needs too much memory or nesting to read|reading process died twice"):
+        await reading.split(page("Large", "word " * 4_000_000))
+    assert (await reading.split(page("Next"))).document.title == "Next"
+
+
+async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox(chunks=3)
+    with pytest.raises(Unreadable, match=r"makes \d+ chunks, at most 3 are indexed.*ingest.max_chunks"):
+        await reading.split(page("Long", "\n\n".join(["some words " * 90] * 20)))
+    assert (await reading.split(page("Short"))).document.title == "Short"
+
+
+async def test_a_document_is_tried_again_where_its_process_died(sandbox: Callable[..., Sandbox]) -> None:
+    """Once: something else may have taken the memory."""
+    reading = sandbox()
+    await reading.split(page("First"))
+    (reader,) = multiprocessing.active_children()
+    reader.kill()
+    reader.join()
+    assert (await reading.split(page("Second"))).document.title == "Second"
+
+
+async def test_a_document_that_kills_every_process_is_unreadable(sandbox: Callable[..., Sandbox]) -> None:
+    reading = sandbox()
+    before = {reader.pid for reader in multiprocessing.active_children()}
+    asked = asyncio.ensure_future(reading.split(SLOW))
+    killed = set()
+    while not asked.done():
+        for reader in multiprocessing.active_children():
+            killed.add(reader.pid)
+            reader.kill()
+        await asyncio.sleep(0.05)
+    with pytest.raises(Unreadable, match="reading process died twice"):
+        await asked
+    assert len(killed - before) == 2
+    assert (await reading.split(page("Next"))).document.title == "Next"
