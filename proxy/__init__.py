@@ -1,6 +1,7 @@
 """HTTP in, HTTP out: the life of a request, in order.
 
 app          the route table and the middleware list         build      settings -> objects
+advice       what is said of a path that is not served
 observe      opens the `exchange`, answers errors of ours, logs
 metrics      what is counted of every exchange, for Prometheus
 auth         a valid key; without keys, programs on this machine and no web page
@@ -18,7 +19,8 @@ inject       a context -> the text that the model is shown    quote      a docum
 rewriting    the latest question as a model words it, raced with retrieval on the local form
 permitted    searches within what the caller may read    knowledge/ collections, documents and searches, without a chat
 tools        what an MCP client is offered, and what they answer    mcp  the protocol around them
-passthrough  the other paths under /v1
+models       what may be called, listed                    passthrough  the other paths under /v1
+named        the model of a listed path's body
 upstream/    where the request goes, and the reply's bytes come from
 sse          event-stream frames (the translated lane builds them)
 server       a client's connection: requests to calls of the app    request    one of them, and its reply

@@ -2,4 +2,5 @@
 
 from proxy.cli import main
 
-main()
+if __name__ == "__main__":  # and not in the processes that this one starts
+    main()

@@ -22,11 +22,11 @@ from proxy.accounts.sql import SqlAccounts, UnknownKey
 from proxy.accounts.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from proxy.asgi import Receive, Scope, Send, send_json, send_whole
 from proxy.auth import must_be_json
-from proxy.body import whole_body
+from proxy.body import by_size, whole_body
 from proxy.chat import parse
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from proxy.knowledge.parameters import invalid, none_but, query_of
+from proxy.knowledge.parameters import checked, invalid, query_of
 from retrieval import logs
 from retrieval.errors import RetrievalError
 
@@ -141,9 +141,7 @@ class Admin:
         if not body:
             return {}
         must_be_json(scope)
-        fields = parse(body).fields
-        none_but(fields, names)
-        return fields
+        return await by_size(body, lambda: checked(parse(body).fields, names))
 
 
 class _Endpoint:

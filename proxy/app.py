@@ -4,14 +4,16 @@ CORS      only where server.cors_origins names somebody; outermost, or a page co
 Observe   opens the exchange, answers our errors, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
 Entry     what the key's limits allow
-_Chats    chat completions; all other paths by the router
+_Chats    chat completions; all other paths by the router, and what is none of ours by `_Others`
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 import orjson
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from proxy import admin, mcp
@@ -19,16 +21,20 @@ from proxy.accounts.keys import Keyring
 from proxy.accounts.ledger import Ledger
 from proxy.accounts.metered import Entry
 from proxy.admin import Admin
+from proxy.advice import Advice
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
-from proxy.auth import Guard
+from proxy.auth import Guard, must_be_no_page, origin_refused
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.knowledge import files, stores
 from proxy.knowledge.api import KnowledgeApi
 from proxy.metrics import CONTENT_TYPE, Metrics
+from proxy.models import Models
 from proxy.observe import Observe
+from proxy.passthrough import WITH_MODEL
 from proxy.upstream.base import Routes
 
+_CHAT = "/v1/chat/completions"
 _EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-compare", "server-timing"]
 
 
@@ -44,6 +50,7 @@ class Parts:
     upstream: App
     routes: Routes
     ready: Callable[[], str]  # "" when ready, else what is still missing
+    begun: Callable[[], Awaitable[None]]  # returns once documents can be asked for
     metrics: Metrics
     keyring: Keyring
     ledger: Ledger
@@ -58,33 +65,48 @@ def application(parts: Parts) -> App:
     relayed = {path for path in (stores.PATH, files.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
     if stores.PATH in relayed:  # files are for vector stores
         relayed.add(files.PATH)
+    models = Models(parts.routes, parts.upstream)
+    asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
+    guarded = [
+        *(Route(route.path, _Begun(route.app, parts.begun)) for route in asking),
+        *parts.admin.routes(usage=admin.USAGE not in relayed),
+    ]
+    ours = [
+        Route("/v1/models", _Only(models.list, "GET", "HEAD")),
+        Route("/v1/models/{name:path}", _Only(models.one, "GET", "HEAD")),
+        *(Route(route.path, _NoPage(route.app)) for route in guarded),
+        Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
+        Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
+        Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
+    ]
+    others = _Others(
+        parts.passthrough, listed, Advice([_CHAT, *WITH_MODEL, *_below(listed), *(one.path for one in ours)])
+    )
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
-    routes = Router(
-        [
-            Route("/v1/models", _Only(_Models(parts.routes, parts.upstream), "GET", "HEAD")),
-            Route("/v1/models/{name:path}", _Only(_Model(parts.routes), "GET", "HEAD")),
-            *parts.knowledge.routes(relayed=relayed),
-            *parts.admin.routes(usage=admin.USAGE not in relayed),
-            Route("/v1/{path:path}", parts.passthrough),
-            Route(mcp.PATH, parts.mcp),
-            Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
-            Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
-            Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
-        ],
-        redirect_slashes=False,  # /v1 is an unknown path, not a redirect to /v1/
-        default=_unknown_path,
-    )
-    app: App = _Chats(_Only(parts.chat, "POST"), routes)
-    app = Entry(app, parts.ledger, relayed=parts.any_type_paths)
-    app = Guard(
-        app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins, any_type_paths=parts.any_type_paths
-    )
+    routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
+    app: App = _Chats(_Only(_NoPage(parts.chat), "POST"), routes)
+    app = Entry(app, parts.ledger, relayed=listed)
+    app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
     return _cors(app, parts.cors_origins) if parts.cors_origins else app
 
 
+class _Cors(CORSMiddleware):
+    """Starlette's, which refuses in plain text where a page asks whether it may send something."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        answer = super().preflight_response(request_headers)
+        if answer.status_code == 200:
+            return answer
+        refused = bytes(answer.body).decode().removeprefix("Disallowed CORS ")
+        methods = ", ".join(self.allow_methods)
+        error = origin_refused(request_headers["origin"], f"; refused for its {refused} (methods are {methods})")
+        kept = {name: value for name, value in answer.headers.items() if not name.startswith("content-")}
+        return Response(error.body(), error.status, kept, "application/json")
+
+
 def _cors(app: App, origins: tuple[str, ...]) -> App:
-    return CORSMiddleware(
+    return _Cors(
         app, allow_origins=list(origins), allow_methods=["GET", "POST", "PUT", "DELETE"], allow_headers=["*"],
         expose_headers=_EXPOSED,
     )  # fmt: skip
@@ -98,43 +120,7 @@ class _Chats:
         self._others = others
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return (self._chat if scope["path"] == "/v1/chat/completions" else self._others)(scope, receive, send)
-
-
-class _Models:
-    """GET /v1/models: the configured names that may be called, or the upstream's own list behind a lone pattern."""
-
-    def __init__(self, routes: Routes, upstream: App) -> None:
-        self._routes = routes
-        self._upstream = upstream
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        may_call = exchange_of(scope).rights.models
-        lister = self._routes.lister()
-        if lister is not None and may_call.all:
-            exchange_of(scope).target = lister
-            await self._upstream(scope, receive, send)
-            return
-        # Behind a lone pattern the names that the caller was granted one by one are those that are known.
-        names = may_call.exact if lister is not None else {n for n in self._routes.names() if n in may_call}
-        data = [_described(name) for name in sorted(names)]
-        await send_json(send, 200, orjson.dumps({"object": "list", "data": data}))
-
-
-class _Model:
-    """GET /v1/models/NAME: whether a request for this model would be served."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = scope["path_params"]["name"]
-        self._routes.resolve(name, exchange_of(scope).rights)
-        await send_json(send, 200, orjson.dumps(_described(name)))
-
-
-def _described(name: str) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "ragway"}
+        return (self._chat if scope["path"] == _CHAT else self._others)(scope, receive, send)
 
 
 class _Status:
@@ -176,6 +162,44 @@ class _Only:
         return self._app(scope, receive, send)
 
 
-async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
-    message = f"{scope['path']} is not served here; try POST /v1/chat/completions."
-    raise ApiError(404, message, code="unknown_path")
+class _NoPage:
+    """An app that no web page reaches with a body it did not ask leave for."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        must_be_no_page(scope)
+        return self._app(scope, receive, send)
+
+
+class _Begun:
+    """An app that asks for documents: while the gateway starts, its callers wait."""
+
+    def __init__(self, app: App, begun: Callable[[], Awaitable[None]]) -> None:
+        self._app = app
+        self._begun = begun
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._begun()
+        await self._app(scope, receive, send)
+
+
+class _Others:
+    """What is not ours: relayed, or not served."""
+
+    def __init__(self, relay: App, listed: Collection[str], advice: Advice) -> None:
+        self._relay = relay
+        self._listed = tuple(listed)
+        self._advice = advice
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        path = scope["path"]
+        if path in WITH_MODEL or (path.startswith("/v1/") and any(covers(each, path) for each in self._listed)):
+            return self._relay(scope, receive, send)
+        raise self._advice.unknown(scope)
+
+
+def _below(listed: Collection[str]) -> list[str]:
+    """The paths, and templates of those below them. One with a brace would be a template itself."""
+    return [template for path in listed if "{" not in path for template in (path, path + "/{rest:path}")]

@@ -8,24 +8,27 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Protocol
+
+import orjson
 
 from proxy import permitted
 from proxy.accounts.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.body import whole_body
+from proxy.body import by_size, whole_body
 from proxy.chat import Body, parse
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.gate import Decision, decide
+from proxy.housekeeping import Housekeeping
 from proxy.inject import Order, Template, in_order
 from proxy.receipts.keeper import Receipts
 from proxy.receipts.receipt import receipt_of
 from proxy.rewriting import Rewriter
 from proxy.window import room_tokens
-from retrieval.errors import IndexDown, IndexSilent, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records import Retrieved, Turn, View
 
@@ -35,6 +38,7 @@ log = logging.getLogger("ragway")
 DEGRADED: Sequence[tuple[type[Exception], str]] = (
     (TimeoutError, "retrieval took too long"),
     (IndexSilent, "index does not answer"),
+    (IndexStarting, "index is starting"),
     (IndexDown, "index is down"),
     (WrongEmbedder, "index was built with another embedder"),
     (RetrievalError, "index cannot be searched"),
@@ -43,6 +47,10 @@ DEGRADED: Sequence[tuple[type[Exception], str]] = (
 _NOT_THERE = "no such collection yet"
 _NO_ROOM = "no room in the model's window"
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
+
+
+async def already() -> None:
+    """What was begun has begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,13 @@ class AugmentOptions:
     deadline_s: float
     require_context: bool
     max_body_bytes: int
-    skip_housekeeping: bool
+    known: Housekeeping  # prompts of programs that get no passages
     budget_tokens: int  # of the passages, where the model's window leaves as much
     window_share: float
     order: Order
     receipts: Receipts | None = None  # who keeps them
     comparing: Comparing | None = None  # None: no answer is compared with a raw one
+    begun: Callable[[], Awaitable[None]] = already  # what a search waits for, while the gateway starts
 
 
 class Augment:
@@ -102,26 +111,34 @@ class Augment:
         exchange = exchange_of(scope)
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         clock = time.perf_counter()
-        body = parse(raw)
         options = self._options
-        decision = decide(
-            body, scope, enabled=options.enabled, collections=options.collections,
-            skip_housekeeping=options.skip_housekeeping,
-        )  # fmt: skip
+
+        def understood() -> tuple[Body, Decision]:
+            body = parse(raw)
+            decision = decide(
+                body, scope, enabled=options.enabled, collections=options.collections,
+                known=options.known,
+            )  # fmt: skip
+            return body, decision
+
+        body, decision = await by_size(raw, understood)
+        exchange.fields = body.fields
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
         lead = ""
         if decision.turns:
-            budget_tokens = self._budget_tokens(body, target)
+            budget_tokens = await by_size(raw, lambda: self._budget_tokens(body, target))
             found, lead = await self._context(decision, exchange, budget_tokens, scope)
+            decision = replace(decision, collections=exchange.searched or decision.collections)
             if options.receipts is not None:
                 options.receipts.add(receipt_of(exchange, target, decision, budget_tokens, found, lead))
         else:
             exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
-        exchange.body = _forwarded(body, lead, decision, target)
+        exchange.body = await by_size(raw, lambda: _forwarded(body, lead, decision, target))
+        exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
         if options.comparing is None:
             exchange.comparison = "not allowed" if decision.compare else ""
             await self._app(scope, receive, send)
@@ -145,10 +162,11 @@ class Augment:
             return None, ""
         clock = time.perf_counter()
         found, text = None, ""
+        await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
                 found = await self._found(decision, budget_tokens, scope)
-            text = self._told(found, decision, exchange)
+            text = self._told(found, exchange)
         except UnknownCollection as error:
             if decision.explicit:
                 raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
@@ -164,21 +182,25 @@ class Augment:
     async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
         """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
 
+        exchange = exchange_of(scope)
+
         def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
             def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
+                exchange.searched = tuple(names)
                 return self._knowledge.retrieve(
                     turns, names, k=decision.k, budget_tokens=budget_tokens, view=view,
                     traced=self._options.receipts is not None,
                 )  # fmt: skip
 
-            rights = exchange_of(scope).rights
-            return permitted.search(retrieve, decision.collections, self._knowledge, rights, explicit=decision.explicit)
+            return permitted.search(
+                retrieve, decision.collections, self._knowledge, exchange.rights, explicit=decision.explicit
+            )
 
         if self._rewriter is None:
             return await search(decision.turns)
         return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
 
-    def _told(self, found: Retrieved, decision: Decision, exchange: Exchange) -> str:
+    def _told(self, found: Retrieved, exchange: Exchange) -> str:
         exchange.timings_ms.update(found.timings_ms)
         exchange.rag_reason = found.query.reason
         passages = found.context.passages
@@ -188,9 +210,7 @@ class Augment:
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)
         exchange.injected_tokens = found.context.tokens
-        # The others were not searched, and their names are not for everybody.
-        readable = [name for name in decision.collections if name in exchange.rights.read]
-        return self._template.render(in_order(passages, self._options.order), readable)
+        return self._template.render(in_order(passages, self._options.order), exchange.searched)
 
 
 def _refusal(exchange: Exchange) -> ApiError:

@@ -5,8 +5,8 @@ behind this sees it, so that no key of ours can travel to an upstream.
 
 Without keys the gateway listens on loopback only (`ragway serve` refuses else). That alone does not keep a web page in
 a browser on the same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON
-(a form or an image tag cannot send that without asking first). With `auth.open` something else guards the address, and
-`Host` is not looked at.
+(a form or an image tag cannot send that without asking first; `must_be_no_page` looks at that behind the routing). With
+`auth.open` something else guards the address, and `Host` is not looked at.
 """
 
 import functools
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Collection
 
 from proxy.accounts.keys import Keyring, bearer
 from proxy.accounts.rights import EVERYTHING
-from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 
@@ -27,14 +27,11 @@ _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms
 class Guard:
     """Lets in whoever has a valid key; without keys, what cannot come from a web page."""
 
-    def __init__(
-        self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str], any_type_paths: Collection[str]
-    ) -> None:
+    def __init__(self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str]) -> None:
         self._app = app
         self._keyring = keyring
         self._open = open
         self._origins = frozenset(origins)
-        self._any_type_paths = frozenset(any_type_paths)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
@@ -70,20 +67,29 @@ class Guard:
         # The same name in both is our own page only where that name is this machine: any other may be rebound to it.
         own = origin.partition("://")[2] == host and is_loopback(_hostname(host))
         if origin and origin not in self._origins and not own:
-            message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins."
-            raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
-        if scope["method"] in ("POST", "PUT", "PATCH") and not self._takes_any_type(scope["path"]):
-            if not _UPLOADS.fullmatch(scope["path"]):
-                must_be_json(scope)
-            elif not origin:
-                _must_be_no_page(scope)
-
-    def _takes_any_type(self, path: str) -> bool:
-        """Whether a listed path covers this one, as it does where it is relayed."""
-        return any(covers(listed, path) for listed in self._any_type_paths)
+            raise origin_refused(origin)
 
 
-def _must_be_no_page(scope: Scope) -> None:
+def origin_refused(origin: str, more: str = "") -> ApiError:
+    """The answer to a page of a site that is not listed; more: what else there is to say."""
+    message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins{more}."
+    return ApiError(403, message, code="origin_not_allowed", type="permission_error")
+
+
+def must_be_no_page(scope: Scope) -> None:
+    """While there are no keys: refuse a body that a web page could send without asking first. Raises ApiError 403, 415.
+
+    Whoever acts on a body has called this: only behind the routing is it known what is served, and of which type.
+    """
+    if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
+        return
+    if not _UPLOADS.fullmatch(scope["path"]):
+        must_be_json(scope)
+    elif not any(name == b"origin" for name, _ in scope["headers"]):  # where there is one, it is one of ours
+        _must_be_of_no_site(scope)
+
+
+def _must_be_of_no_site(scope: Scope) -> None:
     """Refuse a form of another site's page: browsers say that, also where they keep the origin to themselves."""
     if any(name == b"sec-fetch-site" and value not in (b"same-origin", b"none") for name, value in scope["headers"]):
         message = "A page of another site may not upload files here."

@@ -1,15 +1,31 @@
-"""A request's body, read whole within a limit."""
+"""A request's body, read whole within a limit, and what is done with a large one without stopping all others."""
 
+import asyncio
 import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
+from proxy.chat import LARGE_BYTES, Body, parse
 from proxy.errors import ApiError
 
+_T = TypeVar("_T")
 _SETTING = "server.max_body_mb"
 
 
 class ClientGone(Exception):
     """The client left before its request was whole: there is nobody to answer."""
+
+
+async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> Body:
+    """The request's body, which must be a JSON object. Raises as `whole_body` and `parse`."""
+    raw = await whole_body(scope, receive, max_bytes=max_bytes)
+    return await by_size(raw, lambda: parse(raw))
+
+
+async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
+    """What the work gives; where the body it is done on is large, it is done in a thread."""
+    return await asyncio.to_thread(work) if len(raw) > LARGE_BYTES else work()
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:

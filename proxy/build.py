@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.settings import PROMPTS, Model, Settings, SettingsError, check_address
+from config.settings import PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
 from proxy.accounts.keys import Keyring
 from proxy.accounts.ledger import Ledger
 from proxy.accounts.limits import Limits
@@ -19,9 +19,10 @@ from proxy.accounts.sql import SqlAccounts
 from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App
-from proxy.augment import Augment, AugmentOptions
+from proxy.augment import Augment, AugmentOptions, already
 from proxy.errors import ApiError
 from proxy.exchange import Lane, Position, Target
+from proxy.housekeeping import Housekeeping, PromptsError
 from proxy.inject import Template, TemplateError
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
@@ -40,7 +41,7 @@ from proxy.upstream.base import Routes, Upstream
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
-from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, SearchOptions
+from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, ReadingLimits, SearchOptions
 
 if TYPE_CHECKING:
     from proxy.upstream.translated import Translated
@@ -110,10 +111,13 @@ def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple
 
 
 def gateway(
-    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str], metrics: Metrics | None = None,
+    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str],
+    begun: Callable[[], Awaitable[None]] = already, metrics: Metrics | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Gateway:  # fmt: skip
-    """The gateway for these settings; metrics: those shared with other workers.
+    """The gateway for these settings.
+
+    begun: waited for before anything is searched. metrics: those shared with other workers.
 
     Raises SettingsError; RetrievalError where the keys cannot be read.
     """
@@ -137,10 +141,10 @@ def gateway(
             options=AugmentOptions(
                 enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
                 deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
-                max_body_bytes=max_body_bytes, skip_housekeeping=settings.retrieval.skip_housekeeping,
+                max_body_bytes=max_body_bytes, known=housekeeping(settings),
                 budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
                 order=settings.inject.order, receipts=receipts if settings.receipts.keep_hours else None,
-                comparing=comparing if comparing.wanted else None,
+                comparing=comparing if comparing.wanted else None, begun=begun,
             ),
             window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
         ),
@@ -157,9 +161,10 @@ def gateway(
         ),
         mcp=mcp, admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
-            upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes
+            upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes,
+            warns=settings.retrieval.enabled,
         ),
-        upstream=ways.app, routes=routes, ready=ready, metrics=metrics, keyring=keyring, ledger=ledger,
+        upstream=ways.app, routes=routes, ready=ready, begun=begun, metrics=metrics, keyring=keyring, ledger=ledger,
         open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
     )  # fmt: skip
     return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts, comparing)
@@ -238,6 +243,17 @@ def template(settings: Settings) -> Template:
         return Template.read(file)
     except TemplateError as error:
         raise SettingsError(f"inject.template: {error}") from error
+
+
+def housekeeping(settings: Settings) -> Housekeeping:
+    """The prompts of programs that get no passages. Raises SettingsError."""
+    if not settings.retrieval.skip_housekeeping:
+        return Housekeeping()
+    own = settings.retrieval.utility_requests
+    try:
+        return Housekeeping.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
+    except PromptsError as error:
+        raise SettingsError(f"retrieval.utility_requests: {error}") from error
 
 
 def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
@@ -363,7 +379,8 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
         model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
         chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
         chunking=settings.ingest.chunking, neighbour_weight=settings.ingest.neighbour_weight,
-        max_file_bytes=settings.ingest.max_file_mb * 2**20,
+        max_file_bytes=settings.ingest.max_file_mb * 2**20, follow_links=settings.ingest.follow_links,
+        reading=ReadingLimits(settings.ingest.max_read_s, settings.ingest.max_read_mb, settings.ingest.max_chunks),
         language=settings.ingest.language, languages=settings.ingest.languages, enrichments=enrichments(settings),
         context_tokens=settings.ingest.context_tokens,
         qdrant_url=qdrant.url, qdrant_api_key=environ.get(qdrant.api_key_env, ""),

@@ -33,8 +33,13 @@ class ApiError(Exception):
 
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""
-        message = self.message.encode("utf-8", "backslashreplace").decode()  # it may quote half a surrogate pair
-        return orjson.dumps({"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}})
+        message, param = _encodable(self.message), None if self.param is None else _encodable(self.param)
+        return orjson.dumps({"error": {"message": message, "type": self.type, "param": param, "code": self.code}})
+
+
+def _encodable(text: str) -> str:
+    """The text; half a surrogate pair that it quotes is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiError:

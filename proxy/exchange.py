@@ -1,14 +1,14 @@
 """Exchange: the one record that travels with a request.
 
-The log line, the response headers and, later, metrics, traces and receipts all read it and nothing else.
-It lives in the ASGI scope under `KEY`; everybody on the path writes what only they know.
+The log line, the response headers, `Server-Timing`, the metrics, the usage rows and the receipts read the exchange.
+The exchange lives in the ASGI scope under `KEY`. Each part of the path writes the fields that only that part knows.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from proxy.accounts.limits import UNLIMITED, Limits, Ticket
 from proxy.accounts.rights import NOTHING, Rights
@@ -64,11 +64,15 @@ class Exchange:
     limited: str = ""  # the limit that it was refused for
     tokens: Tokens | None = None  # None where no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts
+    injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON
     model: str = ""  # as the client named it
     target: Target | None = None
+    listed: bool = False  # the path is one of `upstream.paths`
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as it is received
+    fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
     rag_status: RagStatus = ""  # "" where no request for a model was understood
     rag_reason: str = ""
+    searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
     timings_ms: dict[str, float] = field(default_factory=dict)  # stage -> ms, in the order they ran
     status: int = 0  # sent to the client

@@ -14,7 +14,7 @@ from proxy.asgi import Scope
 from proxy.chat import Body, messages_of, model_of, text_of
 from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
-from proxy.housekeeping import is_housekeeping
+from proxy.housekeeping import Housekeeping
 from retrieval.records import Turn
 
 _MAX_TURNS = 12  # of the conversation's end: what rewriting can use
@@ -37,9 +37,12 @@ class Decision:
     compare: bool = False  # the client wants the model asked raw as well
 
 
-def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], skip_housekeeping: bool) -> Decision:
-    """Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree."""
-    model, raw, prefix = _split_model(model_of(body))
+def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], known: Housekeeping) -> Decision:
+    """known: prompts of programs that get no passages.
+
+    Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree.
+    """
+    model, raw, prefix = split_model(model_of(body))
     messages = messages_of(body)
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
     header = _header(controls, _CONTROLS[0]).lower()
@@ -52,7 +55,7 @@ def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str
     reason = _off_reason(enabled, raw, header, wish)
     if not reason:
         forced = header in ("on", "compare") or wish.enabled is True
-        housekeeping = skip_housekeeping and not forced and is_housekeeping(messages)
+        housekeeping = not forced and known.is_in(messages)
         turns = () if housekeeping else _turns(messages)
         status = "augmented" if turns else "skipped"
         reason = "housekeeping call" if housekeeping else "" if turns else "no user text"
@@ -80,8 +83,11 @@ def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
     return "rag in the body" if wish.enabled is False else ""
 
 
-def _split_model(name: str) -> tuple[str, bool, str]:
-    """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "")."""
+def split_model(name: str) -> tuple[str, bool, str]:
+    """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "").
+
+    Raises ApiError 400 for half a prefix.
+    """
     kind, slash, rest = name.partition("/")
     if not slash or kind not in ("raw", "rag"):
         return name, False, ""

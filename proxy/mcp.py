@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
+_MOST_BYTES = 1 << 18  # of a request: a question and a filter; the SDK parses them in the event loop
 _SEARCH = "Find passages in the team's own documents."
 _FETCH = "Read one of the documents that a search found, in full."
 
@@ -67,7 +68,7 @@ class Mcp:
             # Who may ask, and from where, `auth` has checked.
             return StreamableHTTPSessionManager(
                 server(self._tools, _rights, deadline_s=self._deadline_s),
-                stateless=True, json_response=True, max_request_body_size=self._max_body_bytes,
+                stateless=True, json_response=True, max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
             )  # fmt: skip
 
         manager = await asyncio.to_thread(made)

@@ -28,7 +28,7 @@ CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: the client had no
 REASONS = tuple(reason for _, reason in DEGRADED)
 UPSTREAM_ERRORS = (
     "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
-    "upstream_garbled", "upstream_redirect", "upstream_error",
+    "upstream_garbled", "upstream_too_large", "upstream_redirect", "upstream_error",
 )  # fmt: skip
 # Stage -> its name in `Exchange.timings_ms`, in the order they run.
 STAGES = (

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.accounts.rights import Rights
-from retrieval.errors import UnknownCollection, UnknownDocument
+from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
 from retrieval.records import CollectionInfo, FullDocument, Retrieved, View
 
@@ -26,6 +26,8 @@ async def search(
 ) -> Retrieved:  # fmt: skip
     """What `retrieve` finds in the collections; of those that are not `explicit`, in those there are by now.
 
+    Where they are not `explicit` and the caller may read none of them, in all that the caller may read.
+
     explicit: whether the caller named the collections. filter: what must be true of documents besides, as of `View`.
     Raises UnknownCollection if one asked for by name, or each of the others, does not exist.
     """
@@ -34,6 +36,8 @@ async def search(
         with contextlib.suppress(UnknownCollection):
             return await retrieve(collections, view)
     known = [row.name for row in await readable(knowledge, rights)]
+    if not explicit and not any(name in rights.read for name in collections):
+        collections = known
     there = [name for name in collections if name in known]
     if explicit or not there:
         raise unknown(next((name for name in collections if name not in known), ""), known)
@@ -42,10 +46,7 @@ async def search(
 
 async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
     """A document, whole. Raises UnknownDocument, also where it may not be read."""
-    found = await knowledge.document(id, rights.groups)
-    if found.info.collection not in rights.read:
-        raise UnknownDocument(f"there is no document {id!r}")
-    return found
+    return await knowledge.document(id, rights.groups, rights.read.granted)
 
 
 def unknown(name: str, known: Sequence[str]) -> NotThere:

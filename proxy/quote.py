@@ -6,6 +6,7 @@ that people and models still read what it was; all other text keeps every byte. 
 """
 
 import re
+import unicodedata
 
 # Control characters but line feed and tab; format characters, bidirectional ones among them; surrogates; private use;
 # noncharacters; and what shows nothing though its category is another (default-ignorable in Unicode's
@@ -21,28 +22,56 @@ _INVISIBLE_ABOVE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
+# Characters of Unicode's compatibility blocks that NFKC makes one printable ASCII character of: full-width, small,
+# superscript, circled and mathematical forms. _PLAIN maps each to that character.
+_PLAIN = {
+    code: plain
+    for first, last in (
+        (0x2010, 0x2100),
+        (0x2100, 0x2150),
+        (0x2460, 0x2500),
+        (0xFE30, 0xFE70),
+        (0xFF00, 0xFFF0),
+        (0x1D400, 0x1D800),
+    )
+    for code in range(first, last)
+    if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and "!" <= plain <= "~"
+}
+_TWINS = re.compile("[" + "".join(chr(code) for code in _PLAIN if code < 0x10000) + "]")
+_TWINS_ABOVE = re.compile("[\U0001d400-\U0001d7ff]")
 _ABOVE = re.compile("[\U00010000-\U0010ffff]")  # the basic plane: a class over both is twenty times slower
 # Those of them that `str.isprintable` lets pass.
 _PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
-# What the templates of common model families read as structure, and the line that ends a passage of ours.
+# What the templates of common model families read as structure, and the line that ends a passage of ours. A name that
+# is an ordinary word in other texts counts in capital letters alone.
 _TOKENS = re.compile(
     r"""
-    [<\[] (?=
-        (?<= <)  (?:
-            [|｜] /? [\w▁.:-]{1,64} [|｜]? >               # <|im_start|> <|eot_id|> <｜User｜> <|turn>
-          | /? \w{1,64} [|｜] >                             # <turn|>
-          | /? (?: s | bos | eos | sop | eop | start_of_turn | end_of_turn | think | tool_call | tool_response
-                 | system | user | assistant | human ) >    # Llama 2, Gemma, Qwen
-          | < /? SYS>>                                      # <<SYS>>
-        )
-      | (?<= \[) (?:
-            /? (?: INST | SYSTEM_PROMPT | AVAILABLE_TOOLS | TOOL_CALLS | TOOL_RESULTS | TOOL_CONTENT | THINK | IMG
-                 | gMASK ) \]                               # Mistral, Llama 2, GLM
-          | end \s+ of \s+ \d+ \s* \]
-        )
+    < (?=
+        [|] /? [\w▁.:-]{1,64} [|]? >                    # <|im_start|> <|eot_id|> <｜User｜> <|turn>
+      | /? \w{1,64} [|] >                               # <turn|>
+      | /? (?: s | bos | eos | sop | eop | eod | pad | unk | start_of_turn | end_of_turn | start_of_image
+             | end_of_image | think | tool_call | tool_response | system | user | assistant | human ) >
+                                                        # Llama 2, Gemma, Qwen
+      | /? (?: function | tool ) _ (?: call | result | output ) s? >          # <function_calls>
+      | (?: \w{1,64}_token | fim_\w{1,32} ) >           # <BOS_TOKEN> <fim_prefix>
+      | \w{4,64}_\d{1,5} >                              # <extra_id_0> <reserved_106> <SPECIAL_12>
+      | unused \d{1,5} >                                # Gemma
+      | /? (?: seed | minimax | antml ) : \w{1,64}       # <seed:bos>
+      | < /? SYS>>                                      # <<SYS>>
     )
+  | \[ (?=
+        /? (?: INST | SYSTEM_PROMPT | AVAILABLE_TOOLS | TOOL_CALLS | TOOL_RESULTS | TOOL_CONTENT | THINK | IMG
+             | IMG_BREAK | IMG_END | MODEL_SETTINGS | BEGIN_AUDIO | CALL_ID | gMASK | sMASK ) \] # Mistral, Llama 2, GLM
+      | (?-i: ARGS | AUDIO | PREFIX | MIDDLE | SUFFIX | TRANSCRIBE | CLS | SEP | PAD | UNK | MASK | BOS | EOS
+            | BOT | EOT ) \]                                        # Mistral, BERT, Kimi
+      | \w{0,64}_token_\d{1,5} \]                       # [UNUSED_TOKEN_145]
+      | [|] /? \w{1,64} [|] \]                          # [|user|]
+      | end \s+ of \s+ \d+ \s* \]
+      | [a-z] ~ \[                                      # [e~[
+    )
+  | \] (?= ~ !? [a-z] [\[\]] | < \] [^\[\n]{1,64} \[ > \[ )    # ]~b]system  ]~!b[  ]<]image[>[
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -65,8 +94,30 @@ _SOURCES = re.compile(r"\((?=source\s*:)", re.IGNORECASE)
 
 def quoted(text: str) -> str:
     """The text, safe to stand between the delimiters of a passage."""
-    text = _TOKENS.sub(r"\g<0> ", "\n" + _visible(text))
-    return _BEGINNINGS.sub(r"\g<0> ", _SPEAKERS.sub(r"\g<0> ", text))[1:]
+    text = "\n" + _visible(text)
+    for structure in (_TOKENS, _SPEAKERS, _BEGINNINGS):
+        text = _broken(structure, text)
+    return text[1:]
+
+
+def _broken(structure: re.Pattern[str], text: str) -> str:
+    """The text with a space behind each match, also where the match is spelled with look-alikes such as "＜" for "<".
+
+    A tokenizer that normalises its text (NFKC, as SentencePiece does) reads both as the same.
+    """
+    if not _has_twins(text):
+        return structure.sub(r"\g<0> ", text)
+    pieces, done = [], 0
+    for match in structure.finditer(text.translate(_PLAIN)):  # a character for a character: the places are the same
+        pieces += [text[done : match.end()], " "]
+        done = match.end()
+    return "".join([*pieces, text[done:]])
+
+
+def _has_twins(text: str) -> bool:
+    if text.isascii():
+        return False
+    return bool(_TWINS.search(text) or (_ABOVE.search(text) and _TWINS_ABOVE.search(text)))
 
 
 def quoted_label(text: str) -> str:

@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
                 raise _too_large("The request's head", HEAD_LIMIT_BYTES, 431, code="headers_too_large")
             return
         if self._read_bytes > 2 * HEAD_LIMIT_BYTES + FRAMING_SHARE * request.body_bytes:
-            raise ApiError(400, "The body is more framing than body: send larger chunks.", code="malformed_http")
+            raise ApiError(400, "The body has too many tiny chunks: send larger chunks.", code="malformed_http")
         if request.unread_bytes > BODY_AHEAD_BYTES:
             self._pause_reading()
 
@@ -363,6 +363,8 @@ def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
     path, _, query = url.partition(b"#")[0].partition(b"?")
     if method == b"CONNECT" or not path.startswith(b"/"):
         raise ApiError(400, "Ask for a path that begins with /: this is no forward proxy.", code="malformed_http")
+    if b"%00" in path:  # no name has a NUL in it, and some databases refuse a text with one
+        raise ApiError(400, "Ask for a path without %00.", code="malformed_http")
     return path.decode("ascii"), query
 
 

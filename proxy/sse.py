@@ -35,6 +35,31 @@ def split(received: bytes) -> tuple[list[bytes], bytes]:
     return frames, received[start:]
 
 
+class Frames:
+    """Whole frames out of pieces, in time that is linear to what comes, however long a frame is."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []  # of the frame that is not whole yet
+        self._end = b""  # as much of them as may belong to a blank line
+        self.rest_bytes = 0
+
+    def whole(self, received: bytes) -> list[bytes]:
+        """The frames that are whole with this piece."""
+        seam = self._end + received
+        self._parts.append(received)
+        if _BLANK_LINE.search(seam) is None:
+            self._end = seam[-3:]
+            self.rest_bytes += len(received)
+            return []
+        frames, rest = split(self.rest())
+        self._parts, self._end, self.rest_bytes = [rest], rest[-3:], len(rest)
+        return frames
+
+    def rest(self) -> bytes:
+        """The beginning of the next frame."""
+        return b"".join(self._parts)
+
+
 def data_of(one_frame: bytes) -> bytes | None:
     """The data of a frame, its lines joined by LF; None where it carries none (a comment, an event without data)."""
     lines = []

@@ -18,7 +18,7 @@ import orjson
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Plan
 from retrieval.remote import Client, error_of
-from retrieval.scheduling import beside
+from retrieval.scheduling import beside, this_process
 
 log = logging.getLogger("ragway")
 _FIRST_PAUSE_S = 0.2
@@ -81,7 +81,7 @@ class IndexProcess:
             await self._launch()
         except IndexDown as error:
             self._not_started(error)
-            log.warning("chats go on without context until the index is there; it is tried again")
+            log.warning("chats go on without passages until the index works; ragway starts the index process again")
         self._watcher = asyncio.create_task(self._watch())
 
     async def leave(self) -> None:
@@ -111,7 +111,8 @@ class IndexProcess:
         # Ctrl-C in the terminal is for the gateway, which then ends the index.
         try:
             process = await asyncio.create_subprocess_exec(
-                *beside("retrieval.service"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                *beside("retrieval.service", this_process()),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 env={"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ},
             )  # fmt: skip
         except OSError as error:
@@ -173,7 +174,7 @@ class IndexProcess:
 
     def _not_started(self, error: RetrievalError) -> None:
         self.trouble = f"index is down: {error}"
-        log.error("the index process does not start: %s", error)
+        log.error("the index process cannot start: %s", error)
 
     async def _outlive(self) -> None:
         """Return when the process has ended, by itself or because it hung."""
@@ -183,7 +184,7 @@ class IndexProcess:
         try:
             await asyncio.wait({ended, pulse}, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
-                log.error("the index process did not answer for %g s and is killed", self._hang_s)
+                log.error("the index process did not answer for %g s: ragway kills the process", self._hang_s)
                 await _killed(self._process)
             code = await ended
         finally:

@@ -21,7 +21,11 @@ _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
 BYTES_A_TOKEN = 4
 _ENVELOPE_BYTES = 300  # of a whole reply, around its text
 _ATTACHMENT_TOKENS = 1000  # an image or a sound, which no count of bytes tells
-_ATTACHMENT = re.compile(rb"[A-Za-z0-9+/=]{2000,}")  # base64
+# To find base64 in one pass: its signs become one letter, all others a space. An expression that finds runs took 0.5 s
+# for 14 MB of text, and 20 s for 4 MB of words of 1,900 letters.
+_BASE64 = bytes(ord("x" if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/=") else " ")
+                for code in range(256))  # fmt: skip
+_LONG_RUN = b"x" * 2000
 # Within a text its quotes would be escaped, so it is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 PACKED = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
@@ -33,8 +37,14 @@ def tokens_in(body: bytes) -> int:
     """About how many tokens a request's body is: four bytes each, an attachment a thousand."""
     if len(body) < 4000:
         return -(-len(body) // BYTES_A_TOKEN)
-    text, attachments = _ATTACHMENT.subn(b"", body)
-    return -(-len(text) // BYTES_A_TOKEN) + attachments * _ATTACHMENT_TOKENS
+    signs, size, attachments = body.translate(_BASE64), len(body), 0
+    at = signs.find(_LONG_RUN)
+    while at >= 0:
+        end = signs.find(b" ", at)
+        end = len(signs) if end < 0 else end
+        size, attachments = size - (end - at), attachments + 1
+        at = signs.find(_LONG_RUN, end)
+    return -(-size // BYTES_A_TOKEN) + attachments * _ATTACHMENT_TOKENS
 
 
 class Tee:

@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy import permitted
 from proxy.accounts.rights import Rights
-from proxy.knowledge.parameters import filter_in, k_of, names_of, none_but, query_text, whole_number_of
+from proxy.knowledge.parameters import checked, filter_in, k_of, names_of, query_text, whole_number_of
 from proxy.quote import quoted, quoted_label
 from retrieval.knowledge import PLAIN, Knowledge
 from retrieval.records import Hit, Retrieved, Turn, View
@@ -85,7 +85,7 @@ class Tools:
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
         """Passages, by document. Raises ApiError for what cannot be asked, RetrievalError."""
-        none_but(asked, ("query", "collections", "k", "filter"))
+        asked = checked(asked, ("query", "collections", "k", "filter"))
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
 
         def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
@@ -106,7 +106,7 @@ class Tools:
 
     async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
         """A document, whole or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
-        none_but(asked, ("id", "start"))
+        asked = checked(asked, ("id", "start"))
         start = whole_number_of(asked, "start", default=0)
         found = await permitted.document(self._knowledge, str(asked.get("id", "")), rights)
         end = start + _MOST_CHARS

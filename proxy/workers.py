@@ -2,14 +2,17 @@
 
 The parent accepts every connection and passes it, by its descriptor, to the worker with the fewest open ones. So a few
 kept-alive connections spread evenly (the kernel's choice among processes that accept does not), and a worker that hangs
-or dies takes only what it had: connections that wait to be accepted wait for the others.
+or dies takes only what it had: connections that wait to be accepted wait for the others. Its event loop is pinged: one
+that answers no more is killed, because nothing else can end it, and replaced like one that died. So there is a parent
+where there is one worker, too.
 
 A worker is `python -m proxy.cli.worker` with one end of a socket pair as its standard input. Lines go both ways:
 
     parent -> worker    its number, the folder to count in and the settings as JSON, then:
-                        missing TEXT (what /readyz says; empty: ready)   connection (with a descriptor)   drain   cut
+                        missing TEXT (what /readyz says; empty: ready)   connection (with a descriptor)   ping
+                        drain   cut
     worker -> parent    up (takes connections)   warm BYTES (its memory)   error TEXT   gone N (connections that ended)
-                        leaving (takes no more)
+                        pong (its event loop runs)   leaving (takes no more)
 
 The end of the channel is the end of the other: a worker drains when its parent is gone, whatever ended it.
 """
@@ -30,6 +33,7 @@ _AT_A_TIME = 64  # connections accepted in one turn of the event loop
 _PAUSE_S = 0.05  # in which nothing is accepted, where nothing can be
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
+_TRIES = 5  # pings in a row without an answer: one alone may have been held up by this process
 _GRACE_S = 0.8  # beyond the drain time, for a worker to end before it is killed
 
 
@@ -46,6 +50,7 @@ class Worker:
         self.up = asyncio.Event()
         self.warm = asyncio.Event()
         self.takes = False  # connections, now
+        self.answered = True  # the newest ping
         self.memory_bytes = 0
         self.open = 0  # connections it has
         self.given = 0  # connections it was ever handed
@@ -131,6 +136,8 @@ class Worker:
         elif word == "warm":
             self.memory_bytes = int(rest)
             self.warm.set()
+        elif word == "pong":
+            self.answered = True
         elif word == "leaving":
             self.takes = False
         elif word == "error":
@@ -149,6 +156,15 @@ class Worker:
             self._read()  # its last words
             raise WorkerFailed(self._fault or f"a worker process ended with status {self.process.returncode}")
 
+    async def until_silent(self, hang_s: float) -> None:
+        """Return when it has answered no ping for `hang_s`."""
+        unanswered = 0
+        while unanswered < _TRIES:
+            self.answered = False
+            self.tell(b"ping")
+            await asyncio.sleep(hang_s / _TRIES)
+            unanswered = 0 if self.answered else unanswered + 1
+
     def close(self) -> None:
         """Close the channel."""
         if self._channel.fileno() >= 0:
@@ -166,11 +182,12 @@ class Worker:
 
 
 class Workers:
-    """Worker processes that share a listening socket. What ends unasked is replaced."""
+    """Worker processes that share a listening socket. What ends unasked, or hangs, is replaced."""
 
-    def __init__(self, count: int, settings: bytes) -> None:
-        """settings: one line, handed to each worker."""
+    def __init__(self, count: int, settings: bytes, hang_s: float) -> None:
+        """settings: one line, handed to each worker. hang_s: without an answer, before one is killed."""
         self._count = count
+        self._hang_s = hang_s
         self._settings = settings
         self._counts = tempfile.TemporaryDirectory(prefix="ragway-")
         self._workers: list[Worker] = []
@@ -278,7 +295,7 @@ class Workers:
             return None
         except OSError as error:  # no descriptor is free: the event loop would call again at once
             if not self._short:
-                log.warning("no connection can be accepted now: %s", error.strerror or error)
+                log.warning("cannot accept connections now: %s", error.strerror or error)
             self._short = True
             self._pause()
             return None
@@ -308,7 +325,7 @@ class Workers:
         pause_s = _FIRST_PAUSE_S
         while True:
             began_s = loop.time()
-            code = await worker.process.wait()
+            code = await self._outlived(worker)
             worker.takes = False
             worker.close()
             if loop.time() - began_s > _LONGEST_PAUSE_S:
@@ -325,6 +342,22 @@ class Workers:
                     log.error("worker %d does not start: %s", worker.number, error)
                 else:
                     break
+
+    async def _outlived(self, worker: Worker) -> int:
+        """The status of the worker, once it has ended by itself or because it hung."""
+        ended = asyncio.ensure_future(worker.process.wait())
+        silent = asyncio.ensure_future(worker.until_silent(self._hang_s))
+        try:
+            await asyncio.wait({ended, silent}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                log.error("worker %d did not answer for %g s: ragway kills the process", worker.number, self._hang_s)
+                with contextlib.suppress(ProcessLookupError):
+                    worker.process.kill()
+            return await ended
+        finally:
+            for task in (ended, silent):
+                task.cancel()
+            await asyncio.wait({ended, silent})
 
     async def _replaced(self, dead: Worker) -> Worker:
         """A warm worker in the place of one that ended. Raises WorkerFailed."""

@@ -20,7 +20,7 @@ from proxy.errors import Headers
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-_PREFIX = "sk-rag-"
+PREFIX = "sk-rag-"  # of every key of ours
 _SECRET_BYTES = 32  # drawn by the system: nothing about a key can be derived or guessed
 _LOOK_S = 1.0  # between two looks at the accounts; a revocation counts within 5
 
@@ -62,7 +62,7 @@ class Accounts(Protocol):
 
 def new_secret() -> str:
     """A key as its holder has it; only `hash_of` it is kept."""
-    return _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def hash_of(secret: str) -> bytes:

@@ -55,14 +55,15 @@ class Ledger:
 
     def __init__(
         self, book: Book, *, record: Record, metrics: Metrics, now_s: Callable[[], float] = time.time,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: Callable[[], float] = time.monotonic, patience_s: float = _PATIENCE_S,
     ) -> None:  # fmt: skip
-        """now_s: since the epoch, for windows; clock_s: only goes forward."""
+        """now_s: since the epoch, for windows; clock_s: only goes forward; patience_s: of a request for a share."""
         self._book = book
         self._record = record
         self._metrics = metrics
         self._now_s = now_s
         self._clock_s = clock_s
+        self._patience_s = patience_s
         self._meters: dict[str, Meter] = {}
         self._active: set[Meter] = set()  # those with something to report
         self._rows: list[Row] = []
@@ -144,7 +145,7 @@ class Ledger:
     async def _until_enough(self, exchange: Exchange, tokens: int | None) -> Meter:
         """The key's meter, as soon as it has enough. Raises ApiError 429: there is not so much; 503: nobody knows."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 while self._clock_s() >= self._failed_until_s:
                     meter = self._meter(exchange)
                     short = [pair for pair in meter.wanted(tokens) if not (self._valid() and pair[0].has(pair[1]))]
@@ -246,5 +247,5 @@ class Ledger:
         self._rows = kept[:_MOST_ROWS]
         self._failed_until_s = self._clock_s() + _EVERY_S
         if str(error) != self._trouble:
-            log.error("usage is not written, and limits end with what is leased: %s", error)
+            log.error("cannot write usage; limits hold with the shares that this process has: %s", error)
         self._trouble = str(error)

@@ -4,8 +4,11 @@ At its entry it needs a request of the limits, and some tokens and money to be l
 reserves the tokens that the call may take; what it took is read from the reply as it passes (`tee`).
 """
 
-import re
-from collections.abc import Awaitable, Collection
+import math
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any
+
+import orjson
 
 from proxy.accounts.ledger import Ledger
 from proxy.asgi import App, Receive, Scope, Send, covers
@@ -19,8 +22,10 @@ _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/a
 _SEARCH = "/search"
 _TOOLS = "/mcp"  # where searches are called as tools
 _ANSWER_TOKENS = 500  # reserved where the request does not say how long the answer may become
-_LENGTH = re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*(\d{1,9})(?![\d.eE])')
-_CHOICES = re.compile(rb'"n"\s*:\s*(\d{1,3})(?![\d.eE])')
+# What says how long an answer may become, in the dialects that pass here, and how many answers there are.
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_CHOICES = ("n", "best_of")
+_MOST_TOKENS = 10**9  # a number beyond is reserved as this one: it fits every counter
 
 
 class Entry:
@@ -62,7 +67,9 @@ class Metered:
         exchange = exchange_of(scope)
         body = exchange.body or b""
         if exchange.ticket is not None:
-            await self._ledger.reserve(exchange, *_needs(body, answers=not scope["path"].endswith("/embeddings")))
+            fields = exchange.fields if exchange.fields is not None else _fields_of(body)
+            answers = not scope["path"].endswith("/embeddings")
+            await self._ledger.reserve(exchange, *tokens_to_reserve(body, fields, answers=answers))
         tee = Tee(send)
         try:
             await self._app(scope, receive, tee.send)
@@ -73,15 +80,41 @@ class Metered:
             exchange.tokens = exchange.tokens or tee.tokens(body)
 
 
-def _needs(body: bytes, *, answers: bool) -> tuple[int, int]:
-    """The tokens that a call will take if its answer becomes as long as it may, and those that it surely asks for.
+def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:
+    """The tokens to reserve for one call: those it may take, and those it surely asks for.
 
-    Both are the same where the request bounds the answer. What stands deeper in the body can only make them larger.
+    The second is the prompt, and the longest answer that the client allows, once for each choice. A client that sets no
+    length is taken to want _ANSWER_TOKENS a choice: the first number only. fields: the body's members. The members are
+    read as their parsed values: a name may be written with escapes, and a number as 1e6.
     """
     prompt = tokens_in(body)
     if not answers:
         return prompt, prompt
-    longest = max((int(found[1]) for found in _LENGTH.finditer(body)), default=0)
-    choices = max((int(found[1]) for found in _CHOICES.finditer(body)), default=1) if b'"n"' in body else 1
-    least = prompt + longest * max(choices, 1)
-    return least if longest else prompt + _ANSWER_TOKENS * max(choices, 1), least
+    longest = max(_count_of(fields.get(name)) for name in _LENGTHS)
+    choices = max(1, *(_count_of(fields.get(name)) for name in _CHOICES))
+    least = min(prompt + longest * choices, _MOST_TOKENS)
+    return least if longest else min(prompt + _ANSWER_TOKENS * choices, _MOST_TOKENS), least
+
+
+def _count_of(value: object) -> int:
+    """A number of tokens or choices as an upstream may read the value; 0 where the value is no such number.
+
+    Some upstreams take "100" for 100.
+    """
+    if isinstance(value, str) and len(value) < 20:
+        try:
+            value = float(value)
+        except ValueError:
+            return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return 0
+    return math.ceil(value) if value < _MOST_TOKENS else _MOST_TOKENS
+
+
+def _fields_of(body: bytes) -> Mapping[str, Any]:
+    """The members of a body that nobody has read yet; none where the body is no JSON object."""
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

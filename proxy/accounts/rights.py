@@ -30,6 +30,11 @@ class Names:
         return self._exact
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """What names may begin with that are granted many at a time."""
+        return self._prefixes
+
+    @property
     def all(self) -> bool:
         """Whether every name is granted."""
         return "" in self._prefixes

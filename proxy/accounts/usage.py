@@ -14,6 +14,7 @@ from proxy.accounts.limits import NANO, Share
 from proxy.accounts.prices import price_of
 from proxy.accounts.sql import SqlAccounts
 from proxy.exchange import Exchange, Tokens
+from proxy.tee import BYTES_A_TOKEN, tokens_in
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -36,10 +37,10 @@ class Row:
     key: str
     path: str
     model: str
-    price_of: str  # the model by the upstream's name
+    price_of: str | None  # the model by the upstream's name; None: it is free, as the built-in echo is
     status: int
     tokens: Tokens
-    injected_tokens: int
+    injected_tokens: int  # of tokens.prompt
     total_ms: float
     stages_ms: Mapping[str, float]
     money: tuple[Window, ...]  # the windows in which its cost counts
@@ -48,18 +49,31 @@ class Row:
 
 def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> Row:
     """The row of a request that is over."""
-    target = exchange.target
+    target, tokens = exchange.target, exchange.tokens or _UNUSED
+    priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
     return Row(
         exchange.id, at_s, exchange.key, exchange.path[:_MOST_CHARS], exchange.model[:_MOST_CHARS],
-        "" if target is None else target.model, exchange.status, exchange.tokens or _UNUSED, exchange.injected_tokens,
-        exchange.elapsed_ms(), exchange.timings_ms,
+        priced, exchange.status, tokens, _injected(tokens.prompt, exchange), exchange.elapsed_ms(),
+        exchange.timings_ms,
         tuple((share.measure, share.starts_s, share.ends_s) for share in money), kept,
     )  # fmt: skip
 
 
+def _injected(prompt_tokens: int, exchange: Exchange) -> int:
+    """The tokens of the prompt that are passages and the text around them: by their share of the request's bytes.
+
+    Only the upstream knows its tokens, and it does not say which were passages. The embedder's count of the passages is
+    by another tokenizer, and was seen above that of the whole prompt.
+    """
+    if not exchange.injected_bytes or not exchange.body:
+        return 0
+    share = exchange.injected_bytes / BYTES_A_TOKEN / tokens_in(exchange.body)
+    return round(prompt_tokens * min(share, 1.0))
+
+
 def cost_of(row: Row) -> float | None:
     """Dollars; None: the model's price is not known."""
-    if not (row.tokens.prompt or row.tokens.completion):
+    if row.price_of is None or not (row.tokens.prompt or row.tokens.completion):
         return 0.0
     price = price_of(row.price_of)
     return None if price is None else price.of(row.tokens)

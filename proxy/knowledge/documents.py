@@ -145,7 +145,7 @@ class _Export:
     async def _send(self, id: str, rights: Rights, send: Send) -> None:
         async with self._access.asking():
             try:
-                found = await self._access.knowledge.document(id, rights.groups)
+                found = await permitted.document(self._access.knowledge, id, rights)
             except UnknownDocument:  # deleted since it was listed
                 return
         shown = {**_document(found.info, rights), "text": found.text}

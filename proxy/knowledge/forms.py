@@ -15,7 +15,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from proxy.asgi import Receive, Scope
 from proxy.body import ClientGone, check_announced, too_large
 from proxy.errors import ApiError
-from proxy.knowledge.parameters import invalid
+from proxy.knowledge.parameters import clean_text, invalid
 from retrieval.spool import Spool
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ class _Reading:
         number = len(self._form.files)
         if number >= MOST_FILES:
             raise invalid(f"a form has at most {MOST_FILES} files", self._name)
-        self._file = File(self._name, bare(options[b"filename"].decode("utf-8", "replace")), self._spool.name(number))
+        name = bare(clean_text(options[b"filename"].decode("utf-8", "replace")))
+        self._file = File(self._name, name, self._spool.name(number))
         self._form.files.append(self._file)
         self._waiting.append((number, b""))
 
@@ -189,7 +190,7 @@ class _Reading:
 
     def _end(self) -> None:
         if self._file is None:
-            self._form.fields[self._name] = self._field.decode("utf-8", "replace")
+            self._form.fields[self._name] = clean_text(self._field.decode("utf-8", "replace"))
 
     def _finish(self) -> None:
         self._whole = True

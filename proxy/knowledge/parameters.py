@@ -1,43 +1,80 @@
 """What a request says, checked: its query string and the fields of its body."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
 from proxy.asgi import Receive, Scope
-from proxy.body import whole_body
-from proxy.chat import parse
+from proxy.body import by_size, json_body
 from proxy.errors import ApiError
 from retrieval.filters import checked_filter
 
 _MOST_K = 100
 _MOST_QUERY_CHARS = 20_000
+_MOST_DIGITS = 18
+_MOST_TOLD_CHARS = 100  # of a name that is not known
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 async def fields_of(scope: Scope, receive: Receive, *names: str, max_bytes: int) -> Mapping[str, Any]:
     """The fields of a body that is an object of these and no others."""
-    fields = parse(await whole_body(scope, receive, max_bytes=max_bytes)).fields
-    if unknown := sorted(set(fields) - set(names)):
-        raise invalid(f"there is no '{unknown[0]}' here; it takes {', '.join(names)}", unknown[0])
-    return fields
+    body = await json_body(scope, receive, max_bytes=max_bytes)
+    return await by_size(body.raw, lambda: checked(body.fields, names, ""))
 
 
 def query_of(scope: Scope, *names: str) -> dict[str, str]:
     asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     none_but(asked, names)
-    return {name: values[-1] for name, values in asked.items()}
+    return {name: clean_text(values[-1]) for name, values in asked.items()}
 
 
-def none_but(asked: Iterable[str], names: Sequence[str]) -> None:
-    if unknown := sorted(set(asked) - set(names)):
-        raise invalid(f"there is no parameter '{unknown[0]}' here; it takes {', '.join(names)}", unknown[0])
+def none_but(asked: Iterable[str], names: Sequence[str], kind: str = "parameter ") -> None:
+    unknown = next((name for name in asked if name not in names), None)
+    if unknown is not None:
+        raise invalid(f"there is no {kind}'{unknown[:_MOST_TOLD_CHARS]}' here; it takes {', '.join(names)}", unknown)
+
+
+def checked(fields: Mapping[str, Any], names: Sequence[str], kind: str = "parameter ") -> Mapping[str, Any]:
+    """The fields, which are some of these, `clean`. Raises ApiError 400."""
+    none_but(fields, names, kind)
+    return {name: clean(value, name) for name, value in fields.items()}
+
+
+def clean(value: Any, name: str) -> Any:
+    """A value of a request's JSON as everything behind takes it: texts as `clean_text`, numbers of 64 bits.
+
+    Raises ApiError 400: a number beyond. name: of the field that it stands in.
+    """
+    if isinstance(value, str):  # a NUL in a document's text tells whoever reads it that it is none
+        return clean_text(value) if name != "text" else _without_halves(value)
+    if isinstance(value, list):
+        return [clean(item, name) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): clean(item, key) for key, item in value.items()}
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise invalid(f"'{name}' holds a whole number of more than 64 bits", name)
+    return value
+
+
+def clean_text(text: str) -> str:
+    """The text without what encodings or databases refuse: half a surrogate pair, a NUL; U+FFFD stands for them."""
+    return _without_halves(text).replace("\0", "\ufffd")
+
+
+def _without_halves(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _HALVES.sub("\ufffd", text)
+    return text
 
 
 def query_text(query: object) -> str:
     if not isinstance(query, str) or not query.strip() or len(query) > _MOST_QUERY_CHARS:
         raise invalid(f"'query' must be text of 1 to {_MOST_QUERY_CHARS} characters", "query")
-    return query.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be encoded for the index process
+    return query
 
 
 def k_of(fields: Mapping[str, Any], name: str, default: int) -> int:
@@ -86,7 +123,7 @@ def filter_in(fields: Mapping[str, Any], name: str) -> str:
 
 
 def whole_number(text: str, name: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and 1 <= int(text) <= most):
         raise invalid(f"'{name}' must be a whole number from 1 to {most}", name)
     return int(text)
 

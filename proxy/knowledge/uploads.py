@@ -17,7 +17,7 @@ from proxy.accounts.rights import Rights
 from proxy.asgi import Receive, Scope
 from proxy.knowledge.access import Access, Reply, listed, rights_of
 from proxy.knowledge.forms import File, Form, UploadOptions, received
-from proxy.knowledge.parameters import invalid, none_but, query_of, whole_number
+from proxy.knowledge.parameters import clean, invalid, none_but, query_of, whole_number
 from proxy.knowledge.puts import Puts, placed_row, said_of
 from retrieval.errors import UnknownJob
 from retrieval.records import Given, Job
@@ -141,7 +141,7 @@ def _one(file: File, fields: Mapping[str, object]) -> Given:
 
 def _parsed(text: str, name: str) -> object:
     try:
-        return orjson.loads(text)
+        return clean(orjson.loads(text), name)
     except orjson.JSONDecodeError as error:
         raise invalid(f"'{name}' must be JSON", name) from error
 

@@ -197,7 +197,7 @@ class Comparing:
         now_s = time.monotonic()
         if why in _LOGGED and now_s - self._told_s.get(why, -_TOLD_EVERY_S) >= _TOLD_EVERY_S:
             self._told_s[why] = now_s
-            log.warning("comparisons are not made: %s", _TOLD[why])
+            log.warning("cannot store comparisons: %s", _TOLD[why])
 
 
 class _NoMoney(Exception):

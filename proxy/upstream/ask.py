@@ -1,5 +1,7 @@
 """Messages to a model's answer, through the gateway's own lanes: for the gateway's own questions, not for clients'.
 
+An upstream is asked for the list of its models in the same way.
+
 What is asked goes to the lanes directly, so it meets no middleware: it is never augmented, counted or logged as a
 request of its own, and cannot ask again in turn. Whoever stops waiting (a deadline, a client that left) cancels the
 call, and the upstream's connection with it.
@@ -14,8 +16,10 @@ from proxy.asgi import App, Message, Scope
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange, Target
 
-_PATH = "/v1/chat/completions"
-_MOST_BYTES = 256 * 1024  # of a reply
+_CHAT = "/v1/chat/completions"
+_MOST_BYTES = 256 * 1024  # of an answer
+_MODELS = "/v1/models"
+_MOST_LIST_BYTES = 4 * 2**20  # some hundred models, each with a text about it, are 700 KB
 
 
 class NoAnswer(Exception):
@@ -33,18 +37,48 @@ async def ask(
     body = {
         "model": target.model, "messages": list(messages), "temperature": 0, "max_tokens": max_tokens, "stream": False,
     }  # fmt: skip
-    exchange = Exchange(method="POST", path=_PATH, target=target, body=orjson.dumps(body))
+    exchange = Exchange(method="POST", path=_CHAT, target=target, body=orjson.dumps(body))
+    completion = await _answer(upstream, exchange, headers, most_bytes=_MOST_BYTES)
+    try:
+        text = completion["choices"][0]["message"]["content"]
+    except (LookupError, TypeError):
+        raise NoAnswer("the reply is no chat completion") from None
+    if not isinstance(text, str):
+        raise NoAnswer("the reply has no text")
+    return text
+
+
+async def models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:
+    """The upstream's own list of its models, each an object with an `id`.
+
+    headers: as for `ask`. Raises NoAnswer: the upstream failed, refused, broke off, or answered no list of models.
+    """
+    exchange = Exchange(method="GET", path=_MODELS, target=target, body=b"")
+    answer = await _answer(upstream, exchange, headers, most_bytes=_MOST_LIST_BYTES)
+    rows = answer.get("data", ()) if isinstance(answer, dict) else ()
+    if not isinstance(rows, list | None):  # null: an upstream that has none yet
+        raise NoAnswer("the reply is no list of models")
+    named = [row for row in rows or () if isinstance(row, dict)]
+    return [row for row in named if isinstance(row.get("id"), str) and row["id"]]
+
+
+async def _answer(upstream: App, exchange: Exchange, headers: Headers, *, most_bytes: int) -> Any:
+    """The reply's JSON. Raises NoAnswer."""
+    target = exchange.target
+    assert target is not None, "whoever asks says whom"
     own = [pair for pair in headers if target.key_of_client and pair[0] == b"authorization"]
+    if exchange.body:
+        own.append((b"content-type", b"application/json"))
     scope: Scope = {
-        "type": "http", "http_version": "1.1", "method": "POST", "path": _PATH, "raw_path": _PATH.encode(),
-        "query_string": b"", "headers": [(b"content-type", b"application/json"), *own], KEY: exchange,
+        "type": "http", "http_version": "1.1", "method": exchange.method, "path": exchange.path,
+        "raw_path": exchange.path.encode(), "query_string": b"", "headers": own, KEY: exchange,
     }  # fmt: skip
-    reply = _Reply()
+    reply = _Reply(most_bytes)
     try:
         await upstream(scope, _nothing_more, reply.take)
     except ApiError as error:
         raise NoAnswer(error.code) from None  # its text may quote the upstream's
-    return reply.text()
+    return reply.read()
 
 
 async def _nothing_more() -> Message:
@@ -54,7 +88,8 @@ async def _nothing_more() -> Message:
 class _Reply:
     """A response, received whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._status = 0
         self._parts: list[bytes] = []
         self._size = 0
@@ -69,20 +104,16 @@ class _Reply:
         self._parts.append(part)
         self._size += len(part)
         self._whole = not message.get("more_body", False)
-        if self._size > _MOST_BYTES:
+        if self._size > self._most_bytes:
             raise NoAnswer("the reply is too long")
 
-    def text(self) -> str:
-        """The first choice's text. Raises NoAnswer."""
+    def read(self) -> Any:
+        """Its JSON. Raises NoAnswer."""
         if self._status != 200:
             raise NoAnswer(f"status {self._status}")
         if not self._whole:
             raise NoAnswer("the reply broke off")
         try:
-            completion: Any = orjson.loads(b"".join(self._parts))
-            text = completion["choices"][0]["message"]["content"]
-        except (orjson.JSONDecodeError, LookupError, TypeError):
-            raise NoAnswer("the reply is no chat completion") from None
-        if not isinstance(text, str):
-            raise NoAnswer("the reply has no text")
-        return text
+            return orjson.loads(b"".join(self._parts))
+        except orjson.JSONDecodeError:
+            raise NoAnswer("the reply is no JSON") from None

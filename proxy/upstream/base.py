@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
-from proxy.accounts.rights import Rights
+from proxy.accounts.rights import EVERYTHING, Rights
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
@@ -24,31 +24,38 @@ class Routes:
 
         Raises ApiError 404, the same for a model that is not there and for one that may not be called.
         """
-        target = self._find(name) if name in rights.models else None
+        target = self.row_of(name) if name in rights.models else None
         if target is None:
-            listed = ", ".join(one for one in self.names() if one in rights.models) or "none by name"
-            message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
-            raise ApiError(404, message, code="model_not_found", param="model")
+            raise self.absent(name, rights)
         return target if target.model else replace(target, model=name)
 
-    def _find(self, name: str) -> Target | None:
+    def row_of(self, name: str) -> Target | None:
+        """The row that a model's requests take."""
         target = self._exact.get(name)
         if target is not None:
             return target
         return next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
 
-    def names(self) -> Sequence[str]:
-        """What can be asked for by name; patterns are left out, an echo behind one is "echo"."""
-        names = list(self._exact)
-        if not names and any(row.lane == "echo" for _, row in self._patterns):
-            names.append("echo")
-        return names
+    def absent(self, name: str, rights: Rights) -> ApiError:
+        """The answer to a name that means no model here: 404, with those that do."""
+        listed = ", ".join(self.names(rights)) or "none by name"
+        message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
+        return ApiError(404, message, code="model_not_found", param="model")
 
-    def lister(self) -> Target | None:
-        """The upstream that knows the models behind a pattern, where no model is configured by name."""
-        if self._exact:
-            return None
-        return next((row for _, row in self._patterns if row.lane == "relay"), None)
+    def names(self, rights: Rights = EVERYTHING) -> Sequence[str]:
+        """What may be called and is known by name.
+
+        The configured names, those that stand for a pattern (an echo is "echo", a pattern with a model of its own that
+        model), and those that the caller was granted one by one.
+        """
+        stand_ins = [(row.model or "echo", row) for _, row in self._patterns if row.model or row.lane == "echo"]
+        names = [*self._exact, *(name for name, row in stand_ins if self.row_of(name) is row)]
+        granted = sorted(name for name in rights.models.exact if self.row_of(name) is not None)
+        return list(dict.fromkeys([*(name for name in names if name in rights.models), *granted]))
+
+    def listers(self) -> Sequence[Target]:
+        """The patterns' rows whose upstream knows the models behind them."""
+        return [row for _, row in self._patterns if row.lane == "relay" and not row.model]
 
 
 class Upstream:

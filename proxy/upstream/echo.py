@@ -15,7 +15,7 @@ import orjson
 
 from proxy import chat, sse
 from proxy.asgi import Receive, Scope, Send, send_json
-from proxy.body import read_body
+from proxy.body import by_size, read_body
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 
@@ -42,13 +42,14 @@ class Echo:
         began = time.perf_counter()
         exchange: Exchange | None = scope.get(KEY)
         body = exchange.body if exchange is not None else None
-        request = parse(await read_body(receive) if body is None else body)
-        text = render(request["messages"])
+        raw = await read_body(receive) if body is None else body
+        request = await by_size(raw, lambda: parse(raw))
+        text = await by_size(raw, lambda: render(request["messages"]))
         if exchange is not None:
             exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
             exchange.status = 200
         if not request.get("stream"):
-            await send_json(send, 200, _as_json(completion(request, text)))
+            await send_json(send, 200, await by_size(raw, lambda: _as_json(completion(request, text))))
             return
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -101,7 +102,8 @@ def render_message(message: Json) -> str:
     lines = [f"[{title}]", *_content(message.get("content"))]
     if message.get("refusal"):
         lines.append(f"(refusal: {message['refusal']})")
-    lines += [_call(call) for call in message.get("tool_calls") or () if isinstance(call, dict)]
+    calls = message.get("tool_calls")
+    lines += [_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict)]
     if isinstance(message.get("function_call"), dict):
         lines.append(_call({"function": message["function_call"]}))
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import functools
 import time
 from urllib.parse import quote, unquote_to_bytes
 
+from proxy.accounts.keys import PREFIX as PREFIX_OF_KEYS
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import read_body
 from proxy.errors import ApiError, Headers, upstream_error
@@ -35,8 +36,9 @@ REQUEST_HEADERS = frozenset({
     b"accept", b"accept-encoding", b"accept-language", b"content-encoding", b"content-type", b"idempotency-key",
     b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
 })  # fmt: skip
-REQUEST_PREFIXES = (b"openai-", b"x-stainless-")
+REQUEST_PREFIXES = (b"anthropic-", b"openai-", b"x-stainless-")
 OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # they belong to a key, and travel only with it
+_ANTHROPICS_KEY = b"x-api-key"  # where clients of Anthropic's API show theirs; it travels on listed paths
 
 # RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
 HOP_BY_HOP = frozenset({
@@ -84,7 +86,7 @@ class Relay:
         url = url_of(target.api_base, scope)
         began = time.perf_counter()
         try:
-            headers = request_headers(scope["headers"], target.api_key)
+            headers = request_headers(scope["headers"], target, listed=exchange.listed)
             response = await self._client.request(scope["method"].encode("ascii"), url, headers, body)
         except (UpstreamError, ValueError) as error:
             exchange.error = f"upstream: {error}"
@@ -124,11 +126,12 @@ def _joined(own: bytes, query: bytes) -> bytes:
     return b"&".join([own, *others])
 
 
-def request_headers(headers: Headers, api_key: str) -> Headers:
+def request_headers(headers: Headers, target: Target, *, listed: bool = False) -> Headers:
     """The client's headers that travel, and the target's key. ValueError: the key is not ASCII.
 
     What the client's own `Connection` names was meant for one hop, and ends here. Organization and project belong to a
-    key: they travel where the key sent is the one that came with them.
+    key: they travel where the key sent is the one that came with them. On a listed path the client may speak
+    Anthropic's dialect: its own key travels where none is configured, and one that is configured takes its place.
     """
     ending = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     kept = [
@@ -139,8 +142,13 @@ def request_headers(headers: Headers, api_key: str) -> Headers:
     ]
     if ending:
         kept = [header for header in kept if header[0] not in ending]
-    if api_key:
-        key = api_key.encode("ascii")
+    key, configured = target.api_key.encode("ascii"), bool(target.api_key) and not target.key_of_client
+    if listed and not configured and _ANTHROPICS_KEY not in ending:
+        ours = PREFIX_OF_KEYS.encode("ascii")  # shown here by mistake: no upstream is to see it
+        kept += [header for header in headers if header[0] == _ANTHROPICS_KEY and ours not in header[1]]
+    if listed and configured and any(name in (_ANTHROPICS_KEY, b"anthropic-version") for name, _ in headers):
+        kept.append((_ANTHROPICS_KEY, key))
+    elif key:
         owned = [header for header in headers if header[0] in OF_THE_KEY and header[0] not in ending]
         if owned and any(name == b"authorization" and value.split()[1:] == [key] for name, value in headers):
             kept += owned

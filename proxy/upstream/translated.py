@@ -2,8 +2,8 @@
 
 `translated_request` says what of the client's body reaches litellm, `translated_calls` what litellm's HTTP clients may
 not do, `translated_reply` what of litellm's replies reaches the client, `translated_errors` the same for what goes
-wrong. litellm is imported on first use (seconds), so `serve` calls `warm` before it is ready. docs/translated-lane.md
-lists what differs from the relay.
+wrong. All of it happens in a thread of its own (`translated_thread`). litellm is imported on first use (seconds), so
+`serve` calls `warm` before it is ready. docs/translated-lane.md lists what differs from the relay.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import socket
+import sys
 import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -29,6 +30,7 @@ from proxy.upstream.translated_calls import answered, asking_once, restrain
 from proxy.upstream.translated_errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated_reply import chunks_of, completion_of
 from proxy.upstream.translated_request import parameters_of
+from proxy.upstream.translated_thread import LoopThread
 
 _EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream")]
 
@@ -45,12 +47,16 @@ class Translated:
         self._idle_timeout_s = idle_timeout_s
         # litellm's read limit only has to come after ours; connecting is litellm's alone.
         self._timeout = httpx.Timeout(max(first_byte_timeout_s, idle_timeout_s) + 1, connect=connect_timeout_s)
+        self._thread = LoopThread("litellm")
 
     async def warm(self) -> None:
         """Import litellm and all that its first calls import (seconds more), so that no request pays for it.
 
         The calls go to a port of this machine where nobody listens, and to litellm's mock for the first chunk.
         """
+        await self._thread.run(self._warm())
+
+    async def _warm(self) -> None:
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
         hello: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
         with socket.socket() as nobody:
@@ -74,10 +80,8 @@ class Translated:
     async def close(self) -> None:
         """Close the connections that litellm keeps for this process; nothing to do where it was never used."""
         if _litellm.cache_info().currsize:
-            litellm = _litellm()
-            await litellm.close_litellm_async_clients()
-            litellm.in_memory_llm_clients_cache.flush_cache()  # or a closed client would be taken again,
-            vars(litellm).pop("module_level_aclient", None)  # from either place
+            await self._thread.run(_close_clients())
+        await self._thread.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the provider and send what it says, an error included.
@@ -90,6 +94,9 @@ class Translated:
             body = await read_body(receive)
         target = exchange.target
         assert target is not None, "the lane was called without a resolved target"
+        await self._thread.run_sending(functools.partial(self._answer, exchange, target, body), send)
+
+    async def _answer(self, exchange: Exchange, target: Target, body: bytes, send: Send) -> None:
         asked = time.perf_counter()
         frames, first, whole = None, b"", b""
         try:
@@ -162,6 +169,13 @@ async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
             await reply.aclose()
 
 
+async def _close_clients() -> None:
+    litellm = _litellm()
+    await litellm.close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()  # or a closed client would be taken again,
+    vars(litellm).pop("module_level_aclient", None)  # from either place
+
+
 @contextlib.asynccontextmanager
 async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
     """Raise ApiError 504 when the block takes longer."""
@@ -191,11 +205,12 @@ def _litellm() -> Any:
     for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
         os.environ[name] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
-    # Of a class of litellm's that pydantic builds at the first chunk; nothing a reader of the log could do about it.
-    warnings.filterwarnings("ignore", message="Item 'summary' on TypedDict class", category=UserWarning)
+    # Of classes of litellm's that pydantic builds when first used; nothing a reader of the log could do about it.
+    warnings.filterwarnings("ignore", message="Items? .* on TypedDict class", category=UserWarning)
     import litellm
 
     restrain()
+    sys.set_int_max_str_digits(640)  # the least there is: time grows with the square, and a reply may be full of them
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # the "Give Feedback" banner
     litellm.disable_streaming_logging = True  # a thread and an event loop per chunk

@@ -17,7 +17,7 @@ import orjson
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Target
 from proxy.upstream.relay import end_to_end
-from proxy.upstream.translated_calls import answered
+from proxy.upstream.translated_calls import TooLarge, answered, asked_nothing
 
 Json = dict[str, Any]
 
@@ -72,7 +72,7 @@ def provider_errors(target: Target) -> Iterator[None]:
         raise _told(502, _object_of(error.said), target, noted="upstream_error") from None
     except (openai.OpenAIError, httpx.HTTPError) as error:
         raise _api_error(error, target) from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):  # also of numbers with too many digits, and of what is nested too deeply
         raise upstream_error(502, "The upstream sent a chunk that is not JSON.", "upstream_garbled") from None
 
 
@@ -83,18 +83,27 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
             if link.response.status_code < 400:
                 return _no_answer(link.response.status_code)
             return _refusal(link.response, _redacted(_words(error), target), target)
-        if isinstance(link, httpx.TimeoutException):
-            return upstream_error(504, f"The upstream took too long ({type(link).__name__}).", "upstream_timeout")
-        if isinstance(link, httpx.TransportError):
-            words = f"The upstream could not be reached or broke off ({type(link).__name__})."
-            return upstream_error(502, words, "upstream_unreachable")
+        if isinstance(link, httpx.RequestError):
+            return _failure(link)
     words = _redacted(_words(error), target)
     if (reply := answered()) is not None and reply.status_code == 200 and (said := _json_of(reply).get("error")):
         return _told(502, _object_of(said), target, noted="upstream_error", headers=headers_of(reply))
     status = getattr(error, "status_code", None) or 502
     if status in range(400, 500):  # refused by litellm itself, mostly a parameter that this provider does not have
         return ApiError(status, words, code="unsupported_by_provider")
+    if asked_nothing():
+        return ApiError(400, f"The request cannot be put for this provider: {words}", code="unsupported_by_provider")
     return upstream_error(502, words, "upstream_error")
+
+
+def _failure(error: httpx.RequestError) -> ApiError:
+    """502 or 504 where no whole answer came."""
+    if isinstance(error, TooLarge):
+        return upstream_error(502, f"{error} Ask for less at once.", "upstream_too_large")
+    if isinstance(error, httpx.TimeoutException):
+        return upstream_error(504, f"The upstream took too long ({type(error).__name__}).", "upstream_timeout")
+    words = f"The upstream could not be reached or broke off ({type(error).__name__})."
+    return upstream_error(502, words, "upstream_unreachable")
 
 
 def _no_answer(status: int) -> ApiError:

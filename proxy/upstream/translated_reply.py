@@ -13,7 +13,7 @@ import orjson
 
 from proxy import sse
 from proxy.errors import ApiError, upstream_error
-from proxy.upstream.translated_calls import answered
+from proxy.upstream.translated_calls import LARGEST_BYTES, TooLarge, answered
 from proxy.upstream.translated_errors import SaidError
 
 Json = dict[str, Any]
@@ -137,12 +137,14 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
     """The data of each event; of a last one without its blank line too, where it is whole. Raises ApiError if not."""
-    rest, events = b"", 0
+    frames, events = sse.Frames(), 0
     async for received in response.aiter_bytes():
-        frames, rest = sse.split(rest + received)
-        for data in filter(None, map(sse.data_of, frames)):
+        for data in filter(None, map(sse.data_of, frames.whole(received))):
             events += 1
             yield data
+        if frames.rest_bytes > LARGEST_BYTES:
+            raise TooLarge(response.request)
+    rest = frames.rest()
     last = sse.data_of(rest)
     if last is not None and (last.strip() == _DONE or _is_json(last)):
         yield last

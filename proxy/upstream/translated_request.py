@@ -1,9 +1,15 @@
-"""What of a client's body may reach litellm: an allow-list, because its own controls are arguments of the same call.
+"""What of a client's body may reach litellm: an allow-list, because its own controls stand beside what a model reads.
 
-`api_base`, `mock_response`, `fallbacks`, `extra_headers` and many more stand beside `temperature` in
-`litellm.acompletion`; a client that could set them would choose where the provider's key is sent.
+`api_base`, `mock_response`, `fallbacks`, `extra_headers` and many more are arguments of `litellm.acompletion` like
+`temperature`; a client that could set them would choose where the provider's key is sent. Within objects it is the
+same: `response_format` takes a schema that litellm itself would check replies against, fetching what the schema names,
+and a picture's address may name a file of a cloud whose credentials only the gateway has. So every object is read down
+to its leaves. A JSON schema is left as it is: it is the provider's to read.
 """
 
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -11,22 +17,209 @@ import orjson
 from proxy.errors import ApiError
 
 Json = dict[str, Any]
+# Takes a value and where it stands in the body, returns what litellm gets for it, raises ApiError 400.
+Check = Callable[[Any, str], Any]
+
+_DEEPEST = 160  # levels of a JSON schema; some of litellm's readers call themselves three times for each, of 1,000
+_LONGEST_NAME = 200  # that an error quotes
+_FILE_ID = re.compile(r"[\w-]{1,256}")
+
+
+def _plain(value: Any, at: str) -> Any:
+    if isinstance(value, dict | list):
+        raise _refused(f"`{at}` must be a text, a number, true, false or null.", at, "invalid_type")
+    return value
+
+
+def _free(value: Any, at: str) -> Any:
+    """Any JSON, of which litellm reads nothing but a JSON schema's own words."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [*itertools.chain.from_iterable(_inside(each) for each in level)]
+        if not level:
+            return value
+    raise _refused(f"`{at}` is nested deeper than {_DEEPEST} levels.", at, "invalid_type")
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _each(check: Check) -> Check:
+    """A list of what `check` allows."""
+
+    def listed(value: Any, at: str) -> Any:
+        if not isinstance(value, list):
+            raise _refused(f"`{at}` must be a list.", at, "invalid_type")
+        return [check(each, f"{at}[{index}]") for index, each in enumerate(value)]
+
+    return listed
+
+
+def _or_plain(check: Check) -> Check:
+    """A text, a number or null, or what `check` allows."""
+    return lambda value, at: check(value, at) if isinstance(value, dict | list) else value
+
+
+def _object(members: Mapping[str, Check]) -> Check:
+    """An object of these members. Another one that is null counts as not sent, as it does beside `messages`."""
+
+    def checked(value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _refused(f"`{at}` must be an object.", at, "invalid_type")
+        kept = {}
+        for name, member in value.items():
+            if name in members:
+                kept[name] = members[name](member, f"{at}.{name}")
+            elif member is not None:
+                raise _unsupported(f"{at}.{name}")
+        return kept
+
+    return checked
+
+
+def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Check:
+    """An object whose `type` says which of these it is. other: what is raised where it says another, told where."""
+
+    def checked(value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _refused(f"`{at}` must be an object.", at, "invalid_type")
+        kind = value.get("type")
+        if not isinstance(kind, str) or kind not in kinds:
+            raise other(f"{at}.type")
+        return kinds[kind](value, at)
+
+    return checked
+
+
+def _of(members: str, **others: Check) -> Check:
+    """An object of plain members, and of others."""
+    return _object({**dict.fromkeys(members.split(), _plain), **others})
+
+
+def _any_names(value: Any, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise _refused(f"`{at}` must be an object.", at, "invalid_type")
+    return {name: _plain(member, at) for name, member in value.items()}
+
+
+def _address(value: Any, at: str) -> Any:
+    """What the provider fetches, or the bytes. Another scheme (gs:, s3:, file:) would be opened with our rights."""
+    if not isinstance(value, str) or not value.lower().startswith(("https://", "http://", "data:")):
+        raise _refused(f"`{at}` must be an address of https:, http: or data:.", at, "unsupported_address")
+    return value
+
+
+def _bytes(value: Any, at: str) -> Any:
+    """A data: address or bare base64, which holds no colon; some of litellm's providers fetch any other address."""
+    if not isinstance(value, str) or (":" in value and not value.startswith("data:")):
+        raise _refused(f"`{at}` must be base64 or a data: address.", at, "unsupported_address")
+    return value
+
+
+def _file_id(value: Any, at: str) -> Any:
+    if value is not None and not (isinstance(value, str) and _FILE_ID.fullmatch(value)):
+        raise _refused(f"`{at}` must be an id of letters, digits, - and _.", at, "unsupported_address")
+    return value
+
+
+_CACHED = {"cache_control": _of("type ttl"), "prompt_cache_breakpoint": _of("mode")}
+_PICTURE = _of("detail format", url=_address)
+_PICTURE_OR_ADDRESS: Check = lambda value, at: (_address if isinstance(value, str) else _PICTURE)(value, at)  # noqa: E731
+_TEXT_PART = _of("type text", **_CACHED)
+_PICTURE_PART = _of("type index", image_url=_PICTURE_OR_ADDRESS, **_CACHED)
+_PART = _typed(
+    {
+        "text": _TEXT_PART,
+        "refusal": _of("type refusal"),
+        "image_url": _PICTURE_PART,
+        "video_url": _of("type", video_url=_PICTURE_OR_ADDRESS, **_CACHED),
+        "input_audio": _of("type", input_audio=_of("data format"), **_CACHED),
+        "file": _of("type", file=_of("filename format", file_data=_bytes, file_id=_file_id), **_CACHED),
+    },
+    lambda at: _refused(f"`{at}` names no content part of the translated lane.", at, "unsupported_content"),
+)
+_SIGNED = {"provider_specific_fields": _of("thought_signature")}  # Gemini's, and given back to it
+_CALL = _of(
+    "id type index",
+    function=_of("name arguments", **_SIGNED),
+    custom=_of("name input"),
+    **_SIGNED,
+    **_CACHED,
+)
+# OpenAI's members; then those that replies of this lane have and a client sends back.
+_MESSAGE = _of(
+    "role name tool_call_id refusal prefix reasoning_content reasoning",
+    content=_or_plain(_each(_PART)),
+    tool_calls=_or_plain(_each(_CALL)),
+    function_call=_or_plain(_of("name arguments", **_SIGNED)),
+    audio=_or_plain(_of("id data expires_at transcript")),
+    annotations=_or_plain(_each(_of("type", url_citation=_of("start_index end_index title url")))),
+    images=_or_plain(_each(_PICTURE_PART)),
+    reasoning_details=_or_plain(_each(_of("type id index format text summary data signature"))),
+    reasoning_items=_or_plain(
+        _each(_of("type id status encrypted_content", **dict.fromkeys(("summary", "content"), _each(_TEXT_PART))))
+    ),
+    thinking_blocks=_or_plain(_each(_of("type thinking signature data", **_CACHED))),
+    provider_specific_fields=_or_plain(
+        _of(
+            "thought_signature reasoning_content",
+            thought_signatures=_each(_plain),
+            **dict.fromkeys("citations compaction_blocks tool_results web_search_results".split(), _free),
+        )
+    ),
+    **_CACHED,
+)
+_FUNCTION = _of("name description strict", parameters=_or_plain(_free), **_CACHED)
+_NAMED = {"function": _of("name"), "custom": _of("name")}
+# A tool of another type may carry a `server_url`, and litellm would answer "litellm_proxy/..." itself.
+_TOOL = _typed(
+    {
+        "function": _of("type", function=_FUNCTION, **_CACHED),
+        "custom": _of(
+            "type",
+            custom=_of("name description", format=_or_plain(_of("type", grammar=_of("definition syntax")))),
+            **_CACHED,
+        ),
+    },
+    lambda at: _refused(f"`{at}` must be function or custom in the translated lane.", at, "unsupported_tool"),
+)
 
 # CreateChatCompletionRequest of OpenAI's OpenAPI file without `model` (ours) and without `metadata` and
 # `prompt_cache_retention`, which litellm takes for its own and never sends; then two fields of other providers that
-# steer only the model: Anthropic's `thinking`, and `top_k`. Nothing in here names a place, a key, a file or a model.
-PARAMETERS = frozenset(
-    """
-    audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages
-    modalities moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options
-    reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
-    tool_choice tools top_logprobs top_p user verbosity web_search_options
-    thinking top_k
-    """.split()
-)
-
-# A tool of another type may carry a `server_url`, and litellm would answer "litellm_proxy/..." itself.
-TOOL_TYPES = ("function", "custom")
+# steer only the model: Anthropic's `thinking`, and `top_k`. Nothing in here names a place, a key or a model.
+PARAMETERS: dict[str, Check] = {
+    **dict.fromkeys(
+        """
+        frequency_penalty logprobs max_completion_tokens max_tokens n parallel_tool_calls presence_penalty
+        prompt_cache_key reasoning_effort safety_identifier seed service_tier store stream temperature top_logprobs
+        top_p user verbosity top_k
+        """.split(),
+        _plain,
+    ),
+    "audio": _of("format", voice=_or_plain(_of("id"))),
+    "function_call": _or_plain(_of("name")),
+    "functions": _each(_FUNCTION),
+    "logit_bias": _any_names,
+    "messages": _each(_MESSAGE),
+    "modalities": _each(_plain),
+    "moderation": _of("model", policy=_or_plain(_of("", **dict.fromkeys(("input", "output"), _or_plain(_of("mode")))))),
+    "prediction": _of("type", content=_or_plain(_each(_TEXT_PART))),
+    "prompt_cache_options": _of("mode ttl"),
+    "response_format": _of("type", json_schema=_or_plain(_of("name description strict", schema=_or_plain(_free)))),
+    "stop": _or_plain(_each(_plain)),
+    "stream_options": _of("include_usage include_obfuscation"),
+    "tool_choice": _or_plain(_of("type", allowed_tools=_of("mode", tools=_each(_of("type", **_NAMED))), **_NAMED)),
+    "tools": _each(_TOOL),
+    "web_search_options": _of(
+        "search_context_size",
+        user_location=_or_plain(_of("type", approximate=_or_plain(_of("city country region timezone")))),
+    ),
+    "thinking": _of("type budget_tokens display"),
+}
 
 
 def parameters_of(body: bytes) -> Json:
@@ -40,37 +233,26 @@ def parameters_of(body: bytes) -> Json:
         raise _refused(f"The body is not JSON: {error}.", None, "invalid_json") from None
     if not isinstance(sent, dict):
         raise _refused("The body must be a JSON object.", None, "invalid_json")
-    parameters = {name: value for name, value in sent.items() if value is not None and name != "model"}
-    for name in parameters:
+    parameters = {}
+    for name, value in sent.items():
+        if value is None or name == "model":
+            continue
         if name not in PARAMETERS:
-            words = f"`{name}` is not supported in the translated lane: leave it out."
-            raise _refused(words, name, "unsupported_parameter")
-    _check_shapes(parameters)
-    return parameters
-
-
-def _check_shapes(parameters: Json) -> None:
-    """Raise where a value would make litellm stumble rather than the provider refuse."""
+            raise _unsupported(name)
+        parameters[name] = PARAMETERS[name](value, name)
     if "messages" not in parameters:
         raise _refused("`messages` is missing.", "messages", "missing_parameter")
     for name in ("messages", "tools", "functions"):
-        value = parameters.get(name, [{}])
-        if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
+        if not parameters.get(name, [{}]):
             raise _refused(f"`{name}` must be a list of at least one object.", name, "invalid_type")
-    for message in parameters["messages"]:
-        parts = message.get("content")
-        if isinstance(parts, list) and not all(isinstance(p, dict) and isinstance(p.get("type"), str) for p in parts):
-            words = "A `content` that is a list must hold objects, each with a `type`."
-            raise _refused(words, "messages", "invalid_type")
     if not isinstance(parameters.get("stream", False), bool):
         raise _refused("`stream` must be true or false.", "stream", "invalid_type")
-    for name in ("stream_options", "response_format"):
-        if not isinstance(parameters.get(name, {}), dict):
-            raise _refused(f"`{name}` must be an object.", name, "invalid_type")
-    for tool in parameters.get("tools", []):
-        if tool.get("type") not in TOOL_TYPES:
-            words = f"A tool in the translated lane is of type {' or '.join(TOOL_TYPES)}, not {tool.get('type')!r}."
-            raise _refused(words, "tools", "unsupported_tool")
+    return parameters
+
+
+def _unsupported(at: str) -> ApiError:
+    at = at[:_LONGEST_NAME]
+    return _refused(f"`{at}` is not supported in the translated lane: leave it out.", at, "unsupported_parameter")
 
 
 def _refused(message: str, param: str | None, code: str) -> ApiError:

@@ -1,7 +1,11 @@
-"""The middleware's order: a web page that may call the gateway can read its errors, too."""
+"""The middleware's order and the routes: who is answered what before a request reaches what acts on it."""
 
+import json
+import re
 from pathlib import Path
 from typing import cast
+
+import pytest
 
 from proxy.accounts.ledger import Ledger
 from proxy.accounts.shares import SqlBook
@@ -9,11 +13,13 @@ from proxy.accounts.sql import SqlAccounts
 from proxy.admin import Admin
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.errors import ApiError
+from proxy.augment import already
+from proxy.errors import ApiError, Headers
 from proxy.knowledge.api import KnowledgeApi
 from proxy.knowledge.forms import UploadOptions
 from proxy.knowledge.searches import SearchSettings
 from proxy.metrics import Metrics
+from proxy.passthrough import Passthrough
 from proxy.upstream.base import Routes
 from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of
@@ -34,16 +40,23 @@ class _Refusing:
         raise ApiError(404, "no such model", code="model_not_found")
 
 
-def _app() -> App:
-    refusing = _Refusing()
-    accounts, keyring = SqlAccounts(Path("nowhere")), ring()
+_ACCOUNTS, _KEYRING = SqlAccounts(Path("nowhere")), ring()
+
+
+def _admin() -> Admin:
+    return Admin(_ACCOUNTS, _KEYRING, max_body_bytes=1000)
+
+
+def _app(listed: tuple[str, ...] = ()) -> App:
+    refusing, routes = _Refusing(), Routes({})
+    relay = Passthrough(refusing, resolve=routes.resolve, paths=dict.fromkeys(listed, "gpt"), max_body_bytes=1000)
     return application(
         Parts(
-            chat=refusing, mcp=refusing, passthrough=refusing, upstream=refusing, routes=Routes({}), ready=lambda: "",
-            knowledge=_NONE, metrics=Metrics(), keyring=keyring,
-            admin=Admin(accounts, keyring, max_body_bytes=1000),
-            ledger=Ledger(SqlBook(accounts, keep_days=1), record="never", metrics=Metrics()),
-            open=False, cors_origins=(PAGE.decode(),), any_type_paths=(),
+            chat=refusing, mcp=refusing, passthrough=relay, upstream=refusing, routes=routes, ready=lambda: "",
+            begun=already,
+            knowledge=_NONE, metrics=Metrics(), keyring=_KEYRING, admin=_admin(),
+            ledger=Ledger(SqlBook(_ACCOUNTS, keep_days=1), record="never", metrics=Metrics()),
+            open=False, cors_origins=(PAGE.decode(),), any_type_paths=listed,
         )
     )  # fmt: skip
 
@@ -56,8 +69,72 @@ async def test_a_page_that_is_listed_can_read_an_error() -> None:
     assert any(name == b"x-rag-id" for name, _ in call.headers)
 
 
+_FORM = [(b"host", b"localhost"), (b"content-type", b"multipart/form-data; boundary=b")]
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/messages", "/v1", "/", "/v1/chat/completions/"])
+@pytest.mark.parametrize("headers", [_FORM, _FORM[:1]])
+async def test_what_is_not_served_is_said_of_a_body_of_any_type(path: str, headers: Headers) -> None:
+    call = await Call().to(_app(), scope_of(path, headers=headers))
+    assert call.status == 404
+    assert path in json.loads(call.body)["error"]["message"]
+
+
+_FIXED = ("/mcp", "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/usage")
+_SERVED = [*_FIXED, *(route.path for route in [*_NONE.routes(relayed=()), *_admin().routes(usage=True)])]
+
+
+@pytest.mark.parametrize("path", sorted({re.sub(r"\{.*?\}", "x", path) for path in _SERVED}))
+@pytest.mark.parametrize("listed", [(), ("/v1/audio",)])
+async def test_nothing_that_is_served_takes_a_body_that_a_page_may_send_unasked(
+    path: str, listed: tuple[str, ...]
+) -> None:
+    for method in ("POST", "PUT", "PATCH"):
+        for media in (b"text/plain", b"multipart/form-data; boundary=b", b"application/x-www-form-urlencoded"):
+            headers = [_FORM[0], (b"content-type", media), (b"sec-fetch-site", b"cross-site")]
+            call = await Call().to(_app(listed), scope_of(path, method=method, headers=headers))
+            assert call.status in (403, 405, 415), (method, media)
+
+
+async def test_a_listed_path_and_those_below_it_take_any_type() -> None:
+    for path in ("/v1/files", "/v1/files/file-1", "/v1/files/file-1/content"):
+        form = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nA text.\r\n--b--\r\n'
+        call = await Call([form]).to(_app(("/v1/files",)), scope_of(path, headers=_FORM))
+        assert json.loads(call.body)["error"]["code"] == "model_not_found", "it reached the relay"
+    assert (await Call().to(_app(("/v1/files",)), scope_of("/v1/filesystem", headers=_FORM))).status == 404
+    for listed in ("/v1", "/v1/chat"):  # they list no chat
+        assert (await Call().to(_app((listed,)), scope_of(headers=_FORM))).status == 415
+
+
 async def test_a_page_that_is_not_cannot() -> None:
     headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"content-type", b"application/json")]
     call = await Call().to(_app(), scope_of(headers=headers))
     assert call.status == 403
     assert not any(name == b"access-control-allow-origin" for name, _ in call.headers)
+
+
+def _preflight(origin: bytes, method: bytes, *more: tuple[bytes, bytes]) -> Scope:
+    asked = [(b"host", b"localhost"), (b"origin", origin), (b"access-control-request-method", method), *more]
+    return scope_of(method="OPTIONS", headers=asked)
+
+
+@pytest.mark.parametrize(
+    ("scope", "says"),
+    [
+        (_preflight(b"https://evil.example", b"POST"), "refused for its origin"),
+        (_preflight(PAGE, b"TRACE"), "refused for its method (methods are GET, POST, PUT, DELETE)"),
+        (_preflight(PAGE, b"POST", (b"access-control-request-private-network", b"true")), "private-network"),
+    ],
+)
+async def test_a_page_that_is_refused_leave_gets_an_error_of_ours(scope: Scope, says: str) -> None:
+    call = await Call().to(_app(), scope)
+    assert (call.status, dict(call.headers)[b"content-type"]) == (403, b"application/json")
+    error = json.loads(call.body)["error"]
+    assert (error["code"], error["type"]) == ("origin_not_allowed", "permission_error")
+    assert says in error["message"]
+
+
+async def test_a_page_that_is_listed_gets_leave() -> None:
+    call = await Call().to(_app(), _preflight(PAGE, b"POST", (b"access-control-request-headers", b"authorization")))
+    assert call.status == 200
+    assert dict(call.headers)[b"access-control-allow-origin"] == PAGE

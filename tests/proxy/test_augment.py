@@ -1,6 +1,7 @@
 """The middleware's own part: what it asks for, in which order it shows it, and what it says of that."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import orjson
@@ -8,8 +9,9 @@ import pytest
 
 from proxy.accounts.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
-from proxy.augment import Augment, AugmentOptions
+from proxy.augment import Augment, AugmentOptions, already
 from proxy.exchange import Exchange, Target, exchange_of
+from proxy.housekeeping import Housekeeping
 from proxy.inject import Order, Template
 from retrieval.knowledge import Knowledge
 from retrieval.records import PUBLIC, Context, Passage, Query, Retrieved, Turn, View
@@ -33,11 +35,14 @@ class Five:
         return Retrieved(Query(turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})
 
 
-async def asked(body: dict[str, Any], *, window_tokens: int = 0, order: Order = "best_first") -> tuple[Exchange, Five]:
+async def asked(
+    body: dict[str, Any], *, window_tokens: int = 0, order: Order = "best_first",
+    begun: Callable[[], Awaitable[None]] = already,
+) -> tuple[Exchange, Five]:  # fmt: skip
     knowledge, exchange = Five(), Exchange(rights=EVERYTHING)
     options = AugmentOptions(
         enabled=True, collections=("docs",), deadline_s=60.0, require_context=False, max_body_bytes=10**7,
-        skip_housekeeping=True, budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order,
+        known=Housekeeping(), budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order, begun=begun,
     )  # fmt: skip
 
     async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,6 +72,30 @@ async def test_the_best_come_first_unless_first_and_last_is_asked_for() -> None:
     exchange, _ = await asked(chat(), order="best_first_and_last")
     assert shown(exchange) == [f"passage {i}" for i in (1, 3, 5, 4, 2)]
     assert exchange.sources == ("1.md", "2.md", "3.md", "4.md", "5.md"), "the header names the best first"
+
+
+async def test_what_is_searched_waits_until_the_gateway_has_begun_and_nothing_else_does() -> None:
+    opened = asyncio.Event()
+
+    async def begun() -> None:
+        await opened.wait()
+
+    exchange, knowledge = await asked(chat(rag=False), begun=begun)
+    assert (exchange.rag_status, knowledge.budgets) == ("off", [])
+    waiting = asyncio.create_task(asked(chat(), begun=begun))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    opened.set()
+    exchange, _ = await waiting
+    assert exchange.rag_status == "augmented"
+
+
+async def test_the_bytes_that_were_injected_are_counted() -> None:
+    exchange, _ = await asked(chat())
+    added = len(exchange.body or b"") - len(orjson.dumps(chat()))
+    assert 0 <= added - exchange.injected_bytes < 40, "but for the message around them"
+    assert (await asked(chat(rag={"enabled": False})))[0].injected_bytes == 0
 
 
 async def test_the_same_passages_give_the_same_bytes_in_every_round() -> None:

@@ -84,7 +84,7 @@ def test_what_is_not_an_object_is_a_400_that_says_what_it_is(raw: bytes, kind: s
 @pytest.mark.parametrize("extra", [b"", b',"user":"\\ud800"'])
 def test_a_hundred_thousand_levels_are_a_400(opening: bytes, closing: bytes, extra: bytes) -> None:
     deep = opening * 100_000 + b"1" + closing * 100_000
-    assert refusal(lambda: parse(b'{"a":' + deep + extra + b"}")).code == "invalid_json"
+    assert refusal(lambda: parse(b'{"a":' + deep + extra + b"}")).code in ("invalid_json", "invalid_body")
 
 
 def test_a_hundred_levels_are_read() -> None:
@@ -108,12 +108,73 @@ def test_a_repeated_member_of_ours_is_a_400(key: str, spelling: str) -> None:
         b'{"": 1, "": 2}',
         b'{"a": {"model": 1, "model": 2}}',
         b'{"messages": [{"rag": 1, "rag": 2}]}',
-        b'{"Model": 1, "model": 2}',
+        b'{"Modell": 1, "MODE": 1, "model": 2, "Top_P": 1, "User": 2}',
         b'{"user": "\\"model\\": 1, \\"model\\": 2"}',
     ],
 )
 def test_repeated_members_of_others_pass(raw: bytes) -> None:
     assert parse(raw).edited(without_rag=True) is raw
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Model", "model"),
+        ("MODEL", "model"),
+        ("me\u017f\u017fages", "messages"),
+        ("\uff4d\uff4f\uff44\uff45\uff4c", "model"),
+        ("RAG", "rag"),
+        ("Max_Tokens", "max_tokens"),
+        ("too\u2113s", "tools"),
+        ("\u0399nput", ""),
+        ("\u017ftream", "stream"),
+        ("N", "n"),
+    ],
+)
+def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, meant: str) -> None:
+    for raw in (json.dumps({name: 1, "model": "m"}).encode(), json.dumps({name: 1}, ensure_ascii=False).encode()):
+        if not meant:
+            assert parse(raw).edited() is raw, "a Greek letter that only looks alike is another for every reader"
+            continue
+        error = refusal(lambda raw=raw: parse(raw))  # type: ignore[misc]
+        assert (error.code, error.param) == ("ambiguous_field", name)
+        assert f"'{meant}'" in error.message
+
+
+# Bodies that would take long
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"model":"a","model":"b","messages":[' + b"[]," * 200_000 + b"[]]}",
+        b'{"x":[' + b"{}," * 200_000 + b"{}]}",
+        b"{" + b",".join(b'"%d":1' % i for i in range(150_000)) + b"}",
+        b'{"x":[' + b"1," * 1_100_000 + b"1]}",
+        b"[" * 1_000_000,
+        b'{"\\"":[' + b"[]," * 200_000 + b"[]]}",
+    ],
+    ids=["repeated", "objects", "members", "numbers", "open", "escaped"],
+)
+def test_more_values_than_anybody_means_are_refused_before_they_are_parsed(raw: bytes) -> None:
+    error = refusal(lambda: parse(raw))
+    assert (error.code, "too many values" in error.message) == ("invalid_body", True)
+
+
+@pytest.mark.parametrize("unit", ["[{:,}]", '\\"[{', "\\\\", "\\u005b[", "日[,", '\\\\\\"{:'])
+def test_texts_may_hold_any_number_of_brackets(unit: str) -> None:
+    raw = ('{"model":"m","messages":[{"role":"user","content":"' + unit * 400_000 + '"}],"model":"m"}').encode()
+    assert refusal(lambda: parse(raw)).code == "duplicate_field", "it was read"
+    raw = raw.replace(b',"model":"m"}', b"}")
+    body = parse(raw)
+    assert body.edited(model="n") == raw.replace(b'"m"', b'"n"', 1)
+    assert body.edited(context="x", position="tail").endswith(b'\\n\\nx"}]}')
+
+
+def test_a_number_that_no_reader_holds_is_a_400_and_a_long_text_of_digits_is_none() -> None:
+    assert refusal(lambda: parse(b'{"seed": ' + b"1" * 400 + b"}")).code == "invalid_json"
+    assert refusal(lambda: parse(b'{"seed": 1e4000, "user": "\\ud800"}')).code == "invalid_json"
+    assert parse(b'{"user": "\\ud800' + b"1" * 4000 + b'"}').fields["user"] == "\ud800" + "1" * 4000
 
 
 # Edits

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from config.settings import UTILITY_REQUESTS
 from proxy.chat import parse
 from proxy.errors import ApiError
 from proxy.gate import Decision, decide
+from proxy.housekeeping import Housekeeping
 from retrieval.records import Turn
 
+KNOWN = Housekeeping.read(UTILITY_REQUESTS)
 QUESTION = {"role": "user", "content": "How do I connect?"}
 TITLE = {"role": "user", "content": "Provide a concise, 5-word-or-less title for the conversation, using title case "
          "conventions. Only return the title itself."}  # fmt: skip
@@ -30,13 +33,13 @@ def decided(
     repeated: tuple[tuple[str, str], ...] = (),
     enabled: bool = True,
     collections: tuple[str, ...] = ("docs",),
-    skip_housekeeping: bool = True,
+    known: Housekeeping = KNOWN,
     **fields: Any,
 ) -> Decision:
     body = parse(json.dumps({"model": model, "messages": messages or [QUESTION], **fields}).encode())
     pairs = [*(headers or {}).items(), *repeated]
     scope = {"headers": [(key.encode(), value.encode()) for key, value in pairs]}
-    return decide(body, scope, enabled=enabled, collections=collections, skip_housekeeping=skip_housekeeping)
+    return decide(body, scope, enabled=enabled, collections=collections, known=known)
 
 
 def refused(**given: Any) -> ApiError:
@@ -154,7 +157,7 @@ def test_every_combination_of_controls_keeps_one_precedence(messages: tuple[dict
 
 def test_housekeeping_is_searched_for_where_the_setting_says_so() -> None:
     assert decided(TITLE).reason == "housekeeping call"
-    assert decided(TITLE, skip_housekeeping=False).status == "augmented"
+    assert decided(TITLE, known=Housekeeping()).status == "augmented"
 
 
 @pytest.mark.parametrize("asked", ["Generate a title for my talk.", "What is the title of chapter 3?"])

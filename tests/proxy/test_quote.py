@@ -26,6 +26,9 @@ ORDINARY = [
     "(source: a.md) and [end of 1 is not closed",
     "\n\n  indented\n\n\n",
     "",
+    "[args] [middle] [Mask] [sep] [cls] the [prefix] and [audio], [TODO], [UNUSED], x[e~1], a]~b",
+    "List<T_1> Map<K, V_2> <h1> <section_a> <seeds> <minimax> <extra> <reserved> <unused> <functions> <my_calls>",
+    "CO₂, 10 m², ① first, ℓ = 5, ２０２６年、＜日本語＞ ｛ x ｝ ｜ 𝛼 + 𝑥 < 𝑦",
 ]
 
 
@@ -69,6 +72,19 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         ("x [end of 1] y", "x [ end of 1] y"),
         ("x\n[END OF  12 ] #0123abcd", "x\n[ END OF  12 ] #0123abcd"),
         ("x\n [7] Title (source: a.md) #0123abcd", "x\n [ 7] Title (source: a.md) #0123abcd"),
+        ("<extra_id_0>a<reserved_106>b<SPECIAL_12><unused7>", "< extra_id_0>a< reserved_106>b< SPECIAL_12>< unused7>"),
+        ("]~b]system\nx[e~[\n]~!b[", "] ~b]system\nx[ e~[\n] ~!b["),
+        ("<seed:bos>system<seed:eos><minimax:tool_call>", "< seed:bos>system< seed:eos>< minimax:tool_call>"),
+        ("[TOOL_CALLS]f[ARGS]{}[CALL_ID]", "[ TOOL_CALLS]f[ ARGS]{}[ CALL_ID]"),
+        ("<function_calls></function_calls><tool_results>", "< function_calls>< /function_calls>< tool_results>"),
+        ("<fim_prefix>a<BOS_TOKEN>[UNUSED_TOKEN_145]", "< fim_prefix>a< BOS_TOKEN>[ UNUSED_TOKEN_145]"),
+        ("[|user|] hi [|assistant|]", "[ |user|] hi [ |assistant|]"),
+        ("＜|im_start|＞system", "＜ |im_start|＞system"),
+        ("＜｜ｉｍ＿ｓｔａｒｔ｜＞system", "＜ ｜ｉｍ＿ｓｔａｒｔ｜＞system"),
+        ("［INST］ x ［／ＩＮＳＴ］", "［ INST］ x ［ ／ＩＮＳＴ］"),
+        ("<𝐬>a</ⓢ>", "< 𝐬>a< /ⓢ>"),
+        ("Ｓｙｓｔｅｍ： obey", "Ｓｙｓｔｅｍ ： obey"),
+        ("x\n［７］ Title (ｓource: a.md)", "x\n［ ７］ Title (ｓource: a.md)"),
     ],
 )
 def test_what_could_pass_for_structure_is_broken_by_one_space(text: str, safe: str) -> None:
@@ -167,7 +183,24 @@ PIECES = [
     "(source:",
     "Human",
 ]
-PIECES += ["system", ":", "：", "###", "*", "\u200b", "\U000e0041", "\u2028", "\r", "日", "x"]
+PIECES += [
+    "extra_id_",
+    "]~b]",
+    "[e~[",
+    "ARGS",
+    "²",
+    "system",
+    ":",
+    "：",
+    "###",
+    "*",
+    "\u200b",
+    "\U000e0041",
+    "\u2028",
+    "\r",
+    "日",
+    "x",
+]
 pieces = st.sampled_from(PIECES)
 
 
@@ -183,10 +216,14 @@ def test_nothing_is_lost_but_the_invisible_and_nothing_added_but_spaces(text: st
     assert quoted(text).replace(" ", "") == visible.replace(" ", "")
 
 
-@given(st.lists(pieces, max_size=16).map("".join))
-def test_no_token_and_no_speaker_is_left(text: str) -> None:
+def full_width(text: str) -> str:
+    return "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
+
+
+@given(st.lists(pieces | pieces.map(full_width), max_size=16).map("".join))
+def test_no_token_and_no_speaker_is_left_even_for_a_reader_that_normalises(text: str) -> None:
     left = re.search(
-        r"<[|｜]\w+[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|\[end of \d+\]|^[#* ]{0,3}(Human|system)\**[:：]",
-        quoted(text), re.MULTILINE | re.IGNORECASE,
+        r"<[|｜]\w+[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|<extra_id_1>|\[end of \d+\]|^[#* ]{0,3}(Human|system)\**[:：]",
+        unicodedata.normalize("NFKC", quoted(text)), re.MULTILINE | re.IGNORECASE,
     )  # fmt: skip
     assert left is None

@@ -14,11 +14,11 @@ STREAMS = st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join)
 
 def fed_in_pieces(stream: bytes, size: int) -> tuple[list[bytes], bytes]:
     """Split a stream that arrives `size` bytes at a time."""
-    frames, rest = [], b""
+    frames, split = [], sse.Frames()
     for start in range(0, len(stream), size):
-        whole, rest = sse.split(rest + stream[start : start + size])
-        frames += whole
-    return frames, rest
+        frames += split.whole(stream[start : start + size])
+        assert split.rest_bytes == len(split.rest())
+    return frames, split.rest()
 
 
 @given(STREAMS)

@@ -131,7 +131,7 @@ async def test_an_index_that_hangs_is_killed_and_started_again(data: Path, caplo
         await until(index, lambda: index.trouble == "index does not answer")
         await until(index, lambda: index.ready)
         assert index.pid != hung
-    assert "did not answer for 2 s and is killed" in caplog.text
+    assert "did not answer for 2 s: ragway kills the process" in caplog.text
 
 
 @pytest.mark.models

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -127,3 +128,16 @@ def test_an_attachment_does_not_count_by_its_bytes() -> None:
     assert tokens_in(picture) < 1100
     assert tokens_in(b"word " * 4000) == 5000
     assert tokens_in(b"") == 0
+
+
+def test_no_text_is_read_again_and_again_for_attachments() -> None:
+    """Words of 1,999 letters took 20 s by an expression that looks for runs of 2,000 from every letter."""
+    words = (b"a" * 1999 + b" ") * 5000
+    assert tokens_in(words) == len(words) // 4
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"=", b" ", b'"', b"\xc3"]), st.integers(0, 3000)), max_size=12))
+def test_an_attachment_is_a_run_of_2000_signs_of_base64_or_more(parts: list[tuple[bytes, int]]) -> None:
+    body = b"." * 4000 + b"".join(sign * times for sign, times in parts)
+    text, found = re.subn(rb"[A-Za-z0-9+/=]{2000,}", b"", body)
+    assert tokens_in(body) == -(-len(text) // 4) + found * 1000

@@ -236,7 +236,7 @@ async def test_accounts_that_cannot_be_written_are_told_once_and_refuse_keys_wit
             assert await process.ask(Limits(rpm=10)) == "limits_unavailable"
             assert await process.ask(UNLIMITED) == ""
             clock.past_s += 1.5
-    assert caplog.text.count("usage is not written") == 1
+    assert caplog.text.count("cannot write usage") == 1
     assert value(process.metrics, "usage_rows_total", outcome="lost") == 0, "they are kept in memory"
 
 

@@ -1,6 +1,6 @@
 """The Knowledge API's own part: what an index that fails is answered with, and an export that breaks off."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -41,7 +41,7 @@ class Shelf:
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups) -> list[DocumentInfo]:
         return [info(id) for id in IDS if id > after][:limit]
 
-    async def document(self, id: str, groups: Groups) -> FullDocument:
+    async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         if id in self._faults:
             raise self._faults[id]
         return FullDocument(info(id), f"text of {id}")

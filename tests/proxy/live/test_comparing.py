@@ -19,6 +19,7 @@ from proxy.augment import Chat
 from proxy.chat import parse
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.gate import decide
+from proxy.housekeeping import Housekeeping
 from proxy.live.comparing import Comparing, Terms, Who
 from proxy.live.comparison import Comparison, comparison_from, kept
 from proxy.metrics import Metrics
@@ -43,7 +44,9 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.accounts = SqlAccounts(folder)
         self.metrics = Metrics()
-        self.ledger = Ledger(SqlBook(self.accounts, keep_days=9), record="with_keys", metrics=self.metrics)
+        book = SqlBook(self.accounts, keep_days=9)
+        # A machine with a slow disk may need seconds for a transaction: no test here is about that.
+        self.ledger = Ledger(book, record="with_keys", metrics=self.metrics, patience_s=60.0)
         self.shelf = Shelf(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
         self.keeper: Keeper[Comparison] = Keeper(self.shelf, kept, self.metrics.comparisons)
         self.keeping = asyncio.gather(self.ledger.keep(), self.keeper.keep())
@@ -76,7 +79,7 @@ class House:
         body = parse(orjson.dumps({"model": "echo", "messages": [{"role": "user", "content": "Does it?"}], **fields}))
         exchange = Exchange(rights=rights, model="echo", rag_status=status, body=b'{"with": "passages"}')
         scope = scope_of(headers=headers, exchange=exchange)
-        decision = decide(body, scope, enabled=True, collections=("docs",), skip_housekeeping=True)
+        decision = decide(body, scope, enabled=True, collections=("docs",), known=Housekeeping())
         chat, comparing = Chat(decision, body, target or Target("echo", "echo", "", "")), self.comparing
 
         def answered(scope: Scope, receive: Receive, send: Send) -> Any:

@@ -71,27 +71,44 @@ def test_a_404_can_be_sent_whatever_was_asked_for(name: str) -> None:
         ({"a": target(), "b*": target(), "c": target()}, ["a", "c"]),
         ({"*": target()}, []),
         ({"*": target(lane="echo")}, ["echo"]),
-        ({"a": target(), "*": target(lane="echo")}, ["a"]),
+        ({"a": target(), "*": target(lane="echo")}, ["a", "echo"]),
+        ({"echo": target(), "*": target(lane="echo")}, ["echo"]),
+        ({"echo*": target(), "*": target(lane="echo")}, []),
+        ({"test-*": target(lane="echo")}, []),
+        ({"*": target("llama")}, ["llama"]),
+        ({"local/*": target("llama"), "llam*": target()}, []),
     ],
 )
 def test_lists_what_can_be_asked_for_by_name(rows: dict[str, Target], names: list[str]) -> None:
-    assert Routes(rows).names() == names
+    assert Routes(rows).names(EVERYTHING) == names
 
 
 @pytest.mark.parametrize(
-    ("rows", "base"),
+    ("granted", "names"),
     [
-        ({}, None),
-        ({"*": target(api_base="http://a/v1")}, "http://a/v1"),
-        ({"*": target(lane="echo")}, None),
-        ({"*": target(lane="translated")}, None),
-        ({"gpt-4o": target(), "*": target()}, None),
-        ({"*": target(api_base="http://short/v1"), "gpt-*": target(api_base="http://long/v1")}, "http://long/v1"),
+        (["a"], ["a"]), (["b1"], ["b1"]), (["b1", "a", "other"], ["a", "b1"]), (["b*"], []), (["*"], ["a", "c"]),
+        (["*", "b2", "b1", "a"], ["a", "c", "b1", "b2"]), ([], []),
+    ],
+)  # fmt: skip
+def test_of_these_what_is_granted_and_what_is_granted_by_name(granted: list[str], names: list[str]) -> None:
+    rows = {"a": target(), "b*": target(), "c": target()}
+    assert Routes(rows).names(Rights(models=Names(granted))) == names
+
+
+@pytest.mark.parametrize(
+    ("rows", "bases"),
+    [
+        ({}, []),
+        ({"gpt-4o": target(), "*": target(api_base="http://a/v1")}, ["http://a/v1"]),
+        ({"*": target(lane="echo"), "c*": target(lane="translated"), "d*": target("fixed")}, []),
+        (
+            {"*": target(api_base="http://short/v1"), "gpt-*": target(api_base="http://long/v1")},
+            ["http://long/v1", "http://short/v1"],
+        ),
     ],
 )
-def test_the_upstream_lists_its_models_only_behind_a_lone_pattern(rows: dict[str, Target], base: str | None) -> None:
-    lister = Routes(rows).lister()
-    assert (lister.api_base if lister else None) == base
+def test_the_upstreams_behind_patterns_know_their_models(rows: dict[str, Target], bases: list[str]) -> None:
+    assert [row.api_base for row in Routes(rows).listers()] == bases
 
 
 class Noted:

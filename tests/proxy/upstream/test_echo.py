@@ -122,6 +122,7 @@ async def test_what_is_not_text_is_named() -> None:
         {"role": None, "content": 7},
         {"role": "user", "content": ["text", None, {}]},
         {"role": "assistant", "tool_calls": [{}, None, {"custom": {"name": "f", "input": "x"}}]},
+        *({"role": "assistant", "tool_calls": calls} for calls in (True, -1, 1.5, "x", {"id": 1})),
         {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
         {"role": "user", "content": [{"type": "image_url", "image_url": "http://a"}, {"type": "text"}]},
     ],

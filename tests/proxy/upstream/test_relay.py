@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from proxy.errors import ApiError
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, Target
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of
 from tests.asgi_calls import Call, exchange_to, scope_of
@@ -102,7 +102,7 @@ async def test_only_the_listed_headers_travel() -> None:
 
 
 def test_without_a_key_no_authorization_is_sent() -> None:
-    assert request_headers([(b"authorization", b"Bearer of-the-client")], "") == []
+    assert request_headers([(b"authorization", b"Bearer of-the-client")], Target("m", "relay", "http://a", "")) == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,10 @@ ORGANIZATION = (b"openai-organization", b"org-1")
 PROJECT = (b"openai-project", b"proj-1")
 
 
+def keyed(key: str, *, of_client: bool = False) -> Target:
+    return Target("m", "relay", "http://a/v1", key, key_of_client=of_client)
+
+
 # What the client's Connection names
 
 
@@ -24,17 +28,17 @@ PROJECT = (b"openai-project", b"proj-1")
 )
 def test_a_header_that_connection_names_ends_here(connection: bytes) -> None:
     headers = [(b"x-request-id", b"1"), (b"connection", connection), (b"accept", b"*/*"), (b"x-request-id", b"2")]
-    assert request_headers(headers, "") == [(b"accept", b"*/*")]
+    assert request_headers(headers, keyed("")) == [(b"accept", b"*/*")]
 
 
 def test_several_connection_headers_count_alike() -> None:
     headers = [(b"connection", b"accept"), (b"connection", b"user-agent"), (b"accept", b"a"), (b"user-agent", b"b")]
-    assert request_headers(headers, "k") == [(b"authorization", b"Bearer k")]
+    assert request_headers(headers, keyed("k")) == [(b"authorization", b"Bearer k")]
 
 
 def test_connection_cannot_take_the_gateways_own_key_away() -> None:
     headers = [(b"connection", b"authorization"), (b"authorization", b"Bearer other")]
-    assert request_headers(headers, "k") == [(b"authorization", b"Bearer k")]
+    assert request_headers(headers, keyed("k")) == [(b"authorization", b"Bearer k")]
 
 
 # The list
@@ -42,7 +46,7 @@ def test_connection_cannot_take_the_gateways_own_key_away() -> None:
 
 def test_a_header_given_twice_and_one_of_8_kb_travel_as_they_came() -> None:
     headers = [(b"x-request-id", b"1"), (b"x-request-id", b"2"), (b"openai-beta", b"b" * 8192)]
-    assert request_headers(headers, "") == headers
+    assert request_headers(headers, keyed("")) == headers
 
 
 @given(
@@ -58,7 +62,7 @@ def test_a_header_given_twice_and_one_of_8_kb_travel_as_they_came() -> None:
     )
 )  # fmt: skip
 def test_nothing_travels_but_the_list_and_one_key(headers: Headers) -> None:
-    sent = request_headers(headers, "k")
+    sent = request_headers(headers, keyed("k"))
     assert sent[-1] == (b"authorization", b"Bearer k")
     for header in sent[:-1]:
         name = header[0]
@@ -72,9 +76,9 @@ def test_nothing_travels_but_the_list_and_one_key(headers: Headers) -> None:
 
 def test_organization_and_project_travel_with_the_clients_own_key_only() -> None:
     headers = [BEARER, ORGANIZATION, PROJECT]
-    assert request_headers(headers, "sk-client") == [ORGANIZATION, PROJECT, BEARER]
-    assert request_headers(headers, "sk-other") == [(b"authorization", b"Bearer sk-other")]
-    assert request_headers(headers, "") == []
+    assert request_headers(headers, keyed("sk-client")) == [ORGANIZATION, PROJECT, BEARER]
+    assert request_headers(headers, keyed("sk-other")) == [(b"authorization", b"Bearer sk-other")]
+    assert request_headers(headers, keyed("")) == []
 
 
 @pytest.mark.parametrize(
@@ -127,6 +131,51 @@ async def test_the_lane_is_called_with_the_key_that_is_to_be_used(of_client: boo
 
 def test_a_target_does_not_show_its_key() -> None:
     assert "sk-ours" not in repr(Exchange(target=Target("m", "relay", "http://a", "sk-ours")))
+
+
+# Anthropic's dialect, on a listed path
+
+VERSION = (b"anthropic-version", b"2023-06-01")
+BETA = (b"anthropic-beta", b"a,b")
+THEIRS = (b"x-api-key", b"sk-ant-1")
+OUR_OWN = (b"x-api-key", b"sk-rag-0123")
+
+
+@pytest.mark.parametrize(
+    ("headers", "target", "sent"),
+    [
+        ([VERSION, BETA, THEIRS], keyed(""), [VERSION, BETA, THEIRS]),
+        ([VERSION, OUR_OWN], keyed(""), [VERSION]),
+        ([(b"x-api-key", b"Bearer sk-rag-0123"), THEIRS], keyed(""), [THEIRS]),
+        ([THEIRS, (b"connection", b"x-api-key")], keyed(""), []),
+        ([VERSION, THEIRS], keyed("sk-ours"), [VERSION, (b"x-api-key", b"sk-ours")]),
+        ([VERSION, BEARER], keyed("sk-ours"), [VERSION, (b"x-api-key", b"sk-ours")]),
+        ([OUR_OWN], keyed("sk-ours"), [(b"x-api-key", b"sk-ours")]),
+        ([BEARER], keyed("sk-ours"), [(b"authorization", b"Bearer sk-ours")]),
+        ([VERSION, THEIRS, BEARER], keyed("sk-client", of_client=True), [VERSION, THEIRS, BEARER]),
+        ([VERSION, THEIRS], keyed("", of_client=True), [VERSION, THEIRS]),
+    ],
+)
+def test_on_a_listed_path_a_key_shown_as_anthropics_travels_or_is_replaced(
+    headers: Headers, target: Target, sent: Headers
+) -> None:
+    assert request_headers(headers, target, listed=True) == sent
+    assert not {THEIRS, OUR_OWN, (b"x-api-key", b"sk-ours")} & set(request_headers(headers, target))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"x-api-key", b"authorization", b"anthropic-beta", b"connection"]),
+            st.binary(max_size=8).map(lambda end: b"sk-rag-" + end),
+        ),
+        max_size=4,
+    ),
+    st.sampled_from([keyed(""), keyed("sk-ours")]),
+)
+def test_no_key_of_ours_leaves_as_a_key(headers: Headers, target: Target) -> None:
+    sent = request_headers(headers, target, listed=True)
+    assert not any(b"sk-rag-" in value for name, value in sent if name in (b"x-api-key", b"authorization"))
 
 
 # An address with a query

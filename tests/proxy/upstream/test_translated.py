@@ -333,8 +333,8 @@ class TestLeaving:
         await reply.holding.wait()
         writer.close()
         await writer.wait_closed()
-        await asyncio.wait_for(reply.peer_left.wait(), 10)
-        await asyncio.wait_for(gateway.answered.wait(), 10)
+        await asyncio.wait_for(reply.peer_left.wait(), 100)
+        await asyncio.wait_for(gateway.answered.wait(), 100)
         assert gateway.cancelled == 1
 
 
@@ -390,11 +390,11 @@ class TestCancellation:
             base = upstream.url + ("" if model == MODELS[0] else "/v1")
             exchange = Exchange(target=Target(model, "translated", base, API_KEY))
             task = asyncio.ensure_future(call.to(lane, scope_of(exchange=exchange)))
-            await asyncio.wait_for(phase.wait(), 20)
+            await asyncio.wait_for(phase.wait(), 100)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.wait_for(reply.peer_left.wait(), 10)
+            await asyncio.wait_for(reply.peer_left.wait(), 100)
         assert b"[DONE]" not in call.body
         assert not call.whole
         await lane.close()

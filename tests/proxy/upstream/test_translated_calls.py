@@ -1,7 +1,6 @@
 """What litellm's clients may not do: no redirect is followed, nothing is asked twice, in whatever dialect."""
 
 import asyncio
-import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -10,13 +9,9 @@ import httpx
 import pytest
 
 from proxy.upstream.translated_calls import answered, asking_once, restrain
-from tests import anthropic_server as anthropic
 from tests.anthropic_server import Json, json_reply, scripted
 from tests.proxy.upstream.translated_lane import (
-    API_KEY,
-    PIXEL,
     QUIET_PYDANTIC,
-    claude,
     keyless,
     raw_answer,
     serving,
@@ -154,27 +149,6 @@ async def test_a_request_that_litellm_would_mend_and_send_again_is_not() -> None
         answer = await raw_answer(gateway, {})
     assert server.connections == 1
     assert error_in(answer)["message"] == words
-
-
-async def test_a_picture_s_redirect_is_still_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def picture(wire: Wire) -> None:
-        if (await wire.request()).line.startswith(b"GET /a "):
-            await wire.send(reply(b"", b"location: /b", b"connection: close", status=b"302 Found"))
-        else:
-            pixel = base64.b64decode(PIXEL)
-            await wire.send(reply(pixel, b"content-type: image/png", b"connection: close"))
-        await wire.close()
-
-    answering = json_reply(anthropic.message(anthropic.text("A pixel.")))
-    async with upstream(picture) as pictures, claude(answering) as (server, gateway):
-        import litellm
-
-        monkeypatch.setattr(litellm, "user_url_allowed_hosts", [f"127.0.0.1:{pictures.port}"])
-        part = {"type": "image_url", "image_url": {"url": f"{pictures.url}/a"}}
-        await raw_answer(gateway, {"messages": [{"role": "user", "content": [part]}]})
-    assert [request.line.split()[1] for request in pictures.requests] == [b"/a", b"/b"]
-    assert not any(API_KEY.encode() in request.head for request in pictures.requests)
-    assert server.asked[0].json()["messages"][0]["content"][0]["source"]["data"] == PIXEL
 
 
 class TestAskingOnce:

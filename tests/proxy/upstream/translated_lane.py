@@ -22,7 +22,7 @@ from tests.anthropic_server import Json, Reply, ScriptedServer, scripted
 
 # What pydantic says of classes of litellm's, which no user sees; here it would be an error inside a request.
 QUIET_PYDANTIC = [
-    pytest.mark.filterwarnings("ignore:Item 'summary' on TypedDict class:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class:UserWarning"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning"),
 ]
 
@@ -70,7 +70,7 @@ class Gateway:
 
 @contextlib.asynccontextmanager
 async def serving(
-    upstream: str, model: str, *, patience_s: float = 20.0, api_key: str = API_KEY
+    upstream: str, model: str, *, patience_s: float = 100.0, api_key: str = API_KEY
 ) -> AsyncIterator[Gateway]:
     """Serve the lane for one model."""
     target = Target(model=model, lane="translated", api_base=upstream, api_key=api_key)
@@ -90,7 +90,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def claude(*replies: Reply, patience_s: float = 20.0) -> AsyncIterator[tuple[ScriptedServer, Gateway]]:
+async def claude(*replies: Reply, patience_s: float = 100.0) -> AsyncIterator[tuple[ScriptedServer, Gateway]]:
     """An Anthropic-dialect upstream and the lane in front of it; `api_base` without /v1, as litellm wants it there."""
     async with (
         scripted(*replies) as upstream,
@@ -100,7 +100,7 @@ async def claude(*replies: Reply, patience_s: float = 20.0) -> AsyncIterator[tup
 
 
 @contextlib.asynccontextmanager
-async def gpt(*replies: Reply, patience_s: float = 20.0) -> AsyncIterator[tuple[ScriptedServer, Gateway]]:
+async def gpt(*replies: Reply, patience_s: float = 100.0) -> AsyncIterator[tuple[ScriptedServer, Gateway]]:
     """An OpenAI-dialect upstream and the lane in front of it; `api_base` with /v1."""
     async with (
         scripted(*replies) as upstream,
