@@ -9,7 +9,7 @@ import orjson
 from proxy.bench.records import BenchError, Question
 
 _TEXTS = ("must", "must_not", "gold", "tags")
-_MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answerable", "drafted")
+_MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answerable", "drafted", "group")
 
 
 def read(path: Path) -> list[Question]:
@@ -67,7 +67,7 @@ def _question(line: bytes, number: int) -> Question:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise _Wrong(f"not JSON: {error}") from error
+        raise _Wrong(f"not JSON from column {error.colno} on: {error.msg}") from error
     if not isinstance(row, dict):
         raise _Wrong("must be a JSON object")
     if unknown := sorted(set(row) - set(_MEMBERS)):
@@ -78,13 +78,14 @@ def _question(line: bytes, number: int) -> Question:
     if "facts" in row:
         row["must"] = row.pop("facts")
     must, must_not, gold, tags = (_texts(row, name) for name in _TEXTS)
-    id, messages, reference = _id(row.get("id", number)), _messages(row), _text(row, "reference")
-    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row), _drafted(row))
+    id, messages, reference = _name(row.get("id", number), "id"), _messages(row), _text(row, "reference")
+    group = _name(row["group"], "group") if "group" in row else None
+    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row), _drafted(row), group)
 
 
-def _id(value: object) -> str:
+def _name(value: object, member: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).isprintable() or value == "":
-        raise _Wrong(f"'id' must be a name or a whole number, got {value!r}")
+        raise _Wrong(f"{member!r} must be a name or a whole number, got {value!r}")
     return str(value)
 
 

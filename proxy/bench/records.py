@@ -34,6 +34,7 @@ class Question:
     tags: Sequence[str] = ()
     answerable: bool | None = None
     drafted: Mapping[str, Any] | None = None  # `by` which model; None: a person wrote it, or has checked it
+    group: str | None = None  # questions of one name count as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class Variant:
     mode: Mode
     collections: Sequence[str] | None = None  # searched together; None: the gateway's own
     settings: Mapping[str, Any] = field(default_factory=dict)  # `k` is the passages'; others are members of the request
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """Where a question stands in a document nearly word for word."""
+
+    source: str
+    answer: bool  # its answer stands near it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ class Reply:
     stages_ms: Mapping[str, float]  # of the gateway, from Server-Timing
     request: Mapping[str, Any]  # the body that was sent
     reply: str  # as it came
+    refused: bool = False  # `answer` is what stands in the reply's "refusal"
 
     @property
     def asked(self) -> Asked:
@@ -122,6 +132,11 @@ def question_from(row: Mapping[str, Any]) -> Question:
 def variant_from(row: Mapping[str, Any]) -> Variant:
     """The variant of a row of run.json. Raises TypeError where a member is missing."""
     return Variant(**_known(Variant, row))
+
+
+def leak_from(row: Mapping[str, Any]) -> Leak:
+    """The leak of a row of run.json. Raises TypeError where a member is missing."""
+    return Leak(**_known(Leak, row))
 
 
 def reply_from(row: Mapping[str, Any]) -> Reply:

@@ -25,10 +25,12 @@ import orjson
 from proxy.bench.records import (
     Asked,
     BenchError,
+    Leak,
     Question,
     Reply,
     Variant,
     Worst,
+    leak_from,
     question_from,
     reply_from,
     variant_from,
@@ -54,6 +56,7 @@ class Head:
     ceiling_usd: float | None = None
     ceiling_tokens: int | None = None
     gateway: Mapping[str, Any] = field(default_factory=dict)
+    leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> where it stands in the collections
     draft: Mapping[str, Any] | None = None  # where the questions ask a model to draft others: of what, and how many
 
 
@@ -114,7 +117,8 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise BenchError(f"{path}, line {number} is no JSON ({error}): mend it or take it out") from error
+                what = f"is no JSON from column {error.colno} on ({error.msg})"
+                raise BenchError(f"{path}, line {number} {what}: mend it or take it out") from error
             if not isinstance(row, dict):
                 raise BenchError(f"{path}, line {number} must be a JSON object: mend it or take it out")
             yield row
@@ -135,16 +139,17 @@ class Run:
             row = orjson.loads((folder / _HEAD).read_bytes())
             version = row.pop("ragway_bench")
             if version != _FORMAT:
-                raise BenchError(f"{folder} is of format {version}, and this ragway reads {_FORMAT}")
+                raise BenchError(f"{folder} is of format {version}, and this version of ragway reads {_FORMAT}")
             variants = [variant_from(variant) for variant in row.pop("variants")]
+            row["leaked"] = {id: leak_from(leak) for id, leak in (row.get("leaked") or {}).items()}
             known = {one.name: row[one.name] for one in fields(Head) if one.name in row}
             questions = [question_from(each) for each in rows_of(folder / _QUESTIONS)]
             return Run(folder, Head(**known, variants=variants), questions)
         except OSError as error:
-            text = f"{folder} is no run of ragway bench: {_HEAD} cannot be read ({error.strerror or error})"
+            text = f"{folder} is not a run of ragway bench: {_HEAD} cannot be read ({error.strerror or error})"
             raise BenchError(text) from error
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise BenchError(f"{folder} is no run of ragway bench, or a damaged one: {error}") from error
+            raise BenchError(f"{folder} is not a run of ragway bench, or is damaged: {error}") from error
 
     @staticmethod
     def answered(folder: Path) -> "Run":
@@ -162,9 +167,9 @@ class Run:
     @staticmethod
     def begin(folder: Path, head: Head, questions: Sequence[Question]) -> "Run":
         """Make the folder of a new run. Raises BenchError where other things are in it, OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers may hold words of documents
         if any(each.name not in (_QUESTIONS, f"{_HEAD}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
-            raise BenchError(f"{folder} is not empty, and no run: name another folder with --run")
+            raise BenchError(f"{folder} is not empty and holds no run: name another folder with --run")
         lines = [orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE) for question in questions]
         _written(folder / _QUESTIONS, b"".join(lines))
         run = Run(folder, head, questions)

@@ -1,6 +1,6 @@
 """ragway bench: the same questions to models raw and with passages, and what came of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,20 +10,22 @@ import uvloop
 
 from config.settings import Settings
 from proxy.build import template
-from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told
+from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told, unfinished
 from proxy.cli.bench_draft import draft_command
 from proxy.cli.bench_judge import judge_command
 from proxy.cli.bench_live import live_command
-from proxy.cli.bench_report import diff_command, report_command, write_report
-from proxy.cli.common import confirm, options, progress_bar, run, settings_of
+from proxy.cli.bench_report import code_of_report, diff_command, report_command, write_report
+from proxy.cli.common import Whole, confirm, options, progress_bar, run, settings_of
+from proxy.cli.config import shown_settings
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from proxy.bench.records import Mode, Question
+    from proxy.bench.records import Leak, Mode, Question
     from proxy.bench.requests.asking import Gateway
     from proxy.bench.requests.sending import Outcome
     from proxy.bench.run.job import Job
 
+_KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
 
@@ -53,7 +55,7 @@ for _each in (report_command, diff_command, judge_command, draft_command, live_c
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _OPTIONS = (
-    click.option("--model", "models", multiple=True, required=True, help="Model to ask; may be given several times."),
+    click.option("--model", "models", multiple=True, required=True, help="Model to ask; may be repeated."),
     click.option(
         "--collection", "collections", multiple=True,
         help="Collection to search; a,b searches both together; several times: one variant each "
@@ -61,7 +63,7 @@ _OPTIONS = (
     ),
     click.option(
         "--mode", "modes", multiple=True, type=click.Choice(("raw", "rag", "whole")),
-        help="raw, rag, or whole (the whole collection in the prompt); may be given several times "
+        help="raw, rag, or whole (the whole collection in the prompt); may be repeated "
         "(default: raw and rag).",
     ),
     click.option(
@@ -69,8 +71,8 @@ _OPTIONS = (
         help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
         "several times: one variant each.",
     ),
-    click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times each is asked."),
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the order of requests."),
+    click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often to ask each question."),
+    click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the order of requests."),
     click.option(
         "--run", "folder", type=_FOLDER,
         help="The run's folder (default: bench/ and the questions' name, in the data folder).",
@@ -115,8 +117,15 @@ def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
     """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
 
+    The collections are looked up first: one without documents ends it before anything is spent, and questions that
+    stand in the documents are told. A run that was interrupted, or stopped by its ceiling, has no verdict.
+
     Interrupted, the same command goes on where it was, and asks nothing again that was answered. A gateway that wants
     a key is given the one in RAGWAY_BENCH_KEY; with --base-url, else the one in OPENAI_API_KEY.
+
+    Answers that failed, were refused, cut off or empty are counted and told first. Exit codes: 0: everything has an
+    answer, but for a few failures; 1: an error, or not everything could be asked; 3: all was asked, and over 5 % of a
+    variant's answers or of the judgements failed, or a verdict depends on the failures; 130: interrupted.
     """
     settings = settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")  # no line for each request that the gateway begun for it serves
@@ -140,14 +149,17 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
         )  # fmt: skip
         if job.finished:
             click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
-            return 0
+            return code_of_report(write_report(folder))
         models = Models(wanted.models, wanted.prices, wanted.windows, settings if wanted.base_url is None else None)
         async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
             outcome = await _asked(job, gateway, models, wanted, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
-    write_report(folder)
-    return told(folder, outcome, "replies are there")
+    if outcome.stopped and unfinished(outcome):
+        return told(folder, outcome, "replies are there")
+    made = write_report(folder)
+    failures = sum(sum(one.faults.values()) for one in made.variants)
+    return told(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
 
 
 def _questions(wanted: _Wanted) -> "Sequence[Question]":
@@ -170,8 +182,13 @@ def _questions(wanted: _Wanted) -> "Sequence[Question]":
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
     """Say what it will use, and where that is agreed to, ask."""
     from proxy.bench.run.running import Runner, Terms
+    from proxy.bench.run.searched import about_leaks, checked, leaks
 
     described = await gateway.described()
+    if wanted.base_url is None:  # of a gateway elsewhere nobody knows them
+        told_of = {key: value for key, value in shown_settings(settings).items() if key.startswith(_KEPT_SETTINGS)}
+        described = {**described, "settings": told_of}
+    names = await checked(gateway.client, job.variants, *_searchable(described, gateway, wanted, settings))
     wholes = await job.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
     terms = Terms(
         wanted.concurrency, wanted.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
@@ -179,10 +196,29 @@ async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted
     purse = job.purse(terms)
     for name, why in job.left_out.items():
         click.echo(f"{name} is left out: {why}", err=True)
+    found: Mapping[str, Leak] = {}
+    if names and not job.goes_on:
+        found, why = await leaks(gateway.client, names, job.questions)
+        for line in (about_leaks(found, len(job.questions)), why):
+            if line:
+                click.echo(line, err=True)
     click.echo(job.told(terms), err=True)
     if not wanted.yes:
         confirm()
-    run = job.run(wholes, described)
+    run = job.run(wholes, described, found)
     runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
     await interruptible(runner, runner.go())
     return runner.outcome
+
+
+def _searchable(
+    described: Mapping[str, Any], gateway: "Gateway", wanted: _Wanted, settings: Settings
+) -> tuple[list[str] | None, list[str]]:  # fmt: skip
+    """The collections that the gateway lists (None: it does not), and those it searches where a variant names none."""
+    rows = described.get("collections")
+    listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None
+    default = list(settings.retrieval.collections)
+    by_key = wanted.base_url is not None or "authorization" in gateway.client.headers
+    if by_key and listed and not set(default) & set(listed):
+        default = listed
+    return listed, default

@@ -16,6 +16,7 @@ from config.settings import BENCH_KEY, Settings
 from proxy.accounts.prices import Price, Size, price_of, size_of
 from proxy.accounts.rights import EVERYTHING
 from proxy.build import targets
+from proxy.cli.common import Number, Whole
 from proxy.errors import ApiError
 from proxy.exchange import Target
 from proxy.upstream.base import Routes
@@ -25,28 +26,29 @@ if TYPE_CHECKING:  # imported where they are used, with httpx
     from proxy.bench.requests.sending import Outcome
 
 INTERRUPTED = "interrupted"
+FAILURES = 3  # exit code: all was asked, and so much of it failed that the result may be of the failures
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
 _OPTIONS = (
     click.option(
-        "--concurrency", type=click.IntRange(1, 256), default=4, show_default=True, help="Requests at once, at most."
+        "--concurrency", type=Whole(1, 256), default=4, show_default=True, help="Most requests at once."
     ),
     click.option(
-        "--retries", type=click.IntRange(0, 20), default=4, show_default=True,
-        help="Times a request is sent again that failed for a reason that may pass.",
+        "--retries", type=Whole(0, 20), default=4, show_default=True,
+        help="Retries of a request after an error that may pass.",
     ),
     click.option(
-        "--timeout", "timeout_s", type=click.FloatRange(1), default=300.0, show_default=True,
+        "--timeout", "timeout_s", type=Number(1), default=300.0, show_default=True,
         help="Seconds without a byte of the reply before a request counts as failed.",
     ),
-    click.option("--base-url", help="A gateway that runs elsewhere (default: one begun for it on this machine)."),
-    click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="Dollars that are never passed."),
-    click.option("--max-tokens", type=click.IntRange(1), help="Tokens, in and out, that are never passed."),
+    click.option("--base-url", help="Address of a running gateway (default: start a gateway on this machine)."),
+    click.option("--max-usd", type=Number(0, min_open=True), help="Most dollars to spend."),
+    click.option("--max-tokens", type=Whole(1), help="Most tokens to use, in and out."),
     click.option(
         "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
-        help="Dollars of a million tokens in and out, of a model whose price is not known.",
+        help="Dollars per million tokens in and out, for a model without a known price.",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask before it starts."),
+    click.option("--yes", is_flag=True, help="Start without asking for confirmation."),
 )  # fmt: skip
 _FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
 
@@ -122,14 +124,21 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
         going.result()
 
 
-def told(folder: Path, outcome: "Outcome", what: str) -> int:
-    """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged"."""
-    if not (why := unfinished(outcome)):
+def told(folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, many: bool = False) -> int:
+    """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged".
+
+    failures: of those that came to their end. many: whether these are so many that the result may be theirs.
+    """
+    if why := unfinished(outcome):
+        click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
+        verdict = "no verdict before all is asked; " if outcome.stopped else ""
+        click.echo(f"{verdict}the same command goes on from here", err=True)
+        return code_of(why)
+    if failures:
+        click.echo(f"{folder}: {outcome.total - failures} of {outcome.total} {what}; {failures} failed", err=True)
+    else:
         click.echo(f"{folder}: all {outcome.total} {what}", err=True)
-        return 0
-    click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
-    click.echo("the same command goes on from here", err=True)
-    return code_of(why)
+    return FAILURES if many else 0
 
 
 def unfinished(outcome: "Outcome") -> str:

@@ -10,7 +10,7 @@ import uvloop
 
 from config.settings import PROMPTS, Settings
 from proxy.cli.bench_asking import Asking, Models, asking_options, code_of, interruptible, opened_gateway, unfinished
-from proxy.cli.common import confirm, options, progress_bar, run, settings_of
+from proxy.cli.common import Whole, confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
@@ -39,12 +39,12 @@ class _Wanted(Asking):
 
 @click.command("draft")
 @click.argument("collection")
-@click.option("--model", required=True, help="Model that drafts: one that the gateway knows.")
+@click.option("--model", required=True, help="Model that drafts, by its name in the gateway.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False),
               help="File to write (default: COLLECTION-questions.jsonl).")  # fmt: skip
-@click.option("--count", type=click.IntRange(1, _MOST_QUESTIONS), default=20, show_default=True,
-              help="Questions at most: the model is asked for one of each of so many passages.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the choice of passages.")
+@click.option("--count", type=Whole(1, _MOST_QUESTIONS), default=20, show_default=True,
+              help="Most questions; the model drafts one question for each passage.")  # fmt: skip
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the choice of passages.")
 @click.option("--prompt", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=PROMPTS / "draft.txt",
               help="File with the text that asks for a question (default: that of the installation).")  # fmt: skip
 @click.option("--set", "settings", metavar="NAME=VALUE,…",

@@ -9,8 +9,8 @@ import click
 import uvloop
 
 from config.settings import PROMPTS, Settings
-from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told
-from proxy.cli.bench_report import folder_of, write_report
+from proxy.cli.bench_asking import Asking, Models, asking_options, interruptible, opened_gateway, told, unfinished
+from proxy.cli.bench_report import code_of_report, folder_of, write_report
 from proxy.cli.common import confirm, options, progress_bar, run, settings_of
 from retrieval import logs
 
@@ -46,10 +46,8 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("judge")
 @click.argument("run_name", metavar="RUN")
-@click.option("--model", required=True, help="Model that judges: one that the gateway knows.")
-@click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be given several times."
-)
+@click.option("--model", required=True, help="Model that judges, by its name in the gateway.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be repeated.")
 @judge_options
 @options
 def judge_command(
@@ -58,7 +56,8 @@ def judge_command(
     """Let a model judge the answers of a run; what it said already is not asked again.
 
     RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd
-    counts what all judgements in the folder cost, not the run.
+    counts what all judgements in the folder cost, not the run. Judgements that failed, were refused, cut off, empty or
+    unreadable have no score; they are counted and told first. Exit codes are those of `ragway bench run`.
     """
     folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
@@ -70,20 +69,26 @@ async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: S
     from proxy.bench.judges.judgements import attempts
     from proxy.bench.judges.judging import left_of, spent
     from proxy.bench.records import BenchError
+    from proxy.bench.requests.spending import must_fit
     from proxy.bench.runs import Run
+    from proxy.bench.scoring.faults import fault_of
     from proxy.bench.scoring.scored import baselines
 
     try:
         found = Run.answered(folder)
         prompts = Prompts.read(wanted.prompts)
         questions = {one.id: one for one in found.questions}
-        replies, pairs = list(found.replies().values()), baselines(found.head.variants)
+        replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
+        pairs = baselines(found.head.variants)
         every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
         todo = left_of(every, attempts(folder), wanted.model)
         if not todo:
             return _nothing_to_ask(folder, wanted.model, len(every))
         models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
         judge = judge_of(wanted, models)
+        worsts = [judge.sent(task, usage=True).worst for task in todo]
+        most = max(worsts, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
+        must_fit(wanted.max_usd, wanted.max_tokens, most, f"the judge {wanted.model}")
         for line in (judge.told(todo), *spent(folder, models.price_of).told):
             click.echo(line, err=True)
         if not wanted.yes:
@@ -91,18 +96,19 @@ async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: S
         outcome = await _asked(folder, wanted, settings, judge, models, every)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
-    if outcome.done:
-        write_report(folder, judge=wanted.model)
-    return told(folder, outcome, "are judged")
+    if not outcome.done or (outcome.stopped and unfinished(outcome)):
+        return told(folder, outcome, "are judged")
+    made = write_report(folder, judge=wanted.model)
+    failures = made.judge.failures if made.judge else 0
+    return told(folder, outcome, "are judged", failures=failures, many=made.many_failures)
 
 
 def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
     if not every:
         text = f"{folder} has nothing to judge: no answer yet, or none of what --kind needs"
         raise click.ClickException(text)
-    click.echo(f"{folder}: {model} has judged all {every} already", err=True)
-    write_report(folder, judge=model)
-    return 0
+    click.echo(f"{folder}: {model} was asked all {every} already", err=True)
+    return code_of_report(write_report(folder, judge=model))
 
 
 def judge_of(wanted: Wanted, models: Models) -> "Judge":

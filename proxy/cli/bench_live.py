@@ -14,9 +14,9 @@ import uvloop
 
 from config.settings import Settings
 from proxy.build import accounts, comparison_shelf
-from proxy.cli.bench_asking import Models, code_of, interruptible, opened_gateway, unfinished
+from proxy.cli.bench_asking import FAILURES, Models, code_of, interruptible, opened_gateway, unfinished
 from proxy.cli.bench_judge import Wanted, judge_of, judge_options
-from proxy.cli.common import as_text, confirm, options, progress_bar, run, settings_of
+from proxy.cli.common import Whole, as_text, confirm, echo, must_exist, options, progress_bar, run, settings_of
 from retrieval import logs
 
 if TYPE_CHECKING:  # imported where they are used
@@ -30,10 +30,14 @@ if TYPE_CHECKING:  # imported where they are used
 @click.command("live")
 @click.argument("id", required=False)
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day, as 2026-11-01, in UTC.")
-@click.option("--model", default="", help="Model that judges what it has not judged yet: one that the gateway knows.")
+@click.option("--model", default="", help="Model that judges what is not judged yet, by its name in the gateway.")
 @judge_options
-@click.option("--judge", metavar="MODEL", help="Whose judgements count (default: --model, else who judged most).")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--judge",
+    metavar="MODEL",
+    help="Judge model whose judgements count (default: --model, else the judge with the most judgements).",
+)
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_", flag_value="json", help="Print JSON in place of tables.")
 @click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
 @options
@@ -44,7 +48,8 @@ def live_command(
     """Tell what live comparisons show: lift, harm, added cost and latency, by collection and key.
 
     They are made by `x-rag: compare` or `bench.shadow`. With --model a model judges which of both answers is better.
-    With the x-rag-id of a chat, both answers of that one are shown.
+    With the x-rag-id of a chat, both answers of that one are shown. Exit code 3: over 5 % of the judge's replies cannot
+    be read.
 
     \b
     ragway bench live
@@ -73,16 +78,21 @@ async def _one(id: str, settings: Settings, form: _Form) -> int:
     from proxy.bench.live.view import shown
     from proxy.live.comparison import comparison_from
 
+    must_exist(settings)
     with closing(comparison_shelf(settings)) as shelf:
         content = shelf.read(id)
     if content is None:
         raise click.ClickException(f"there is no comparison {id!r}: none was made of this chat, or it is too old")
     one = comparison_from(content)
-    click.echo(content if form.json else logs.blanked(shown(one, _names(settings).get(one.key, one.key))))
+    if form.json:
+        click.echo(content)
+    else:
+        echo(logs.blanked(shown(one, _names(settings).get(one.key, one.key))))
     return 0
 
 
 async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) -> int:
+    must_exist(settings)
     with closing(comparison_shelf(settings)) as shelf:
         shelf.prune()
         found = _found(shelf, since_s)
@@ -95,8 +105,8 @@ async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) 
         if wanted.model and found:
             code = await _judged(shelf, found, wanted, settings)
             found = _found(shelf, since_s)
-    _print(found, form.judge or wanted.model, settings, form)
-    return code
+    many = _print(found, form.judge or wanted.model, settings, form)
+    return code or (FAILURES if many else 0)
 
 
 def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
@@ -141,22 +151,26 @@ async def _asked(
         return judging.outcome
 
 
-def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> None:
+def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> bool:
+    """Print what they show. Returns whether many replies of the judge cannot be read."""
     from proxy.bench.judges.judgements import said_by
     from proxy.bench.live.judging import judgements
     from proxy.bench.live.summary import as_json, live_report
     from proxy.bench.live.view import text
+    from proxy.bench.scoring.faults import MANY
 
     every = [each for one in found for each in judgements(one)]
     said = Counter(each.model for each in every)
     if judge and every and judge not in said:
         raise click.ClickException(f"{judge} has judged none of these; {', '.join(sorted(said))} did")
     judge = judge or next((model for model, _ in said.most_common(1)), "")
-    made = live_report(found, said_by(judge, every), judge or None, _names(settings), seed=form.seed)
+    its = said_by(judge, every)
+    made = live_report(found, its, judge or None, _names(settings), seed=form.seed)
     if form.json:
         click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))
     else:
-        click.echo(text(made, markdown=form.markdown), nl=False)
+        echo(text(made, markdown=form.markdown), nl=False)
+    return made.unreadable > MANY * len(its)
 
 
 def _names(settings: Settings) -> dict[str, str]:

@@ -1,27 +1,33 @@
 """ragway bench report, ragway bench diff: what comes after the questions were asked."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import orjson
 
-from proxy.cli.common import options, settings_of
+from proxy.cli.bench_asking import FAILURES
+from proxy.cli.common import echo, options, settings_of
+
+if TYPE_CHECKING:  # imported where it is used
+    from proxy.bench.reports.report import Report
 
 Made = TypeVar("Made")
 
 
 @click.command("report")
 @click.argument("run", metavar="RUN")
-@click.option("--judge", metavar="MODEL", help="Whose judgements count (default: those of the model that judged last).")
+@click.option("--judge", metavar="MODEL", help="Judge model whose judgements count (default: the latest judge).")
 @options
 def report_command(run: str, judge: str | None, config_file: Path | None, data: str | None) -> None:
     """Compute scores and verdicts of a run anew, and write report.html, report.md and report.json into its folder.
 
-    RUN is the folder, or its name within bench/ of the data folder.
+    RUN is the folder, or its name within bench/ of the data folder. Exit codes are those of `ragway bench run`; a run
+    that is not complete has no verdict.
     """
-    write_report(folder_of(run, config_file, data), judge=judge)
+    sys.exit(code_of_report(write_report(folder_of(run, config_file, data), judge=judge)))
 
 
 def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
@@ -35,7 +41,7 @@ def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
     return named
 
 
-def write_report(folder: Path, *, judge: str | None = None) -> None:
+def write_report(folder: Path, *, judge: str | None = None) -> "Report":
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
     from proxy.bench.reports import pages
     from proxy.bench.reports.report import report
@@ -45,8 +51,16 @@ def write_report(folder: Path, *, judge: str | None = None) -> None:
     shown = view(made)
     files = pages.write(made, shown, folder)
     for line in pages.summary(made, shown):
-        click.echo(line)
+        echo(line)
     click.echo(f"written: {', '.join(str(file) for file in files)}", err=True)
+    return made
+
+
+def code_of_report(made: "Report") -> int:
+    """The exit code of a command that wrote it."""
+    if made.unasked:
+        return 1
+    return FAILURES if made.many_failures else 0
 
 
 @click.command("diff")
@@ -58,7 +72,7 @@ def write_report(folder: Path, *, judge: str | None = None) -> None:
 def diff_command(
     before: str, after: str, as_json: bool, markdown: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Compare two runs, variant by variant and question by question.
+    """Compare two runs: verdicts, settings that differ, and the questions that went from right to wrong and back.
 
     BEFORE and AFTER are their folders, or names within bench/ of the data folder.
     """
@@ -69,7 +83,7 @@ def diff_command(
     if as_json:
         click.echo(orjson.dumps(diff.as_json(found), option=orjson.OPT_INDENT_2))
     else:
-        click.echo(diff.text(found, markdown=markdown), nl=False)
+        echo(diff.text(found, markdown=markdown), nl=False)
 
 
 def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:

@@ -67,7 +67,9 @@ async def _documents(client: httpx.AsyncClient, collection: str) -> list[str]:
                 return ids
             after = f"&after={quote(str(page['last_id']), safe='')}"
         except (KeyError, TypeError) as error:
-            raise BenchError(f"the list of {collection!r} has another form: is the address a ragway's?") from error
+            raise BenchError(
+                f"the list of {collection!r} has an unknown form: is this the address of a ragway gateway?"
+            ) from error
 
 
 async def _pieces(client: httpx.AsyncClient, collection: str, id: str) -> list[Shown]:
@@ -85,7 +87,7 @@ async def _read(client: httpx.AsyncClient, path: str, collection: str) -> Mappin
     except httpx.RequestError as error:
         raise BenchError(f"{why}: {str(error) or type(error).__name__}") from error
     except orjson.JSONDecodeError as error:
-        raise BenchError(f"{why}: {got.status_code} without JSON: is the address a ragway's?") from error
+        raise BenchError(f"{why}: {got.status_code} without JSON: is this the address of a ragway gateway?") from error
     if got.status_code != 200 or not isinstance(row, dict):
         raise BenchError(f"{why}: {got.status_code}: {error_of(got.content)[0]}")
     return row

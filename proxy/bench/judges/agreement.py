@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from proxy.bench.judges.judge import KINDS, Judgement, in_both_orders
 from proxy.bench.judges.judgements import said_by
 from proxy.bench.records import Asked
+from proxy.bench.scoring.faults import Fault, counted
 from proxy.bench.scoring.scored import Scored
 from proxy.bench.scoring.verdict import SAME
 
@@ -32,7 +33,7 @@ class JudgeReport:
 
     model: str
     asked: Mapping[str, int]
-    unreadable: Mapping[str, int]
+    faults: Mapping[str, Mapping[Fault, int]]  # kind -> what has no score, and why
     tokens_in: int
     tokens_out: int
     cost_usd: float
@@ -41,6 +42,11 @@ class JudgeReport:
     swayed: int  # of those, where the order changed which one is preferred
     agreement: Mapping[str, Agreement]
 
+    @property
+    def failures(self) -> int:
+        """Of all that it was asked, what has no score."""
+        return sum(sum(found.values()) for found in self.faults.values())
+
 
 def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scored]) -> JudgeReport:
     """Of one judge. What it cost holds requests that failed, too, and what was asked again."""
@@ -48,18 +54,26 @@ def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scor
     said = said_by(model, its)
     by_rule = {one.reply.asked: score for one in found if (score := one.scores["score"]) is not None}
     usages = [one.usage for one in its if one.usage is not None]
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in said)]
+    stands = {one.key: one for one in its} | {one.key: one for one in said}
+    kinds = [kind for kind in KINDS if any(one.kind == kind for one in stands.values())]
     both = in_both_orders(said).values()
     return JudgeReport(
         model=model,
-        asked={kind: sum(one.kind == kind for one in said) for kind in kinds},
-        unreadable={kind: sum(one.kind == kind and one.verdict is None for one in said) for kind in kinds},
+        asked={kind: sum(one.kind == kind for one in stands.values()) for kind in kinds},
+        faults={kind: counted(_fault(one) for one in stands.values() if one.kind == kind) for kind in kinds},
         tokens_in=sum(one.prompt for one in usages), tokens_out=sum(one.completion for one in usages),
         cost_usd=sum(one.cost_usd or 0.0 for one in its),
         cost_unknown=sum(one.cost_usd is None for one in its),
         swapped=len(both), swayed=sum(first != second for first, second in both),
         agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
     )  # fmt: skip
+
+
+def _fault(one: Judgement) -> Fault | None:
+    """Why it has no verdict; an earlier version kept only that it has none."""
+    if one.error is not None:
+        return "failed"
+    return None if one.verdict is not None else one.fault or "unreadable"
 
 
 def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[Asked, float]) -> Agreement:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from proxy.bench.prompts import Prompt, json_object
 from proxy.bench.records import Question, Reply
+from proxy.bench.scoring.faults import Fault
 from proxy.exchange import Tokens
 
 Kind = Literal["faithfulness", "relevance", "correctness", "preference"]
@@ -64,6 +65,7 @@ class Judgement:
     at_s: float = 0.0  # since the epoch, when it was asked
     error: str | None = None  # None: it said something
     prompt: str = ""  # the hash of what it was asked
+    fault: Fault | None = None  # why it has no verdict
 
     @property
     def key(self) -> Key:

@@ -34,7 +34,7 @@ def attempts(folder: Path) -> Iterator[Judgement]:
         try:
             yield judgement_from(row)
         except (TypeError, KeyError) as error:
-            raise BenchError(f"{file(folder)} has a row that is no judgement ({error}): take it out") from error
+            raise BenchError(f"{file(folder)} has a row that is not a judgement ({error}): take it out") from error
 
 
 def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from proxy.accounts.prices import Price
-from proxy.bench.judges.judge import Judgement, Task, read_reply
+from proxy.bench.judges.judge import Judgement, Said, Task, read_reply
 from proxy.bench.judges.judgements import asked_file, attempts, file, prompt_hash, said_by, sent
 from proxy.bench.records import Reply, Variant
 from proxy.bench.requests.asking import Gateway
@@ -21,6 +21,8 @@ from proxy.bench.requests.sending import Outcome, Progress, Sender, Sent
 from proxy.bench.requests.spending import NOTHING, PriceOf, Purse, Spent, at_worst, spent_of, worst_of
 from proxy.bench.run.matrix import headers_of, request_of
 from proxy.bench.runs import Lines
+from proxy.bench.scoring.faults import Fault, fault_of
+from proxy.bench.scoring.scores import refuses
 from proxy.exchange import Tokens
 from proxy.tee import tokens_in
 
@@ -118,11 +120,12 @@ def spent(folder: Path, price_of: PriceOf) -> Spent:
 
 def judgement_of(task: Task, reply: Reply, model: str) -> Judgement:
     """What a judge said of a task, or why it said nothing."""
-    score, verdict, reason = None, None, ""
+    said, fault = Said(None, None, ""), fault_of(reply)
     if reply.error is None:
         said = read_reply(task.kind, reply.answer or "", task.order)
-        score, verdict, reason = said.score, said.verdict, said.reason
+        unread: Fault = "refused" if refuses(reply.answer or "") else "unreadable"
+        fault = (fault or unread) if said.verdict is None else None
     return Judgement(
-        *task.key, score, verdict, reason, reply.usage, reply.cost_usd, model, reply.at_s, reply.error,
-        prompt_hash(task.prompt),
+        *task.key, said.score, said.verdict, said.reason, reply.usage, reply.cost_usd, model, reply.at_s, reply.error,
+        prompt_hash(task.prompt), fault,
     )  # fmt: skip

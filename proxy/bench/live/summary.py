@@ -3,7 +3,8 @@
 Live questions have no reference, so nothing here tells a right answer from a wrong one by rules. What decides is a
 judge's preference between the two answers, shown to it in both orders: the share preferred with passages less the
 share preferred raw, from -1 to 1. Without a judge there is no verdict. Refusals are counted by their words, and say
-how often a model answered at all. Each comparison counts once.
+how often a model answered at all. Comparisons that begin with the same message are one conversation, or one question,
+and count once, as their mean.
 """
 
 import statistics
@@ -14,8 +15,9 @@ from typing import Any
 from proxy.bench.judges.judge import Judgement, in_both_orders
 from proxy.bench.records import Question, Rag, Reply
 from proxy.bench.scoring.costs import Quantities, extra
+from proxy.bench.scoring.groups import groups_of
 from proxy.bench.scoring.scores import refuses
-from proxy.bench.scoring.verdict import Compared, compared
+from proxy.bench.scoring.verdict import Compared, Pair, Values, compared
 from proxy.live.comparison import Comparison, Side
 from retrieval.evaluate.significance import Difference
 
@@ -76,8 +78,9 @@ def live_report(
     for one in found:
         for name in _names(one, keys):
             groups.setdefault(name, []).append(one)
+    begun = groups_of(Question(one.id, _opening(one)) for one in found)
     return LiveReport(
-        [_group(name, groups[name], known, seed=seed) for name in _distinct(groups)], judge, len(known),
+        [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)], judge, len(known),
         sum(each.score is None for each in said),
         sum(first != second for first, second in pairs.values()),
         sum(one.raw.cost_usd or 0.0 for one in found), sum(each.cost_usd or 0.0 for each in said),
@@ -108,7 +111,14 @@ def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
     return sorted((name for name in groups if name[0] not in alone), key=lambda name: (kinds.index(name[0]), name[1]))
 
 
-def _group(name: Name, found: Sequence[Comparison], known: Mapping[str, float], *, seed: int) -> Group:
+def _opening(one: Comparison) -> list[dict[str, str]]:
+    """The first message of a user, by which the chats of a conversation are known."""
+    return [{"role": "user", "content": turn.text} for turn in one.turns if turn.role == "user"][:1]
+
+
+def _group(
+    name: Name, found: Sequence[Comparison], known: Mapping[str, float], groups: Mapping[str, str], *, seed: int
+) -> Group:
     both = [one for one in found if answered(one)]
     after = {one.id: known[one.id] for one in both if one.id in known}
     refused = [{one.id: float(refuses(one.raw.answer or "")) for one in both},
@@ -117,12 +127,32 @@ def _group(name: Name, found: Sequence[Comparison], known: Mapping[str, float], 
         *name, len(found), len(both),
         sum(_answers(one.rag) and not _answers(one.raw) for one in found),
         sum(_answers(one.raw) and not _answers(one.rag) for one in found),
-        compared("preference", {id: 1 - score for id, score in after.items()}, after, seed=seed),
-        compared("refusal", *refused, seed=seed),
+        compared("preference", *_both(after), seed=seed, groups=groups, wrong=_with_failures(found, after)),
+        compared("refusal", *refused, seed=seed, groups=groups),
         extra([(one.id, _quantities(one.raw, 0)) for one in both],
-              [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both], seed=seed),
+              [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both], seed=seed, groups=groups),
         sum(one.rag.tokens.estimated or one.raw.tokens.estimated for one in both),
     )  # fmt: skip
+
+
+def _both(after: Values) -> Pair:
+    """Preferred raw, preferred with passages."""
+    return {id: 1 - score for id, score in after.items()}, after
+
+
+def _with_failures(found: Iterable[Comparison], known: Values) -> list[Pair]:
+    """The same with failures counted: one answer wins against none; a pair that is not judged is lost, or won."""
+    readings = []
+    for unjudged in (0.0, 1.0):
+        after = {}
+        for one in found:
+            rag, raw = _answers(one.rag), _answers(one.raw)
+            if rag and raw:
+                after[one.id] = known.get(one.id, unjudged)
+            elif rag or raw:
+                after[one.id] = float(rag)
+        readings.append(_both(after))
+    return readings
 
 
 def _answers(side: Side) -> bool:

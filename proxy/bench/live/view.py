@@ -7,7 +7,7 @@ from retrieval.evaluate.significance import interval
 from retrieval.evaluate.tables import table
 
 _NONE = "–"
-_WORDS = {"undecided": "no verdict"}
+_WORDS = {"undecided": "no verdict", "depends": "no verdict, it depends on the failures"}
 _LIFT = ("judged", "preference [95 %]", "helped", "unchanged", "harmed", "verdict")
 _ANSWERS = ("made", "both answered", "only with passages", "only raw", "refusals raw", "with", "difference [95 %]")
 _COSTS = {"first_ms": "first token, ms", "total_ms": "in all, ms", "prompt": "tokens in", "completion": "tokens out",
@@ -64,12 +64,14 @@ def _lift(one: Group) -> list[str]:
     if found is None:
         return ["0", *[_NONE] * 4, "no verdict"]
     counts = (str(len(each)) for each in (found.helped, found.unchanged, found.harmed))
-    return [str(found.change.questions), interval(found.change, "+.2f"), *counts, _WORDS.get(found.word, found.word)]
+    return [str(found.change.questions), interval(found.change, "+z.2f"), *counts, _WORDS.get(found.word, found.word)]
 
 
 def _costs(one: Group) -> list[str]:
     return [
-        _NONE if (change := one.more.get(name)) is None else interval(change, "+.6f" if name == "cost_usd" else "+,.0f")
+        _NONE
+        if (change := one.more.get(name)) is None
+        else interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f")
         for name in _COSTS
     ]
 
@@ -79,20 +81,20 @@ def _answers(one: Group) -> list[str]:
     found = one.refusals
     if found is None:
         return [*counts, *[_NONE] * 3]
-    return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+.2f")]
+    return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+z.2f")]
 
 
 def _lift_below(made: LiveReport, whole: Group) -> list[str]:
+    lines = [f"{made.unreadable} replies of the judge could not be read"] if made.unreadable else []
     if whole.preference is None:
-        return ["no verdict: no model has judged these answers (ragway bench live --model MODEL)"]
-    lines = [f"{made.judge} judged all: {whole.preference.sentence()}"]
+        why = "no pair was judged in both orders" if made.unreadable else "no model has judged these answers"
+        return [*lines, f"no verdict: {why} (ragway bench live --model MODEL)"]
     if whole.both > made.judged:
         lines.append(f"{whole.both - made.judged} of {whole.both} pairs are not judged, or not in both orders")
+    lines.append(f"{made.judge} judged {made.judged} pairs: {whole.preference.sentence()}")
     if made.swayed:
         lines.append(f"in {made.swayed} pairs the judge preferred otherwise in the other order")
-    if made.unreadable:
-        lines.append(f"{made.unreadable} replies of the judge could not be read")
-    return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval leaves 0 out by chance"]
+    return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval misses the truth by chance"]
 
 
 def _named(what: str, found: Compared) -> list[str]:

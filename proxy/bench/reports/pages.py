@@ -15,11 +15,13 @@ from proxy.bench.questions import about_drafted
 from proxy.bench.reports import plots
 from proxy.bench.reports.plots import Bar, Tone
 from proxy.bench.reports.report import Report, as_json
-from proxy.bench.reports.view import Card, Changed, View
+from proxy.bench.reports.view import Card, Changed, View, failures
 from proxy.bench.scoring.verdict import SAME, Compared, Word
 from retrieval.evaluate.tables import table
 
-_TONES: dict[Word, Tone] = {"better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure"}
+_TONES: dict[Word, Tone] = {
+    "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
+}  # fmt: skip
 _MOST_ROWS = 30  # of a plot
 _MOST_OF_EACH = 4  # verdicts that have plots of their own; all are in the tables
 _AT_ONCE = 8  # changed questions that are listed before one asks for the others
@@ -46,8 +48,8 @@ def write(made: Report, shown: View, folder: Path) -> list[Path]:
 
 
 def summary(made: Report, shown: View) -> list[str]:
-    """The verdicts in a line or two each, for a terminal."""
-    lines = [
+    """What failed, then the verdicts in a line or two each, for a terminal."""
+    lines = failures(made) + [
         line
         for one in shown.verdicts
         for line in (one.title, *(f"    {text}" for text in (one.sentence, one.counts, one.price) if text))

@@ -3,8 +3,10 @@
 Everything is computed anew from the requests and replies that the folder keeps.
 """
 
+import itertools
+import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,11 +14,25 @@ from proxy.bench.judges.agreement import JudgeReport, judge_report
 from proxy.bench.judges.judge import Judgement
 from proxy.bench.judges.judgements import judges, said_by
 from proxy.bench.questions import are_mixed
-from proxy.bench.records import BenchError, Question, Reply, Variant
+from proxy.bench.records import Asked, BenchError, Question, Reply, Variant
 from proxy.bench.runs import Head
 from proxy.bench.scoring.costs import Costs, costs, extra
-from proxy.bench.scoring.scored import JUDGED, Scored, across, baselines, judged_values, scored, values_of
-from proxy.bench.scoring.verdict import Compared, Values, by_tag, compared
+from proxy.bench.scoring.faults import MANY, Fault, counted, fault_of
+from proxy.bench.scoring.groups import groups_of
+from proxy.bench.scoring.scored import (
+    JUDGED,
+    Scored,
+    across,
+    baselines,
+    judged_values,
+    scored,
+    values_of,
+    wrong_judged_values,
+    wrong_preferences,
+    wrong_values,
+)  # fmt: skip
+from proxy.bench.scoring.scores import refuses
+from proxy.bench.scoring.verdict import Compared, Pair, Values, by_tag, compared, grouped
 from retrieval.evaluate.significance import Difference
 
 VERSION = 1  # of the JSON
@@ -30,10 +46,15 @@ class VariantReport:
     """What one variant did."""
 
     variant: Variant
-    replies: int  # that brought an answer
+    replies: int  # that brought an answer, whole or not
+    asked: int  # all that there is to ask, asked or not
+    missing: int  # of those, without any reply
+    faults: Mapping[Fault, int]  # what went wrong -> how often
+    faulty: Sequence[str]  # the questions where it did
     failures: Mapping[str, int]  # error -> how often
+    declined: int  # answers in words that say that they cannot be given
     statuses: Mapping[str, int]  # x-rag-status -> how often
-    scores: Mapping[str, float]  # means over questions; without those that no question has
+    scores: Mapping[str, float]  # means over questions, failures left out; without those that no question has
     costs: Costs
 
 
@@ -59,7 +80,11 @@ class Measured:
     questions: Mapping[str, Question]
     scored: Sequence[Scored]
     values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> its mean; judged ones, too
+    wrong: Mapping[str, Mapping[str, Values]]  # the same with failures counted as wrong, but for preferences
     judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
+    groups: Mapping[str, str]  # question -> the first of those that count as one with it
+    faults: Mapping[str, Mapping[Fault, int]]  # variant -> what went wrong -> how often
+    missing: int  # (question, variant, repeat) without any reply: there is no verdict before there is one of each
 
     def answers(self, question: str, variant: str) -> list[Scored]:
         """The answers of a variant to a question, by repeat."""
@@ -76,6 +101,15 @@ class Report(Measured):
     beside: Sequence[Verdict]  # beside other models raw: of these the main score and the costs
     judge: JudgeReport | None
     unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
+
+    @property
+    def many_failures(self) -> bool:
+        """Whether so much failed that it may hide or make a difference that matters."""
+        shares = [(sum(one.faults.values()), one.asked) for one in self.variants]
+        if self.judge is not None:
+            shares.append((self.judge.failures, sum(self.judge.asked.values())))
+        depends = any(one.main is not None and one.main.word == "depends" for one in (*self.leading, *self.beside))
+        return depends or any(failed > MANY * asked for failed, asked in shares)
 
 
 def measured(
@@ -95,7 +129,22 @@ def measured(
         models = [*(one for one in models if one != judge), judge]
     judged = said_by(models[-1], attempts) if models else []
     found = scored(known, replies)
-    return Measured(head, known, found, {one.name: _values(one.name, found, judged) for one in head.variants}, models)
+    faulty = {one.asked for one in replies if fault_of(one) is not None}
+    values = {one.name: _values(one.name, found, judged, faulty) for one in head.variants}
+    its = [one for one in attempts if models and one.model == models[-1]]
+    wrong = {
+        name: {
+            score: wrong_judged_values(judged, its, name, score, faulty) if score in JUDGED
+            else wrong_values(known, found, replies, name, score)
+            for score in scores if score != "preference"
+        }
+        for name, scores in values.items()
+    }  # fmt: skip
+    missing = sum(_missing(one.name, head, known, replies) for one in head.variants)
+    faults = {
+        one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name) for one in head.variants
+    }
+    return Measured(head, known, found, values, wrong, models, groups_of(questions), faults, missing)
 
 
 def report(
@@ -106,11 +155,16 @@ def report(
     of = measured(head, questions, replies, attempts, judge=judge)
     own, others = baselines(head.variants).items(), across(head.variants)
     leading, beside = (own, others) if own else (others, ())
+    judged = said_by(of.judges[-1], attempts) if of.judges else []
+
+    def preferences(variant: str, against: str) -> list[Pair]:
+        return wrong_preferences(judged, replies, variant, against)
+
     return Report(
-        of.head, of.questions, of.scored, of.values, of.judges,
+        of.head, of.questions, of.scored, of.values, of.wrong, of.judges, of.groups, of.faults, of.missing,
         [_variant(one, replies, of) for one in head.variants],
-        [_verdict(*pair, of, own=bool(own), parts=True) for pair in leading],
-        [_verdict(*pair, of, own=False, parts=False) for pair in beside],
+        [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
+        [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
         judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
         len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
     )  # fmt: skip
@@ -122,8 +176,11 @@ def as_json(made: Report) -> dict[str, Any]:
         "ragway_bench_report": VERSION,
         "run": asdict(made.head),
         "questions": len(made.questions),
+        "groups": len(set(made.groups.values())),
         "drafted": sum(one.drafted is not None for one in made.questions.values()),
         "unasked": made.unasked,
+        "complete": not made.missing,
+        "many_failures": made.many_failures,
         "variants": [asdict(one) for one in made.variants],
         "verdicts": [{**asdict(one), "sentence": sentence_of(made, one)} for one in (*made.leading, *made.beside)],
         "judge": asdict(made.judge) if made.judge else None,
@@ -133,36 +190,60 @@ def as_json(made: Report) -> dict[str, Any]:
 
 def sentence_of(of: Measured, one: Verdict) -> str:
     """What a reader is told of a verdict, in a sentence or two."""
+    if of.missing:
+        return f"No verdict: the run is not complete, {of.missing} replies are missing."
     if one.main is not None:
         return one.main.sentence(own=one.own)
-    answered = [{each.reply.question for each in of.scored if each.reply.variant == name}
+    answered = [{each.reply.question for each in of.scored if each.reply.variant == name and each.fault is None}
                 for name in (one.variant, one.against)]  # fmt: skip
     if not answered[0] & answered[1]:
         return "No verdict: no question has an answer in both."
+    if of.judges:
+        return "No verdict: no question has a score in both, and no preference of the judge can be read in both orders."
     return "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
 
 
-def _values(variant: str, found: Sequence[Scored], judged: Sequence[Judgement]) -> dict[str, Values]:
+def _missing(variant: str, head: Head, questions: Iterable[str], replies: Iterable[Reply]) -> int:
+    """Of all that there is to ask of a variant, what has no reply."""
+    there = {(reply.question, reply.repeat) for reply in replies if reply.variant == variant}
+    return len(set(itertools.product(questions, range(head.repeats))) - there)
+
+
+def _values(
+    variant: str, found: Sequence[Scored], judged: Sequence[Judgement], faulty: Set[Asked]
+) -> dict[str, Values]:  # fmt: skip
     """Score -> question -> its mean, without scores that no question has."""
     given: dict[str, Values] = {score: values_of(found, variant, score) for score in (*RULES, *FOUND)}
-    given |= {kind: judged_values(judged, variant, kind) for kind in JUDGED}
+    given |= {kind: judged_values(judged, variant, kind, faulty=faulty) for kind in JUDGED}
     return {score: values for score, values in given.items() if values}
 
 
 def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> VariantReport:
     its = [reply for reply in replies if reply.variant == variant.name]
     answered = [one for one in of.scored if one.reply.variant == variant.name]
+    asked = len(of.questions) * of.head.repeats
+    faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
     return VariantReport(
-        variant, len(answered),
+        variant, len(answered), asked, _missing(variant.name, of.head, of.questions, replies),
+        of.faults[variant.name], tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
+        sum(one.fault is None and refuses(one.reply.answer or "") for one in answered),
         dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
-        {score: sum(values.values()) / len(values) for score, values in of.values[variant.name].items()},
+        {score: statistics.fmean(grouped(values, of.groups).values())
+         for score, values in of.values[variant.name].items()},
         costs([one.costs for one in answered], [one.reply.stages_ms for one in answered]),
     )  # fmt: skip
 
 
-def _verdict(variant: str, against: str, of: Measured, *, own: bool, parts: bool) -> Verdict:
-    """parts: whether every score, tag and origin has a verdict, too."""
+def _verdict(
+    variant: str, against: str, of: Measured, preferences: Callable[[str, str], list[Pair]], *, own: bool, parts: bool
+) -> Verdict:  # fmt: skip
+    """parts: whether every score, tag and origin has a verdict, too. preferences: with failures counted."""
+    rows = {name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
+            for name in (against, variant)}  # fmt: skip
+    more = extra(rows[against], rows[variant], seed=of.head.seed, groups=of.groups)
+    if of.missing:
+        return Verdict(variant, against, own, None, {}, {}, {}, more)
     before, after = dict(of.values[against]), dict(of.values[variant])
     if not own:
         after.pop("preference", None)  # of the variant over its own model's raw one
@@ -172,16 +253,22 @@ def _verdict(variant: str, against: str, of: Measured, *, own: bool, parts: bool
     known = [score for score in (*RULES, *JUDGED) if set(before.get(score, ())) & set(after.get(score, ()))]
     main = next((score for score in MAIN if score in known), None)
     shown = known if parts else [score for score in known if score == main]
-    seed = of.head.seed
-    scores = {score: one for score in shown if (one := compared(score, before[score], after[score], seed=seed))}
+    seed, groups = of.head.seed, of.groups
+    wrong = {
+        score: preferences(variant, against) if score == "preference"
+        else [(of.wrong[against][score], of.wrong[variant][score])]
+        for score in shown
+    }  # fmt: skip
+    scores = {
+        score: one for score in shown
+        if (one := compared(score, before[score], after[score], seed=seed, groups=groups, wrong=wrong[score]))
+    }  # fmt: skip
     tags, origins = _parts(of.questions) if parts else ({}, {})
-    rows = {name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
-            for name in (against, variant)}  # fmt: skip
     return Verdict(
         variant, against, own, scores.get(main or ""), scores,
-        by_tag(main, before[main], after[main], tags, seed=seed) if main else {},
-        by_tag(main, before[main], after[main], origins, seed=seed) if main else {},
-        extra(rows[against], rows[variant], seed=seed),
+        by_tag(main, before[main], after[main], tags, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
+        by_tag(main, before[main], after[main], origins, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
+        more,
     )  # fmt: skip
 
 

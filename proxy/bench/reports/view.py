@@ -1,32 +1,43 @@
 """A report to what a reader sees of it: sentences, cards and tables of text, the same for the page and for Markdown."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from proxy.bench.judges.judge import asked_text
 from proxy.bench.questions import about_drafted
-from proxy.bench.reports.report import FOUND, RULES, Report, Verdict, sentence_of
+from proxy.bench.reports.report import FOUND, RULES, Report, VariantReport, Verdict, sentence_of
+from proxy.bench.run.searched import about_leaks
 from proxy.bench.scoring.costs import QUANTITIES, Costs
+from proxy.bench.scoring.faults import TOLD, Fault, told
 from proxy.bench.scoring.scored import JUDGED, Scored
 from proxy.bench.scoring.verdict import MATTERS, SAME, Compared
-from retrieval.evaluate.significance import interval
+from retrieval.evaluate.significance import FEWEST, interval
 
 MOST_SHOWN = 50  # changed questions of one verdict that are shown with their texts
 MOST_HELPED = 10
+_MOST_GROUPS = 5  # that are named
+_MOST_ERROR_CHARS = 160
+_WITHOUT_PASSAGES = ("empty", "skipped")
+_MOST_FAULTY = 20  # questions that are named
 _NONE = "–"
 _TITLES = {
     "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
-    "no better": ("it does not help", "no better"), "undecided": ("no verdict, no help shown", "no verdict"),
+    "no better": ("it does not help", "no better"), "undecided": ("no verdict", "no verdict"),
+    "depends": ("no verdict, it depends on the failures", "no verdict"),
 }  # fmt: skip
 _READING = (
     f"A question counts once: its score is the mean of its repeats, between 0 and 1. It is helped or harmed where its "
-    f"score moved by more than {SAME:g}. In brackets stand 95 % intervals of the mean difference by a bootstrap over "
-    f"the questions. One that holds 0 gives no verdict; where it also excludes a gain of {MATTERS:g}, or no question "
-    f"changed, the variant is said not to help. Detectable is the smallest true difference that so many questions show "
-    f"in four runs of five. With many tags or scores some intervals leave 0 out by chance: one in twenty."
+    f"score moved by more than {SAME:g}. In brackets stand 95 % intervals of the mean change. A variant helps where "
+    f"the whole interval is above +{MATTERS:g}, makes answers worse where it is below -{MATTERS:g}, and does not help "
+    f"where it lies between them; elsewhere there is no verdict, nor where failures left out and failures counted as "
+    f"wrong answers say two different things. Detectable is the smallest true difference that so "
+    f"many questions show to matter in four runs of five; needed is how many tell whether this one does. With many "
+    f"tags or scores some intervals miss the truth by chance: one in twenty. Costs of fewer than {FEWEST} questions "
+    f"have no interval."
 )
 
 
@@ -115,19 +126,42 @@ def number(value: float | None, form: str = ".3f") -> str:
     return _NONE if value is None else format(value, form)
 
 
-def _notes(made: Report) -> list[str]:
-    notes = [about] if (about := about_drafted(made.questions.values())) else []
+def failures(made: Report) -> list[str]:
+    """What went wrong, variant by variant, which a reader must know before any verdict."""
+    lines = [leaked] if (leaked := about_leaks(made.head.leaked, len(made.questions))) else []
     if made.unasked > 0:
-        notes.append(
+        lines.append(
             f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
             "questions and --run goes on with it."
         )
-    notes += [
-        f"{one.variant.name} gave no answer {failed} time{'s' if failed != 1 else ''}: these are left out of every "
-        "comparison, and stand below with their errors."
-        for one in made.variants
-        if (failed := sum(one.failures.values()))
-    ]
+    for one in made.variants:
+        lines += [f"{one.variant.name}: {line}" for line in _failures_of(one)]
+    if (judge := made.judge) is not None and judge.failures:
+        faults = sum((Counter(found) for found in judge.faults.values()), Counter[Fault]())
+        lines.append(
+            f"The judge {judge.model}: {judge.failures} of {sum(judge.asked.values())} judgements have no score "
+            f"({told(dict(faults))})."
+        )
+    return lines
+
+
+def _failures_of(one: VariantReport) -> Iterator[str]:
+    if failed := sum(one.faults.values()):
+        most = next(iter(one.failures.items()), None)
+        why = "" if most is None else f"; {most[1]} times: {most[0][:_MOST_ERROR_CHARS]}"
+        yield f"{failed} of {one.asked} answers are failures ({told(one.faults)}{why})."
+    if one.variant.mode == "rag" and (none := sum(one.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
+        yield f"retrieval found nothing for {none} of {one.asked} answers, which are as good as raw."
+    if one.declined:
+        yield f"{one.declined} of {one.asked} answers say that they cannot be given; they are scored as answers."
+
+
+def _notes(made: Report) -> list[str]:
+    notes = failures(made)
+    if about := about_drafted(made.questions.values()):
+        notes.append(about)
+    if one := _one_question(made):
+        notes.append(one)
     if made.judges[1:]:
         others = ", ".join(made.judges[:-1])
         notes.append(f"Judged scores are those of {made.judges[-1]}. {others} judged, too: `report --judge` shows it.")
@@ -138,9 +172,22 @@ def _notes(made: Report) -> list[str]:
     return notes
 
 
+def _one_question(made: Report) -> str:
+    """Which questions count as one; "" where none do."""
+    forms = Counter(made.groups.values())
+    many = [f"{id} ({times})" for id, times in forms.most_common(_MOST_GROUPS) if times > 1]
+    if not many:
+        return ""
+    more = " …" if sum(times > 1 for times in forms.values()) > len(many) else ""
+    return (
+        f"{len(made.groups)} questions count as {len(forms)}: those of one `group` or that ask the same are one "
+        f"question. The largest, by their first: {', '.join(many)}{more}."
+    )
+
+
 def _card(made: Report, one: Verdict) -> Card:
     title = f"{one.variant} against {one.against}"
-    price = f"A question costs {told}." if (told := _price(one)) else "What it costs is not known."
+    price = f"A question costs {more}." if (more := _price(one)) else "What it costs is not known."
     if one.main is None:
         return Card(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
     main = one.main
@@ -159,7 +206,7 @@ def _beside(made: Report) -> Table:
     rows = [
         [f"{one.variant} against {one.against}", _TITLES[one.main.word][1], *_compared(one.main),
          *(number(one.more[name].mean if name in one.more else None, form)
-           for name, form in (("first_ms", "+,.0f"), ("cost_usd", "+.6f")))]
+           for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f")))]
         for one in made.beside if one.main
     ]  # fmt: skip
     text = "Whether it does as well as another model without passages."
@@ -179,14 +226,14 @@ def _named(score: str) -> str:
 
 def _price(one: Verdict) -> str:
     """What a question costs more, in one line."""
-    told = []
+    parts = []
     for name, unit, form in (
-        ("first_ms", "ms to the first token", "+,.0f"), ("total_ms", "ms in all", "+,.0f"),
-        ("prompt", "tokens in", "+,.0f"), ("completion", "tokens out", "+,.0f"), ("cost_usd", "$", "+.6f"),
+        ("first_ms", "ms to the first token", "+z,.0f"), ("total_ms", "ms in all", "+z,.0f"),
+        ("prompt", "tokens in", "+z,.0f"), ("completion", "tokens out", "+z,.0f"), ("cost_usd", "$", "+z.6f"),
     ):  # fmt: skip
         if name in one.more:
-            told.append(f"{one.more[name].mean:{form}} {unit}")
-    return ", ".join(told)
+            parts.append(f"{one.more[name].mean:{form}} {unit}")
+    return ", ".join(parts)
 
 
 def _changed(made: Report, one: Verdict, ids: Sequence[str]) -> list[Changed]:
@@ -207,7 +254,7 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
     if question.drafted is not None:
         known.append(("drafted", "by a model, not checked by a person"))
     return Changed(
-        id=id, change=number(change, "+.2f"), asked=asked_text(question), tags=", ".join(question.tags),
+        id=id, change=number(change, "+z.2f"), asked=asked_text(question), tags=", ".join(question.tags),
         known=[(name, text) for name, text in known if text],
         said=[_said(each) for rows in (before, after) for each in rows],
         passages=shown.passages if shown else None, sources=", ".join(shown.sources) if shown else "", open=first,
@@ -217,7 +264,8 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
 def _said(one: Scored) -> Said:
     scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := one.scores.get(name)) is not None)
     repeat = f" (repeat {one.reply.repeat + 1})" if one.reply.repeat else ""
-    return Said(one.reply.variant + repeat, scores, one.reply.answer or "(an empty answer)")
+    fault = f" ({TOLD[one.fault]})" if one.fault else ""
+    return Said(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
 
 
 def _differences(made: Report) -> Table:
@@ -235,13 +283,13 @@ def _once(one: Verdict, at: int) -> str:
     return "" if at else f"{one.variant} against {one.against}"
 
 
-_COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable")
+_COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable", "needed")
 
 
 def _compared(each: Compared) -> list[str]:
     return [
         number(each.before), number(each.after), interval(each.change), str(len(each.harmed)),
-        str(len(each.unchanged)), str(len(each.helped)), number(each.detectable, ".2f"),
+        str(len(each.unchanged)), str(len(each.helped)), number(each.detectable, ".2f"), f"{each.needed:,}",
     ]  # fmt: skip
 
 
@@ -303,7 +351,7 @@ def _spent(its: Costs) -> list[str]:
 
 def _more(made: Report) -> Table:
     rows = [
-        [_once(one, at), QUANTITIES[name], interval(change, "+.6f" if name == "cost_usd" else "+,.0f"),
+        [_once(one, at), QUANTITIES[name], interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
          str(change.questions)]
         for one in made.leading for at, (name, change) in enumerate(one.more.items())
     ]  # fmt: skip
@@ -324,9 +372,16 @@ def _failures(made: Report) -> Table:
     rows = [
         [one.variant.name, str(times), error[:300]] for one in made.variants for error, times in one.failures.items()
     ]
-    return Table(
-        "Without an answer", "They have no score and count in no difference.", ["variant", "times", "error"], rows
-    )
+    rows += [
+        [one.variant.name, str(times), f"{TOLD[fault]}; questions: {_some(one.faulty)}"]
+        for one in made.variants for fault, times in one.faults.items()
+    ]  # fmt: skip
+    text = "They count in no mean; a verdict holds only where it is the same with these counted as wrong answers."
+    return Table("Failures", text, ["variant", "times", "what"], rows)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_MOST_FAULTY]) + (f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else "")
 
 
 def _judge(made: Report) -> Table:
@@ -338,8 +393,8 @@ def _judge(made: Report) -> Table:
         + (f" ({judge.cost_unknown} replies without a known price)" if judge.cost_unknown else "")
         + f". Of {judge.swapped} pairs shown in both orders, {judge.swayed} were judged otherwise in the other order."
     )
-    rows = [[kind, str(asked), str(judge.unreadable[kind])] for kind, asked in judge.asked.items()]
-    return Table("The judge", text, ["kind", "asked", "unreadable, without a score"], rows)
+    rows = [[kind, str(asked), told(judge.faults[kind]) or "none"] for kind, asked in judge.asked.items()]
+    return Table("The judge", text, ["kind", "asked", "without a score"], rows)
 
 
 def _agreement(made: Report) -> Table:

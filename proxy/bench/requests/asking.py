@@ -105,6 +105,7 @@ class Gateway:
         reply = Reply(
             *call.asked, call.at_s, status, reading.answer, reading.finish_reason, error or None, rag, usage,
             _cost(usage, call.price), reading.first_ms, total_ms, _stages(head), call.kept, reading.raw,
+            reading.refused,
         )  # fmt: skip
         return Heard(reply)
 

@@ -31,7 +31,7 @@ class Reading:
         self.usage: Tokens | None = None
         self.error = ""  # told in the stream
         self._raw = bytearray()
-        self._rest = b""
+        self._frames = sse.Frames()
         self._texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
         self._ended = False  # by [DONE], or as one piece
 
@@ -41,14 +41,12 @@ class Reading:
         if len(self._raw) > _MOST_BYTES:
             raise TooLong(f"the reply is longer than {_MOST_BYTES >> 20} MB")
         if self._streamed:
-            frames, self._rest = sse.split(self._rest + received)
-            for frame in frames:
+            for frame in self._frames.whole(received):
                 self._take(sse.data_of(frame), at_ms)
 
     def end(self, at_ms: float) -> None:
         """The body is over."""
-        rest, self._rest = self._rest, b""
-        self._take(sse.data_of(rest) if self._streamed else bytes(self._raw), at_ms)
+        self._take(sse.data_of(self._frames.rest()) if self._streamed else bytes(self._raw), at_ms)
 
     @property
     def raw(self) -> str:
@@ -58,6 +56,11 @@ class Reading:
     def answer(self) -> str | None:
         """The text of the first choice; where it refused, what it said."""
         return self._joined("content") or self._joined("refusal") or None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the answer is a refusal by the reply's own word."""
+        return not self._joined("content") and bool(self._joined("refusal"))
 
     @property
     def whole(self) -> bool:

@@ -171,7 +171,7 @@ class Sender(ABC, Generic[One]):
     async def _attempt(self, one: One, sent: Sent) -> Heard | None:
         """What comes of one request, once it stands in the folder; None: nothing was sent."""
         if not await self._purse.take(sent.worst):
-            self.stop("the ceiling does not allow for another request")
+            self.stop(self._purse.refusal(sent.worst))
             return None
         charge = at_worst(sent.worst)  # unless it comes to an end
         try:

@@ -137,6 +137,23 @@ def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[s
         raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
 
 
+def must_fit(usd: float | None, tokens: int | None, worst: Worst, what: str) -> None:
+    """Raise BenchError where a ceiling does not allow for one request: what it may use at most, and whose it is."""
+    one = at_worst(worst)
+    for option, ceiling, needs in (("--max-usd", usd, one.usd), ("--max-tokens", tokens, one.tokens)):
+        if ceiling is not None and needs > ceiling:
+            raise BenchError(
+                f"{option} {ceiling:g} does not allow for one request of {what}: it may use up to {needs_of(worst)}"
+            )
+
+
+def needs_of(worst: Worst) -> str:
+    """What a request may use, in words."""
+    answer = "" if worst.answer_tokens is None else f" and {worst.answer_tokens:,} out"
+    tokens = f"{worst.prompt_tokens:,} tokens in{answer}"
+    return tokens if worst.usd is None else f"${worst.usd:,.6f} ({tokens})"
+
+
 class Purse:
     """A ceiling, and what of it is taken. Lives in one event loop."""
 
@@ -161,6 +178,15 @@ class Purse:
             self._held += at_worst(worst)
             self._in_flight += 1
             return True
+
+    def refusal(self, worst: Worst) -> str:
+        """Why a request that does not fit is not sent."""
+        left = [] if self._usd is None else [f"${max(0.0, self._usd - self.spent.usd):,.6f}"]
+        left += [] if self._tokens is None else [f"{max(0, self._tokens - self.spent.tokens):,} tokens"]
+        return (
+            f"the ceiling does not allow for another request: the next may use up to {needs_of(worst)}, and "
+            f"{' and '.join(left)} are left"
+        )
 
     async def settle(self, worst: Worst, charge: Charge) -> None:
         """What was held for a request is no more; this is what it used."""

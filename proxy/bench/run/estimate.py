@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from proxy.bench.records import Asked, Question, Variant
+from proxy.bench.records import Asked, Question, Variant, Worst
 from proxy.bench.requests.spending import answer_cap, worst_of
 from proxy.bench.run.running import Terms, body_of
 from proxy.exchange import Tokens
@@ -45,6 +45,21 @@ def estimates(
             ones[id, name] = _one(asked[id], ways[name], terms)
         found[name] += ones[id, name]
     return list(found.values())
+
+
+def largest(
+    left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
+) -> tuple[Worst, str] | None:  # fmt: skip
+    """The request that may use the most of what is left to be asked, and its variant; None: nothing is left."""
+    asked, ways = {one.id: one for one in questions}, {one.name: one for one in variants}
+    found = [(_worst(asked[id], ways[name], terms), name) for id, name in {one[:2] for one in left}]
+    return max(found, key=lambda one: (one[0].usd or 0.0, one[0].prompt_tokens), default=None)
+
+
+def _worst(question: Question, variant: Variant, terms: Terms) -> Worst:
+    body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
+    price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
+    return worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
 
 
 def _one(question: Question, variant: Variant, terms: Terms) -> Estimate:

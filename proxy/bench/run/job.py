@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from proxy.accounts.prices import Size
-from proxy.bench.records import BenchError, Question, Variant
-from proxy.bench.requests.spending import Purse, check_ceiling, spent
+from proxy.bench.records import BenchError, Leak, Question, Variant
+from proxy.bench.requests.spending import Purse, check_ceiling, must_fit, spent
 from proxy.bench.run import whole
-from proxy.bench.run.estimate import estimates, table, unknown_caps, unknown_prices
+from proxy.bench.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
 from proxy.bench.run.running import Terms, Whole, body_of, order_of
 from proxy.bench.runs import Head, Run, differences
 from proxy.inject import Template
@@ -49,7 +49,7 @@ class Job:
         self._done = set() if self._before is None else self._before.done()
         self._left_out: Mapping[str, str] = {} if self._before is None else self._before.head.left_out
         if self._before is not None:
-            if differs := differences(self._before, self._head({}), self._questions):
+            if differs := differences(self._before, self._head({}, {}), self._questions):
                 text = f"{wish.folder} has another run ({'; '.join(differs)}): name another folder with --run"
                 raise BenchError(text)
             self._questions = self._before.questions
@@ -59,12 +59,21 @@ class Job:
         """Those that can be asked."""
         return [one for one in self._wish.variants if one.name not in self._left_out]
 
-    def _head(self, gateway: Mapping[str, Any]) -> Head:
+    def _head(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> Head:
         wish, now_s = self._wish, time.time()
         return Head(
             f"run-{os.urandom(_ID_BYTES).hex()}", now_s, str(wish.questions_file), wish.base_url, wish.repeats,
-            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway, wish.draft,
+            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway, leaked, wish.draft,
         )  # fmt: skip
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        return self._questions
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the folder has a part of it."""
+        return self._before is not None
 
     @property
     def finished(self) -> bool:
@@ -110,10 +119,13 @@ class Job:
         return self._left_out
 
     def purse(self, terms: Terms) -> Purse:
-        """The ceiling. Raises BenchError where it could not be kept."""
+        """The ceiling. Raises BenchError where it could not be kept, or does not allow for a request that is left."""
         wish = self._wish
         unpriced, uncapped = unknown_prices(self.variants, terms), unknown_caps(self.variants, terms)
         check_ceiling(wish.max_usd, wish.max_tokens, unpriced=unpriced, uncapped=uncapped)
+        ceiling = wish.max_usd is not None or wish.max_tokens is not None
+        if ceiling and (most := largest(self._left(), self._questions, self.variants, terms)) is not None:
+            must_fit(wish.max_usd, wish.max_tokens, *most)
         return Purse(wish.max_usd, wish.max_tokens)
 
     def told(self, terms: Terms) -> str:
@@ -128,10 +140,12 @@ class Job:
             lines += used.told
         return "\n".join(lines)
 
-    def run(self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any]) -> Run:
+    def run(
+        self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
+    ) -> Run:  # fmt: skip
         """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
         if self._before is None:
-            run = Run.begin(self.folder, self._head(gateway), self._questions)
+            run = Run.begin(self.folder, self._head(gateway, leaked or {}), self._questions)
         else:
             head = replace(self._before.head, ceiling_usd=self._wish.max_usd, ceiling_tokens=self._wish.max_tokens)
             run = replace(self._before, head=head)

@@ -107,7 +107,7 @@ def _shown(value: object) -> str:
 
 def _check_model(model: str) -> None:
     if not model or not model.isprintable() or " " in model:
-        raise BenchError(f"--model {model!r} is no name of a model")
+        raise BenchError(f"--model {model!r} is not a model name")
     if model.startswith(("raw/", "rag/")):
         raise BenchError(f"--model {model!r}: give the name alone; --mode and --collection say the rest")
 

@@ -44,7 +44,9 @@ async def _exported(client: httpx.AsyncClient, name: str) -> list[Mapping[str, A
     try:
         return [orjson.loads(line) for line in body.splitlines() if line]
     except orjson.JSONDecodeError as error:
-        raise BenchError(f"the export of {name!r} is not JSON Lines ({error}): is the address a ragway's?") from error
+        raise BenchError(
+            f"the export of {name!r} is not JSON Lines ({error}): is this the address of a ragway gateway?"
+        ) from error
 
 
 def _passage(row: Mapping[str, Any]) -> Passage:

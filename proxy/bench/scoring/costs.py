@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proxy.bench.scoring.verdict import means
+from proxy.bench.scoring.verdict import NO_GROUPS, grouped, means
 from retrieval.evaluate.significance import Difference, of_few
 
 Quantities = Mapping[str, float | None]
@@ -56,15 +56,22 @@ def costs(replies: Sequence[Quantities], stages_ms: Sequence[Mapping[str, float]
 
 
 def extra(
-    before: Sequence[tuple[str, Quantities]], after: Sequence[tuple[str, Quantities]], *, seed: int
+    before: Sequence[tuple[str, Quantities]],
+    after: Sequence[tuple[str, Quantities]],
+    *,
+    seed: int,
+    groups: Mapping[str, str] = NO_GROUPS,
 ) -> dict[str, Difference]:
-    """Quantity -> how much more a question costs in the second variant. before, after: (question, its quantities)."""
+    """Quantity -> how much more a question costs in the second variant. before, after: (question, its quantities).
+
+    groups: as of `groups_of`.
+    """
     found = {}
     for name in COMPARED:
         old, new = (means((id, row.get(name)) for id, row in rows) for rows in (before, after))
-        changes = [new[id] - old[id] for id in sorted(new) if id in old]
+        changes = {id: new[id] - old[id] for id in sorted(new) if id in old}
         if changes:
-            found[name] = of_few(changes, seed=seed, span=0.0)
+            found[name] = of_few(list(grouped(changes, groups).values()), seed=seed, most=None)
     return found
 
 

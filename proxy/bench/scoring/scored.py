@@ -1,14 +1,16 @@
 """A run's replies and judgements to scores: what each reply scored and cost, and what each question came to."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.bench.judges.judge import Judgement, in_both_orders
-from proxy.bench.records import Question, Reply, Variant
+from proxy.bench.records import Asked, Question, Reply, Variant
 from proxy.bench.scoring.costs import Quantities
+from proxy.bench.scoring.faults import Fault, fault_of
 from proxy.bench.scoring.scores import Scores, answer_scores, found_scores
-from proxy.bench.scoring.verdict import Values, means
+from proxy.bench.scoring.verdict import Pair, Values, means
 
 JUDGED = ("correctness", "relevance", "faithfulness", "preference")
 
@@ -21,9 +23,13 @@ class Scored:
     scores: Scores
     costs: Quantities
 
+    @property
+    def fault(self) -> Fault | None:
+        return fault_of(self.reply)
+
 
 def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[Scored]:
-    """Every reply with an answer, scored; the others have no score and are counted by `failures`."""
+    """Every reply but those with an error, scored. Those with another fault cost something, but count in no score."""
     return [
         Scored(reply, _scores(questions[reply.question], reply), _costs(reply))
         for reply in replies
@@ -32,16 +38,71 @@ def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[
 
 
 def values_of(found: Iterable[Scored], variant: str, score: str) -> Values:
-    """Question -> its mean score in a variant."""
-    return means((one.reply.question, one.scores.get(score)) for one in found if one.reply.variant == variant)
+    """Question -> its mean score in a variant, failures left out."""
+    its = (one for one in found if one.reply.variant == variant and one.fault is None)
+    return means((one.reply.question, one.scores.get(score)) for one in its)
 
 
-def judged_values(judgements: Iterable[Judgement], variant: str, kind: str) -> Values:
-    """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders."""
-    its = [one for one in judgements if (one.variant, one.kind) == (variant, kind)]
+def wrong_values(
+    questions: Mapping[str, Question], found: Iterable[Scored], replies: Iterable[Reply], variant: str, score: str
+) -> Values:
+    """The same with failures counted as wrong: 0 where an empty answer would have that score."""
+    known = {one.reply.asked: one.scores.get(score) for one in found if one.fault is None}
+    its = (one for one in replies if one.variant == variant and one.question in questions)
+    return means(
+        (one.question, known[one.asked] if one.asked in known else _lowest(questions[one.question], score))
+        for one in its
+    )
+
+
+def judged_values(
+    judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[Asked] = ()
+) -> Values:  # fmt: skip
+    """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders.
+
+    faulty: answers that are none, and whose judgements do not count.
+    """
+    without = set(faulty)
+    its = [one for one in judgements
+           if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]  # fmt: skip
     if kind == "preference":
         return means((key[0], score) for key, scores in in_both_orders(its).items() for score in scores)
     return means((one.question, one.score) for one in its)
+
+
+def wrong_judged_values(
+    judgements: Iterable[Judgement], asked: Iterable[Judgement], variant: str, kind: str, faulty: Iterable[Asked]
+) -> Values:  # fmt: skip
+    """The same of a kind that is no preference, with 0 for what has no score. asked: every attempt of the judge."""
+    without = set(faulty)
+    scores = {one.key: one.score for one in judgements if one.score is not None or one.verdict is not None}
+    keys = {one.key for one in asked if (one.variant, one.kind) == (variant, kind)}
+    rows = [(key[0], 0.0 if (key[0], variant, key[3]) in without else scores.get(key, 0.0)) for key in sorted(keys)]
+    judged = {(key[0], variant, key[3]) for key in keys}
+    rows += [(id, 0.0) for id, name, repeat in sorted(without - judged) if name == variant and keys]
+    return means(rows)
+
+
+def wrong_preferences(
+    judgements: Iterable[Judgement], replies: Iterable[Reply], variant: str, against: str
+) -> list[Pair]:  # fmt: skip
+    """(before, after) of a preference with failures counted: one answer that failed loses, of two none is preferred.
+
+    A pair without a judgement that can be read is counted as lost, and in the second of both readings as won.
+    """
+    its = [one for one in judgements if (one.variant, one.against, one.kind) == (variant, against, "preference")]
+    known = {(key[0], key[3]): statistics.fmean(scores) for key, scores in in_both_orders(its).items()}
+    sound = {reply.asked: fault_of(reply) is None for reply in replies}
+    both = [(id, repeat) for id, name, repeat in sound if name == variant and (id, against, repeat) in sound]
+    found: list[Pair] = []
+    for unjudged in (0.0, 1.0):
+        rows = []
+        for id, repeat in both:
+            one, other = sound[id, variant, repeat], sound[id, against, repeat]
+            rows.append((id, known.get((id, repeat), unjudged) if one and other else 0.5 + (one - other) / 2))
+        after = means(rows)
+        found.append(({id: 1 - score for id, score in after.items()}, after))
+    return found
 
 
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:
@@ -79,6 +140,19 @@ def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
     return [
         (one.name, other.name) for one in variants for other in raw if one.mode != "raw" and one.model != other.model
     ]
+
+
+def _judged(one: Judgement) -> list[Asked]:
+    """The answers that a judgement is of."""
+    return [(one.question, name, one.repeat) for name in (one.variant, one.against) if name is not None]
+
+
+def _lowest(question: Question, score: str) -> float | None:
+    """What no answer scores; None where no answer has this score."""
+    scores = answer_scores(
+        "", reference=question.reference, must=question.must, must_not=question.must_not, answerable=question.answerable
+    )
+    return None if scores.get(score) is None else 0.0
 
 
 def _scores(question: Question, reply: Reply) -> Scores:

@@ -29,11 +29,11 @@ def test_everything_that_is_known_of_an_answer_is_kept(tmp_path: Path) -> None:
     row = (
         '{"id": "q", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": '
         '[{"type": "text", "text": "x"}]}], "reference": "42", "facts": ["42", "forty"], "must_not": "41", '
-        '"gold": ["docs/a.md"], "tags": ["numbers"], "answerable": false}'
+        '"gold": ["docs/a.md"], "tags": ["numbers"], "answerable": false, "group": 7}'
     )
     (question,) = read(written(tmp_path, row))
     assert question == Question(
-        "q", messages, "42", ("42", "forty"), ("41",), ("docs/a.md",), ("numbers",), answerable=False
+        "q", messages, "42", ("42", "forty"), ("41",), ("docs/a.md",), ("numbers",), answerable=False, group="7"
     )
 
 
@@ -47,6 +47,7 @@ def test_everything_that_is_known_of_an_answer_is_kept(tmp_path: Path) -> None:
         ('{"question": "a", "must": [], "facts": []}', "the same"), ('{"question": "a", "answerable": 1}', "true or"),
         ('{"question": "a", "drafted": true}', "'by', the model"), ('{"question": "a", "drafted": {}}', "'drafted'"),
         ('{"question": "a", "reference": 3}', "'reference'"), ('{"question": "a", "id": ""}', "'id'"),
+        ('{"question": "a", "group": ["x"]}', "'group'"), ('{"question": "a", "group": ""}', "'group'"),
         ('{"question": "a", "id": "first"}', "line 1 already"), (r'{"question": "\ud800"}', "not JSON"),
     ],
 )  # fmt: skip

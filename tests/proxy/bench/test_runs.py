@@ -104,7 +104,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(BenchError, match="not empty"):
         Run.begin(tmp_path, HEAD, QUESTIONS)
-    with pytest.raises(BenchError, match="no run of ragway bench"):
+    with pytest.raises(BenchError, match="not a run of ragway bench"):
         Run.read(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -75,7 +75,8 @@ def test_a_text_is_cut_between_paragraphs_and_long_ones_between_words() -> None:
     ("answer", "why"),
     [
         (refusal(404, "There is no collection 'docs'."), "'docs' cannot be read: 404: There is no collection"),
-        (reply(b"<html>"), "is the address a ragway's"), (reply(b'{"data": [1]}'), "is the address a ragway's"),
+        (reply(b"<html>"), "is this the address of a ragway gateway"),
+        (reply(b'{"data": [1]}'), "is this the address of a ragway gateway"),
         (reply(b'{"data": [], "has_more": false}'), "has no text to draft questions of"),
     ],
 )  # fmt: skip

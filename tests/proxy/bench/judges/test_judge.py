@@ -143,7 +143,7 @@ def test_agreement_with_the_rules_is_reported_and_what_the_judge_could_not_say_c
     judged += [replace(judgement(0, "correctness", 0.0), model="another")]
     found = judge_report("judge", judged, scored({one.id: one for one in questions}, rows))
     assert found.asked == {"correctness": 6, "preference": 4}
-    assert found.unreadable == {"correctness": 1, "preference": 0}
+    assert found.faults == {"correctness": {"unreadable": 1}, "preference": {}}
     assert (found.swapped, found.swayed) == (2, 1)
     assert (found.tokens_in, found.tokens_out) == (110, 55)
     assert found.cost_usd == pytest.approx(0.11)
@@ -178,7 +178,7 @@ def test_the_judgements_of_two_judges_are_never_mixed() -> None:
 
 
 def test_where_only_a_judge_can_tell_the_verdict_is_the_judges() -> None:
-    asked_of = [Question(f"q{number:03}", [{"role": "user", "content": "?"}]) for number in range(30)]
+    asked_of = [Question(f"q{number:03}", [{"role": "user", "content": f"Question {number}?"}]) for number in range(30)]
     rows = [made.reply(made.question(number), variant, "yes") for number in range(30) for variant in (RAW, DOCS)]
     judged = [judgement(number, "preference", 1.0, order=order) for number in range(30) for order in (0, 1)]
     (verdict,) = report(made.head(), asked_of, rows, judged).leading

@@ -15,6 +15,7 @@ from proxy.bench.judges.judgements import attempts, file, said_by
 from proxy.bench.judges.judging import Judge, Judging, left_of, spent
 from proxy.bench.records import BenchError, Variant
 from proxy.bench.reports.report import report
+from proxy.bench.reports.view import failures
 from proxy.bench.requests.sending import Outcome
 from proxy.bench.requests.spending import Purse
 from proxy.bench.runs import Run
@@ -89,9 +90,32 @@ async def test_what_the_judge_said_is_in_the_report(tmp_path: Path) -> None:
     await judged(run, todo, fair)
     found = report(run.head, run.questions, list(run.replies().values()), list(attempts(run.folder)))
     assert found.judge is not None
-    assert found.judge.unreadable["correctness"] == 4
+    assert found.judge.faults["correctness"] == {"unreadable": 4}
     assert (found.judge.swapped, found.judge.swayed) == (2, 0)
     assert found.leading[0].scores["preference"].change.mean == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        ([streamed("I'm sorry, but I can't help with that.")], "refused"), ([streamed("", finish="stop")], "empty"),
+        ([streamed('{"score"', finish="length")], "cut"), ([streamed("", finish="content_filter")], "refused"),
+        ([streamed("Well!")], "unreadable"),
+    ],
+)  # fmt: skip
+async def test_a_judgement_without_a_score_says_why_and_is_counted(
+    answer: list[bytes], fault: str, tmp_path: Path
+) -> None:
+    run, todo = run_of(tmp_path / "run")
+    await judged(run, todo, lambda _received, _nth: answer)
+    found = report(run.head, run.questions, list(run.replies().values()), list(attempts(run.folder)))
+    assert found.judge is not None
+    assert [dict(each) for each in found.judge.faults.values()] == [
+        {fault: times} for times in found.judge.asked.values()
+    ]
+    assert found.judge.failures == 14
+    assert found.many_failures
+    assert any("14 of 14 judgements have no score (14 " in line for line in failures(found))
 
 
 async def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
@@ -185,6 +209,6 @@ def test_the_estimate_tells_requests_tokens_and_dollars(tmp_path: Path) -> None:
 
 def test_a_row_that_is_no_judgement_is_refused_by_name(tmp_path: Path) -> None:
     file(tmp_path).write_text('{"question": "q"}\n')
-    with pytest.raises(BenchError, match=r"judgements\.jsonl has a row that is no judgement"):
+    with pytest.raises(BenchError, match=r"judgements\.jsonl has a row that is not a judgement"):
         list(attempts(tmp_path))
     assert list(attempts(tmp_path / "nowhere")) == []

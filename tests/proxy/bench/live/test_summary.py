@@ -137,9 +137,22 @@ async def test_a_judge_that_prefers_a_place_decides_nothing(shelf: Shelf) -> Non
     await judged(shelf, for_the_place)
     made = told(read(shelf))
     assert made.swayed == 18
-    assert set(words(made).values()) == {"no better"}
+    assert set(words(made).values()) == {"undecided"}
     assert made.groups[0].preference is not None
+    assert made.groups[0].preference.needed == 72, "18 pairs that are all alike are too few"
     assert made.groups[0].preference.harmed == ()
+
+
+async def test_chats_of_one_conversation_count_once(shelf: Shelf) -> None:
+    first = traffic(1)[0]
+    more = [Turn("assistant", "Yes."), Turn("user", "And then?")]
+    rows = [replace(first, id=f"rag-{at:024x}", turns=[*first.turns, *more * at]) for at in range(4)]
+    put(shelf, [*rows, one(9, side("It is right."), side("It is wrong."))])
+    await judged(shelf, fair)
+    whole = told(read(shelf)).groups[0]
+    assert whole.preference is not None
+    assert (whole.both, whole.preference.change.questions, len(whole.preference.helped)) == (5, 2, 5)
+    assert {change.questions for change in whole.more.values()} == {2}
 
 
 async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shelf: Shelf) -> None:
@@ -161,6 +174,20 @@ async def test_what_a_judge_says_unreadably_is_counted_and_not_asked_again(shelf
     assert await judged(shelf, fair) == (Outcome(0, 0, ""), 0)
     made = told(read(shelf))
     assert (made.judged, made.unreadable) == (0, 6)
+    assert "6 replies of the judge could not be read" in text(made, markdown=False)
+    assert "no verdict: no pair was judged in both orders" in text(made, markdown=False)
+
+
+async def test_a_verdict_holds_only_where_answers_that_passages_cost_count_as_lost(shelf: Shelf) -> None:
+    helped = [row for row in traffic(40) if row.key == "key-1"]
+    none = side(None, error="400: too long")
+    put(shelf, [*helped, *(one(100 + n, none, side("It is right.")) for n in range(2))])
+    await judged(shelf, fair)
+    assert words(told(read(shelf)))["all", ""] == "better"
+    put(shelf, [one(200 + n, none, side("It is right.")) for n in range(30)])
+    made = told(read(shelf))
+    assert words(made)["all", ""] == "depends"
+    assert "it depends on the failures" in text(made, markdown=False)
 
 
 def test_what_only_one_of_both_answered_is_counted_and_not_judged() -> None:
@@ -205,6 +232,7 @@ def test_the_command_reads_the_data_folder(shelf: Shelf, tmp_path: Path) -> None
         with kept_logging():
             return CliRunner().invoke(ragway, ["bench", "live", "--data", str(tmp_path / "data"), *arguments])
 
+    (tmp_path / "data").mkdir(exist_ok=True)
     none = live()
     assert (none.exit_code, none.stdout) == (0, "")
     assert "no comparisons are kept" in none.stderr

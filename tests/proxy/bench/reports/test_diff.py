@@ -40,6 +40,46 @@ def test_what_changed_is_told_by_variant_and_question() -> None:
     assert f"{DOCS.name}: harmed (score): {docs.main.harmed[0]} -1.00" in told
 
 
+def test_questions_that_turned_and_settings_that_differ_are_told_each_on_a_line() -> None:
+    old, new = run_of(made.ignoring_the_passage), run_of(made.only_with_the_passage, name="b")
+    old = replace(old, head=replace(old.head, gateway={"version": "1", "settings": {"retrieval.k": "5"}}))
+    docs = [{"id": "docs", "object": "knowledge.collection", "documents": 7}]
+    gateway = {"version": "1", "settings": {"retrieval.k": "8"}, "collections": docs}
+    new = replace(new, head=replace(new.head, seed=3, gateway=gateway))
+    found = diff.diff(old, new)
+    assert found.settings == (
+        "seed: 0 before, 3 after", "gateway.settings.retrieval.k: 5 before, 8 after",
+        "gateway.collections.docs.documents: not known before, 7 after",
+    )  # fmt: skip
+    raw, rag = found.variants
+    assert {name: len(rows) for name, rows in raw.turned.items()} == {"right before, wrong after": 15}
+    assert {name: len(rows) for name, rows in rag.turned.items()} == {"wrong before, right after": 15}
+    told = diff.text(found).splitlines()
+    assert "differs: seed: 0 before, 3 after" in told
+    at = told.index("m raw: right before, wrong after (15, score):")
+    assert told[at + 1] == "    q001 1.00 -> 0.00  What is the port of service 1?"
+    at = told.index("m rag docs: wrong before, right after (15, score):")
+    assert told[at + 1] == "    q000 0.00 -> 1.00  What is the port of service 0?"
+    assert "settings: no difference in what the runs keep of them" in diff.text(diff.diff(old, old))
+
+
+def test_failures_of_a_run_come_first_and_verdicts_depend_on_them() -> None:
+    rows = [made.reply(of, variant, f"It is {of.must[0]}.") for of in QUESTIONS for variant in (RAW, DOCS)]
+    old = measured(made.head(), QUESTIONS, rows, [])
+    failed = [replace(one, error="400: too long", answer=None, status=400) for one in rows[1:24:2]]
+    new = measured(made.head(name="b"), QUESTIONS, [*rows[0:24:2], *failed, *rows[24:]], [])
+    found = diff.diff(old, new)
+    _, rag = found.variants
+    assert rag.main is not None
+    assert rag.main.word == "depends"
+    assert len(rag.turned["an answer before, none or a failure after"]) == 12
+    assert diff.text(found).splitlines()[0] == "after: m rag docs: 12 failed"
+    part = measured(made.head(name="b"), QUESTIONS, rows[:-3], [])
+    found = diff.diff(old, part)
+    assert [one.scores for one in found.variants] == [{}, {}]
+    assert diff.text(found).startswith("after: 3 replies are missing, so there is no verdict\n")
+
+
 def test_only_questions_and_variants_of_both_are_compared_and_the_others_named() -> None:
     changed = [replace(QUESTIONS[0], must=["other"]), *QUESTIONS[2:], made.question(77)]
     other = Variant("n raw", "n", "raw")
@@ -62,7 +102,7 @@ def test_the_scores_of_two_judges_are_not_compared() -> None:
     def judged_by(model: str) -> Measured:
         one = run_of(made.by_chance)
         values = {name: {**scores, "relevance": scores["score"]} for name, scores in one.values.items()}
-        return replace(one, values=values, judges=[model])
+        return replace(one, values=values, wrong=values, judges=[model])
 
     same = diff.diff(judged_by("j"), judged_by("j"))
     assert "relevance" in same.variants[0].scores

@@ -36,7 +36,7 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
     done = bench("report", tmp_path)
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: ")
-    assert "is no run of ragway bench" in done.stderr
+    assert "is not a run of ragway bench" in done.stderr
     done = bench("report", "nowhere", "--data", tmp_path)
     assert (done.exit_code, done.stderr) == (
         1, f"Error: there is no folder nowhere, and no {tmp_path}/bench/nowhere: name the folder of a run\n"

@@ -189,7 +189,7 @@ async def test_a_ceiling_is_not_passed_and_a_higher_one_goes_on(kind: str, tmp_p
     low = Purse(9e-4, None) if kind == "usd" else Purse(None, 800)
     async with asking(lambda _received, _nth: [streamed("yes", usage=usage)]) as (gateway, requests):
         outcome = await runner(run, gateway, purse=low).go()
-        assert outcome.stopped == "the ceiling does not allow for another request"
+        assert outcome.stopped.startswith("the ceiling does not allow for another request: the next may use up to $0.")
         assert 1 <= outcome.done == len(requests) < 12
         assert low.spent.usd <= 9e-4 or kind == "tokens"
         assert low.spent.tokens <= 800 or kind == "usd"

@@ -44,7 +44,7 @@ async def test_every_document_of_every_collection_is_shown_with_its_source() -> 
     ("answer", "why"),
     [
         (reply(b""), "has no documents"), (refusal(404, "no such collection"), "404: no such collection"),
-        (reply(b"<html>"), "is the address a ragway's"),
+        (reply(b"<html>"), "is this the address of a ragway gateway"),
     ],
 )  # fmt: skip
 async def test_a_collection_that_cannot_be_read_is_told(answer: bytes, why: str) -> None:
