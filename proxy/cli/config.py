@@ -35,6 +35,11 @@ def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
         click.echo(f"{key:<{width}}  {value}  [{origin}]")
 
 
+def shown_settings(settings: Settings) -> dict[str, str]:
+    """Every setting as it is printed, without a secret."""
+    return {key: value for key, value, _ in _rows(settings)}
+
+
 def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
     for field in dataclasses.fields(settings):
         section = getattr(settings, field.name)

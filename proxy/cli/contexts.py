@@ -6,22 +6,19 @@ model did not answer for is ingested without, to be asked for again by the next 
 """
 
 import asyncio
+import itertools
 import random
 import re
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import click
 
 from config.settings import Settings, SettingsError
 from proxy.accounts.rights import EVERYTHING
 from proxy.build import enrichments, lanes
-from proxy.cli.common import confirm
+from proxy.cli.common import confirm, echo, progress_bar
 from proxy.errors import ApiError
 from proxy.upstream.ask import NoAnswer
 from proxy.upstream.ask import ask as ask_lane
@@ -61,7 +58,13 @@ class Survey:
 
 
 async def write_contexts(
-    settings: Settings, documents: Library, paths: Sequence[Path], collection: str, *, yes: bool
+    settings: Settings,
+    documents: Library,
+    paths: Sequence[Path],
+    collection: str,
+    *,
+    yes: bool,
+    exclude: Sequence[str] = (),
 ) -> None:
     """Ask for what the next ingest of these paths lacks (without paths: the next rebuild), once that was agreed to.
 
@@ -77,10 +80,10 @@ async def write_contexts(
             target = routes.resolve(model, EVERYTHING)
         except ApiError as error:
             raise SettingsError(f"ingest.context_model: {error}") from error
-        survey = await look(documents, paths, collection, prompts)
+        survey = await look(documents, paths, collection, prompts, exclude)
         if not survey.calls:
             return
-        click.echo(f"{collection}: {estimate(survey, model, price_of(target.model))}", err=True)
+        echo(f"{collection}: {estimate(survey, model, price_of(target.model))}", err=True)
         if not yes:
             confirm()
 
@@ -91,7 +94,7 @@ async def write_contexts(
         at_once = settings.ingest.context_concurrency
         writer = Writer(ask, prompts, open_contexts(Path(settings.data)), at_once=at_once, total=survey.calls)
         for line in await writer.write(documents, survey.changed, collection):
-            click.echo(f"{collection}: {line}", err=True)
+            echo(f"{collection}: {line}", err=True)
     finally:
         await upstream.close()
 
@@ -103,10 +106,13 @@ def open_contexts(data: Path) -> Contexts:
         raise RetrievalError(f"cannot use {data / FILE}: {error}; move it away to have it made anew") from error
 
 
-async def look(documents: Library, paths: Sequence[Path], collection: str, prompts: Mapping[str, str]) -> Survey:
+async def look(
+    documents: Library, paths: Sequence[Path], collection: str, prompts: Mapping[str, str],
+    exclude: Sequence[str] = (),
+) -> Survey:  # fmt: skip
     """What is to be asked, without asking."""
     survey = Survey()
-    for changed in await documents.changes(paths, collection):
+    for changed in await documents.changes(paths, collection, exclude):
         try:
             outline = await documents.outline(changed, collection)
         except Unreadable:  # the ingest names it
@@ -165,7 +171,7 @@ class Writer:
 
     async def write(self, documents: Library, changed: Sequence[Changed], collection: str) -> list[str]:
         """Fill the gaps of these documents; returns what is to be said of it, a line each."""
-        bar = _bar(self._total)
+        progress, done = progress_bar("context", "calls"), itertools.count(1)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for one in changed:
@@ -177,9 +183,9 @@ class Writer:
                         await self._free.acquire()  # here, so that few prompts wait in memory
                         task = tasks.create_task(self._fill(outline, gap))
                         task.add_done_callback(lambda _: self._free.release())
-                        task.add_done_callback(lambda _: bar.update(1))
+                        task.add_done_callback(lambda _: progress(next(done), self._total, 0))
         finally:
-            bar.close()
+            progress(self._total, self._total, 0)
             self._contexts.close()
         lines = []
         for reason, count in self._failed.most_common():
@@ -214,9 +220,3 @@ class Writer:
                     raise NoAnswer("an empty answer")
                 return text
         raise AssertionError("the last try returns or raises")
-
-
-def _bar(total: int) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=total, desc="context", unit=" calls", disable=not sys.stderr.isatty(), leave=False)

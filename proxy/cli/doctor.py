@@ -10,7 +10,7 @@ import click
 import orjson
 
 from config.settings import Settings
-from proxy.cli.common import options, progress_bar, run, settings_of
+from proxy.cli.common import echo, options, progress_bar, run, settings_of
 from retrieval.errors import DataInUse, RetrievalError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Examination:
 
 
 @click.command("doctor")
-@click.option("--repair", is_flag=True, help="Repair what can be: collections are rebuilt, stray points deleted.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON list of what was found.")
+@click.option("--repair", is_flag=True, help="Repair: rebuild damaged collections, delete stray points.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 @options
 def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """Check settings, data folder, databases and every point of the index; say what is wrong and what to do.
@@ -67,9 +67,9 @@ async def _doctor(seen: Examination, *, as_json: bool) -> int:
         click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
         return int(seen.ill)
     for one in seen.findings:
-        click.echo(f"{one.subject}: {one.problem}: {'repaired' if one.repaired else one.advice}")
+        echo(f"{one.subject}: {one.problem}: {'repaired' if one.repaired else one.advice}")
     if not seen.findings:
-        click.echo("nothing is wrong", err=True)
+        echo("nothing is wrong", err=True)
     return int(seen.ill)
 
 
@@ -104,7 +104,7 @@ def _databases(seen: Examination) -> bool:
     url, fine = seen.settings.catalog.url, True
     for schema, file_name in ((catalog, "catalog.sqlite"), (accounts, "accounts.db"), (receipts, "receipts.db")):
         file = Path(seen.settings.data) / file_name
-        if not url and not file.exists():
+        if not url and not (file.exists() and file.stat().st_size):
             continue
         what = f"the {schema.name}"
         engine = open_server(url, what=what) if url else open_file(file, what=what, pooled=False)
@@ -119,12 +119,13 @@ async def _index(seen: Examination) -> None:
     from proxy.build import plan
     from retrieval.index import Index
 
-    if not (seen.settings.catalog.url or (Path(seen.settings.data) / "catalog.sqlite").exists()):
+    data = Path(seen.settings.data)
+    if not (seen.settings.catalog.url or (data / "catalog.sqlite").exists() or any((data / "index").glob("*"))):
         return
     try:
         index = await Index.open(plan(seen.settings), serving=False)
     except DataInUse as error:
-        seen.found("the index", error, "it was not checked: stop `ragway serve`, and run this again")
+        seen.found("the index", f"not checked, for {error.holder} has it open", "end that, and run this again")
         return
     except RetrievalError as error:
         seen.found("the index", error, "nothing can be searched before that is mended")

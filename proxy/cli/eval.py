@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from proxy.cli.common import as_text, options, progress_bar, run, settings_of
+from proxy.cli.common import Whole, as_text, must_exist, options, progress_bar, run, settings_of
 
 if TYPE_CHECKING:
     from retrieval.evaluate.judged import Judged
@@ -29,17 +29,17 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         help="Embedding model, by name or path; several are compared (default: embedder.model).",
     ),
     click.option(
-        "-k", "--k", "k", type=click.IntRange(1, 100), help="Passages injected at most (default: retrieval.k)."
+        "-k", "--k", "k", type=Whole(1, 100), help="Passages injected at most (default: retrieval.k)."
     ),
     click.option(
-        "--limit", type=click.IntRange(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
+        "--limit", type=Whole(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
     ),
     click.option(
         "--rung", "rungs", multiple=True, type=click.Choice(_RUNGS),
-        help="Only this rung of the ladder; may be given several times.",
+        help="Only this step of the ladder; may be repeated.",
     ),
     click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the bootstrap, and of --limit."
+        "--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
     ),
     click.option("--json", "json_file", **_FILE, help="Write the run as JSON; - prints it in place of the tables."),
     click.option(
@@ -114,6 +114,8 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     found = [settings_of(config_file, data=data, embedder__model=model) for model in models]
     if wanted.collection is not None and len(found) > 1:
         raise click.UsageError("--collection was built with one embedder: leave --embedder out, or give it once")
+    if wanted.collection is not None:
+        must_exist(found[0])
     cache = wanted.cache or Path(found[0].data) / "cache"
     how = [
         Measuring(

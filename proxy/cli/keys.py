@@ -13,7 +13,7 @@ import orjson
 from proxy.accounts.grants import BadGrant, duration_s, grant_of, told
 from proxy.accounts.keys import Key
 from proxy.accounts.limits import MEASURES, WORDS, limits_of
-from proxy.cli.common import opened_accounts, options
+from proxy.cli.common import echo, opened_accounts, options
 
 _NONE = "none"
 
@@ -72,13 +72,13 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
     limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
     with _wrong_usage():
         grant = grant_of({**fields, "limits": limits})
-    with opened_accounts(config_file, data) as accounts:
+    with opened_accounts(config_file, data, make=True) as accounts:
         first = not accounts.keys()
         key, secret = grant.make(accounts)
     click.echo(secret)
-    click.echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
+    echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
     if first:
-        click.echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
+        echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
 
 
 @command.command("list")
@@ -92,9 +92,9 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
         click.echo(orjson.dumps([told(key) for key in keys], option=orjson.OPT_INDENT_2))
         return
     if not keys:
-        click.echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
+        echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
     for key in keys:
-        click.echo(f"{key.id}  {key.name}  {key.team or '-'}  {_told(key)}")
+        echo(f"{key.id}  {key.name}  {key.team or '-'}  {_told(key)}")
 
 
 @command.command()
@@ -104,7 +104,7 @@ def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
     """Revoke a key, for good. Running gateways refuse it within five seconds."""
     with opened_accounts(config_file, data) as accounts:
         key = accounts.revoke(key_id)
-    click.echo(f"{key.id} {key.name} is revoked", err=True)
+    echo(f"{key.id} {key.name} is revoked", err=True)
 
 
 @command.command("limit")
@@ -118,7 +118,7 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
         raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
     with opened_accounts(config_file, data) as accounts:
         key = accounts.limit(key_id, changed)
-    click.echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
+    echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
 
 
 @command.command()
@@ -132,7 +132,7 @@ def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | 
     with opened_accounts(config_file, data) as accounts:
         key, secret = accounts.rotate(key_id, keep_s=keep_s)
     click.echo(secret)
-    click.echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
+    echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
 
 
 @contextmanager

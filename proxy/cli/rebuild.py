@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from config.settings import Settings
-from proxy.cli.common import as_text, knowledge, options, progress_bar, run, settings_of
+from proxy.cli.common import as_text, echo, knowledge, options, progress_bar, run, settings_of
 from proxy.cli.contexts import write_contexts
 
 
 @click.command("rebuild")
 @click.argument("collection")
-@click.option("--yes", is_flag=True, help="Do not ask before a model is paid to write context (ingest.context).")
+@click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options
 def command(collection: str, yes: bool, config_file: Path | None, data: str | None) -> None:
     """Chunk and embed a collection again from the catalog's text: after a lost index or with another embedder.
@@ -25,5 +25,5 @@ async def _rebuild(settings: Settings, collection: str, *, yes: bool) -> int:
     async with knowledge(settings) as documents:
         await write_contexts(settings, documents, [], collection, yes=yes)
         chunks = await documents.rebuild(collection, progress_bar(f"rebuild {collection}"))
-    click.echo(f"{collection}: {chunks} chunks written")
+    echo(f"{collection}: {chunks} chunks written")
     return 0

@@ -16,7 +16,7 @@ from retrieval.knowledge import EmbedderChoice
 @click.option(
     "--embedder", metavar="MODEL", help="Another embedder than embedder.model; the collections then keep to it."
 )
-@click.option("--yes", is_flag=True, help="Do not ask before a model is paid to write context (ingest.context).")
+@click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options
 def command(
     collections: tuple[str, ...], embedder: str | None, yes: bool, config_file: Path | None, data: str | None

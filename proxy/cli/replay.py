@@ -9,7 +9,7 @@ import click
 import orjson
 
 from config.settings import Settings
-from proxy.cli.common import knowledge, options, run, settings_of
+from proxy.cli.common import echo, knowledge, must_exist, options, run, settings_of
 from proxy.receipts.replay import Outcome, differences, outcome, today
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
@@ -34,6 +34,7 @@ def command(id: str, as_json: bool, config_file: Path | None, data: str | None) 
 
 
 async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
+    must_exist(settings)
     kept = _receipt(settings, id)
     async with knowledge(settings) as documents:
         now = await _today(settings, documents, kept)
@@ -100,20 +101,20 @@ def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:
 
 def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping[str, Any]) -> None:
     at = datetime.fromtimestamp(kept["created_at"], UTC).strftime("%Y-%m-%d %H:%M")
-    click.echo(f"{kept['id']}, {at} UTC: {_counted(was)}")
-    click.echo(f"today: {_counted(now)}")
-    click.echo("the injected text is the same" if changes["injected"] is None else "the injected text is another one")
+    echo(f"{kept['id']}, {at} UTC: {_counted(was)}")
+    echo(f"today: {_counted(now)}")
+    echo("the injected text is the same" if changes["injected"] is None else "the injected text is another one")
     for part in ("query", "template", "gateway"):
         if changes[part] is not None:
-            click.echo(f"{part}: {_short(changes[part]['was'])} -> {_short(changes[part]['now'])}")
+            echo(f"{part}: {_short(changes[part]['was'])} -> {_short(changes[part]['now'])}")
     for one in changes["passages"]:
         places = " -> ".join(str(place) for place in (one["was"], one["now"]) if place is not None)
         path = " > ".join(part for part in (one["title"], *one["headings"]) if part)
-        click.echo(f"{_SIGNS[one['change']]} {one['change']} [{places}] {path} ({one['source']})")
+        echo(f"{_SIGNS[one['change']]} {one['change']} [{places}] {path} ({one['source']})")
     for one in changes["documents"]:
-        click.echo(f"document {one['source']}: {one['change']} since")
+        echo(f"document {one['source']}: {one['change']} since")
     for one in (*changes["collections"], *changes["settings"]):
-        click.echo(f"{one['name']}: {_short(one['was'])} -> {_short(one['now'])}")
+        echo(f"{one['name']}: {_short(one['was'])} -> {_short(one['now'])}")
 
 
 def _counted(one: Outcome) -> str:

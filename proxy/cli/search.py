@@ -7,7 +7,7 @@ import click
 import orjson
 
 from config.settings import Settings
-from proxy.cli.common import as_text, knowledge, options, run, settings_of
+from proxy.cli.common import Whole, as_text, echo, knowledge, options, run, settings_of
 from retrieval.records import ALL, Hit, Retrieved, Turn
 
 _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
@@ -15,8 +15,8 @@ _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
 
 @click.command("search")
 @click.argument("question")
-@click.option("--collection", "collections", multiple=True, help="Collection to search; may be given several times.")
-@click.option("-k", type=click.IntRange(1, 100), help="How many passages at most (default: retrieval.k).")
+@click.option("--collection", "collections", multiple=True, help="Collection to search; may be repeated.")
+@click.option("-k", type=Whole(1, 100), help="How many passages at most (default: retrieval.k).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with the query, the hits and the timings.")
 @options
 def command(
@@ -44,12 +44,12 @@ async def _search(
         click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
         return 0
     for number, hit in enumerate(found.hits, 1):
-        click.echo(_shown(number, hit))
+        echo(_shown(number, hit))
     names = ", ".join(collections)
     if not found.hits:
-        click.echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
+        echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
     elif found.relevance is not None:
-        click.echo(f"the best is relevant with probability {found.relevance:.2f}")
+        echo(f"the best is relevant with probability {found.relevance:.2f}")
     return 0
 
 

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import resource
+import shlex
 import signal
 import socket
+import textwrap
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +23,26 @@ from config.settings import Settings, SettingsError
 from proxy.accounts.keys import Keyring
 from proxy.auth import is_loopback
 from proxy.build import accounts, plan, targets
-from proxy.cli.common import options, run, settings_of
-from proxy.cli.worker import LOG_FORMAT, Serving
+from proxy.cli.common import Whole, options, run, settings_of
+from proxy.cli.worker import LOG_FORMAT
 from proxy.supervise import IndexProcess
 from proxy.upstream.base import Routes
 from proxy.workers import WorkerFailed, Workers
 from retrieval import logs, scheduling
-from retrieval.errors import IndexDown
-from retrieval.records import CollectionInfo
+from retrieval.errors import RetrievalError
 from retrieval.remote import Client
 
 log = logging.getLogger("ragway")
 _MOST_FILES = 65536
 _INDEX_STOP_S = 5.0  # to close its store, where the drain time leaves so much
 _SOON_S = 0.5
+_TITLE_CHARS = 80  # of the one in the example
 
 
 @click.command("serve")
 @click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
-@click.option("--workers", type=click.IntRange(1), help="Processes that serve (default: server.workers, 1).")
+@click.option("--port", type=Whole(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
+@click.option("--workers", type=Whole(1), help="Processes that serve (default: server.workers, 1).")
 @click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
 @options
 def command(
@@ -69,16 +73,17 @@ async def _serve(settings: Settings) -> int:
     limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
     index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
     models = Routes(targets(settings, os.environ)).names()
-    front = _front(settings)
+    front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
     stop = _Stop()
     with _listen(settings) as listener:
         try:
             if await stop.unless_asked(_warm_up(index, front, listener)):
+                topic = _NO_TOPIC
                 if index is not None:
                     index.on_trouble(front.tell)
-                    await _warn_of_missing(settings, index)
+                    topic = await _topic(settings, index)
                 front.tell(index.trouble if index is not None else "")
-                _greet(listener, models, settings.server.workers)
+                _greet(listener, models, settings, topic)
                 await stop.asked.wait()
         except WorkerFailed as error:
             raise click.ClickException(str(error)) from error
@@ -87,14 +92,7 @@ async def _serve(settings: Settings) -> int:
     return 0
 
 
-def _front(settings: Settings) -> Serving | Workers:
-    """What serves: this process alone, or several others."""
-    if settings.server.workers == 1:
-        return Serving(settings)
-    return Workers(settings.server.workers, orjson.dumps(settings.as_flags()))
-
-
-async def _warm_up(index: IndexProcess | None, front: Serving | Workers, listener: socket.socket) -> None:
+async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:
     """Start everything; /healthz answers meanwhile."""
     steps = [asyncio.ensure_future(front.start(listener))]
     if index is not None:
@@ -107,7 +105,7 @@ async def _warm_up(index: IndexProcess | None, front: Serving | Workers, listene
         await asyncio.wait(steps)
 
 
-async def _end(settings: Settings, front: Serving | Workers, index: IndexProcess | None, stop: "_Stop") -> None:
+async def _end(settings: Settings, front: Workers, index: IndexProcess | None, stop: "_Stop") -> None:
     """Let what runs finish within the drain time, unless a second signal comes; the index ends meanwhile."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + settings.server.shutdown_s
@@ -203,27 +201,55 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
         yield listener
 
 
-async def _warn_of_missing(settings: Settings, index: IndexProcess) -> None:
-    if not index.ready:
-        return
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """What an example asks about."""
+
+    collection: str  # "" where the example needs to name none
+    question: str
+
+
+_NO_TOPIC = _Topic("", "Hello!")
+
+
+async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
+    """A question that a document here answers, if there is one that everybody may read; names what is not ingested."""
     knowledge = Client(Path(settings.data))
-    with contextlib.suppress(IndexDown):  # it died just now, and is started again
-        _warn_of(settings, await knowledge.collections(None))
-    await knowledge.close()
+    try:
+        if not index.ready:
+            return _NO_TOPIC
+        wanted = settings.retrieval.collections
+        rows = await knowledge.collections()
+        for name in wanted:
+            if name not in {row.name for row in rows}:
+                click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
+        for name in sorted((row.name for row in rows if row.documents), key=lambda name: name not in wanted):
+            for document in await knowledge.documents(name, after="", limit=1):
+                return _Topic("" if name in wanted else name, _question(document.title))
+    except RetrievalError:  # it died just now, and is started again; or a collection was deleted
+        pass
+    finally:
+        await knowledge.close()
+    return _NO_TOPIC
 
 
-def _warn_of(settings: Settings, collections: Sequence[CollectionInfo]) -> None:
-    known = {row.name for row in collections}
-    for name in settings.retrieval.collections:
-        if name not in known:
-            click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
+def _question(title: str) -> str:
+    title = textwrap.shorten(title, _TITLE_CHARS, placeholder=" …")
+    return title if title.endswith("?") else f'What is said about "{title}"?'
 
 
-def _greet(listener: socket.socket, models: Sequence[str], workers: int) -> None:
+def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, topic: _Topic) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    model = next(iter(models), "gpt-4o-mini")
+    workers, keyed = settings.server.workers, Keyring(accounts(settings), required=settings.auth.required).closed
     by = f" with {workers} workers" if workers > 1 else ""
-    click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try:\n", err=True)
-    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "How do I use my own documents?"}}]}}'
-    click.echo(f"curl {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n")
+    key = " with a key in RAGWAY_KEY (ragway keys create)" if keyed else ""
+    click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try{key}:\n", err=True)
+    model = next(iter(models), "gpt-4o-mini")
+    body = {
+        "model": f"rag/{topic.collection}/{model}" if topic.collection else model,
+        "messages": [{"role": "user", "content": topic.question}],
+    }
+    shown = ' -H "authorization: Bearer $RAGWAY_KEY"' if keyed else ""
+    said = shlex.quote(json.dumps(body, ensure_ascii=False))
+    click.echo(f"curl {address}/v1/chat/completions{shown} -H 'content-type: application/json' -d {said}\n")

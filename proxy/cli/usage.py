@@ -8,7 +8,7 @@ import click
 import orjson
 
 from proxy.accounts.usage import COMPARISONS, Wish, as_csv, sums, wish_of
-from proxy.cli.common import opened_accounts, options
+from proxy.cli.common import echo, opened_accounts, options
 
 # What a table shows beside the names of a group, and as what; CSV and JSON have all.
 _SHOWN = {
@@ -58,9 +58,9 @@ def command(
     elif rows:
         _print(rows, wish)
     elif since or until or key:
-        click.echo("nothing was recorded of this key or in these days", err=True)
+        echo("nothing was recorded of this key or in these days", err=True)
     else:
-        click.echo("nothing was recorded yet: see usage.record, by default it is what keys (ragway keys) use", err=True)
+        echo("nothing was recorded yet: see usage.record, by default it is what keys (ragway keys) use", err=True)
 
 
 def _print(rows: Sequence[Mapping[str, Any]], wish: Wish) -> None:
@@ -78,9 +78,9 @@ def _print(rows: Sequence[Mapping[str, Any]], wish: Wish) -> None:
             cell.ljust(width) if i < len(wish.by) else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
     if unpriced := sum(row["unpriced"] for row in rows):
-        click.echo(f"without {unpriced} requests for models whose price is not known", err=True)
+        echo(f"without {unpriced} requests for models whose price is not known", err=True)
 
 
 def _numbers(row: Mapping[str, Any]) -> list[str]:

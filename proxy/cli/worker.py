@@ -1,14 +1,16 @@
 """The part of a gateway that one process serves; and `main`, the life of a process that serves nothing else.
 
-With one worker it lives in the process of `ragway serve`. With several, each is a process whose parent hands it
-settings and connections; what the two say to each other is in `proxy.workers`.
+`ragway serve` starts one such process or several, and hands them settings and connections; what parent and worker say
+to each other is in `proxy.workers`.
 """
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +30,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _BACKLOG = 2048
 _AT_A_TIME = 64  # connections taken in one turn of the event loop
 _AGAIN_S = 0.05
+_PATIENCE_S = 60.0  # from the start on, in which a search waits for an index that starts: 2 to 15 s where it is quick
 
 
 class Serving:
@@ -42,7 +45,12 @@ class Serving:
         """
         self._missing = "starting"
         self._knowledge = Client(Path(settings.data))
-        self._made = gateway(settings, self._knowledge, ready=lambda: self._missing, metrics=metrics)
+        self._knowledge.starting = True
+        self._begun = asyncio.Event()
+        self._patient_until_s = time.monotonic() + _PATIENCE_S
+        self._made = gateway(
+            settings, self._knowledge, ready=lambda: self._missing, begun=self._until_begun, metrics=metrics
+        )
         server = settings.server
         limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
@@ -67,10 +75,24 @@ class Serving:
     def tell(self, missing: str) -> None:
         """What /readyz answers from now on; "" is ready."""
         self._missing = missing
+        if missing != "starting":
+            self._begin()
+
+    def _begin(self) -> None:
+        self._knowledge.starting = False
+        self._begun.set()
+
+    async def _until_begun(self) -> None:
+        """Return as soon as the index was started, or could not be; sooner where that takes too long."""
+        if not self._begun.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
+                    await self._begun.wait()
 
     async def drain(self, patience_s: float) -> None:
         """Take nothing more, let what runs finish, cut it after `patience_s` or when cancelled, and close all."""
         self._missing = "stopping"
+        self._begin()
         try:
             await self.connections.drain(patience_s)
         finally:
@@ -181,6 +203,8 @@ class _Worker:
         elif word == "missing":
             if not self.leave.is_set():
                 self._serving.tell(rest)
+        elif word == "ping":
+            self._tell("pong")
         elif word == "drain":
             self.leave.set()
         elif word == "cut":

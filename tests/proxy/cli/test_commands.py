@@ -5,6 +5,8 @@ import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,11 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import httpx
 import pytest
 
 from proxy.cli import COMMANDS
 from proxy.cli import ragway as group
-from tests.gateway import environment, ragway, refused
+from retrieval.shards import hold
+from tests.copies import copied
+from tests.gateway import environment, ragway, refused, serving
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 
@@ -106,7 +111,8 @@ def test_wrong_usage_is_code_2_and_points_to_the_help(args: tuple[str, ...], tmp
 
 def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("", "utf-8")
-    for args in (["collections"], ["ingest", "x.md"], ["serve", "--port", "0"]):
+    (tmp_path / "x.md").write_text("# X", "utf-8")
+    for args in (["search", "x"], ["ingest", "x.md"], ["serve", "--port", "0"]):
         line = refused(ragway(*args, folder=tmp_path))
         assert f"cannot use the data folder {tmp_path / 'data'}" in line
 
@@ -115,12 +121,141 @@ def test_a_qdrant_server_that_does_not_run_is_named(data: Path, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         where = f"127.0.0.1:{listener.getsockname()[1]}"
     environ = {"RAGWAY_QDRANT__URL": f"http://{where}"}
-    line = refused(ragway("collections", "--data", str(data), folder=tmp_path, environ=environ))
+    line = refused(ragway("search", "x", "--data", str(data), folder=tmp_path, environ=environ))
     assert where in line
     assert "qdrant.url" in line
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("collections",), ("search", "x"), ("delete", "docs", "--yes"), ("rebuild", "docs"), ("reindex",), ("mcp",),
+        ("keys", "list"), ("keys", "revoke", "k"), ("usage",), ("replay", "x"), ("doctor",), ("bench", "live"),
+        ("eval", ".", "--collection", "docs"),
+    ],
+)  # fmt: skip
+def test_what_only_reads_makes_no_data_folder_and_says_that_there_is_none(
+    args: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = ragway(*args, "--data", "mistyped", folder=tmp_path)
+    assert done.returncode == 1
+    assert "there is no " in done.stderr + done.stdout
+    assert "mistyped" in done.stderr + done.stdout
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_a_mistyped_path_is_the_one_thing_said_and_nothing_is_made_for_it(tmp_path: Path) -> None:
+    assert refused(ragway("ingest", "nosuch", folder=tmp_path)) == "Error: there is no nosuch"
+    assert not (tmp_path / "data").exists()
+
+
+def test_collections_are_listed_beside_an_ingest_and_others_are_told_what_runs(documents: Path, tmp_path: Path) -> None:
+    data = copied(documents, tmp_path / "data")
+    with hold(data, "process 7 (ragway ingest)"):
+        done = ragway("collections", "--data", str(data), folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("docs  5 documents")
+        search = [sys.executable, "-m", "proxy", "search", KOTLIN, "--data", str(data)]
+        with subprocess.Popen(search, stderr=subprocess.PIPE, text=True, env=environment({})) as waiting:
+            assert waiting.stderr is not None
+            assert waiting.stderr.readline().startswith(f"process 7 (ragway ingest) works in {data}: waiting")
+            waiting.kill()
+
+
+def test_the_holder_of_a_data_folder_is_the_command_that_was_given(data: Path, tmp_path: Path) -> None:
+    with serving(data, tmp_path, "models: {echo: {lane: echo}}") as gateway:
+        assert (data / "lock").read_text("utf-8") == f"process {gateway.process.pid} (ragway serve)"
+        assert "authorization" not in gateway.example, "there are no keys"
+
+
+def test_of_two_benches_the_one_that_holds_the_folder_is_named(documents: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(documents, tmp_path / "data")
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": KOTLIN}) + "\n", "utf-8")
+    args = ["bench", "q.jsonl", "--model", "echo", "--yes", "--data", str(data)]
+    with (tmp_path / "first.log").open("w") as said:
+        first = subprocess.Popen(
+            [sys.executable, "-m", "proxy", *args, "--repeats", "100000"], stdout=said, stderr=said, cwd=tmp_path,
+            env=environment({}),
+        )  # fmt: skip
+    try:
+        until = time.monotonic() + 60
+        while not (data / "lock").exists() or not (data / "lock").read_text("utf-8").endswith("(ragway bench)"):
+            assert first.poll() is None, (tmp_path / "first.log").read_text("utf-8")
+            assert time.monotonic() < until, "it never held the folder"
+            time.sleep(0.02)
+        assert (data / "lock").read_text("utf-8") == f"process {first.pid} (ragway bench)"
+    finally:
+        first.kill()
+        first.wait()
+    while _held(data):  # its index process ends with it
+        time.sleep(0.02)
+    with hold(data, "process 7 (ragway bench)"):
+        line = refused(ragway(*args, folder=tmp_path))
+    assert f"the data folder {data} is in use by process 7 (ragway bench)" in line
+
+
+def test_the_example_asks_about_what_is_there_with_a_place_for_a_key(documents: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(documents, tmp_path / "data")
+    made = ragway("keys", "create", "a", "--read", "*", "--model", "*", "--data", str(data), folder=tmp_path)
+    settings = "models: {echo: {lane: echo}}\nretrieval: {collections: [nowhere]}"
+    with serving(data, tmp_path, settings) as gateway:
+        assert "Try with a key in RAGWAY_KEY" in gateway.log.read_text("utf-8")
+        assert '"authorization: Bearer $RAGWAY_KEY"' in gateway.example, "which a shell fills in"
+        curl, url, key, shown, kind, typed, body, said = shlex.split(gateway.example)
+        assert (curl, key, shown) == ("curl", "-H", "authorization: Bearer $RAGWAY_KEY")
+        assert (kind, typed, body) == ("-H", "content-type: application/json", "-d")
+        sent = {"authorization": f"Bearer {made.stdout.strip()}"}
+        reply = httpx.post(url, json=json.loads(said), headers=sent, timeout=60)
+    assert (reply.status_code, reply.headers["x-rag-status"]) == (200, "augmented")
+
+
 # Documents
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("serve", "--port", "abc"), "'abc' is not a valid whole number"),
+        (("search", "x", "-k", "1.5"), "'1.5' is not a valid whole number"),
+        (("bench", "q.jsonl", "--model", "m", "--max-usd", "much"), "'much' is not a valid number"),
+        (("delete", "docs", "my file.md", "b.md"), "ragway delete docs --source 'my file.md' --source b.md"),
+    ],
+)
+def test_wrong_usage_says_what_was_expected(args: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr.splitlines()[-1]
+
+
+def test_a_source_that_is_not_there_is_told_with_the_one_that_may_be_meant(documents: Path, tmp_path: Path) -> None:
+    data = copied(documents, tmp_path / "data")
+    (row, *_) = json.loads(
+        ragway("search", KOTLIN, "--json", "--data", str(data), folder=tmp_path).stdout
+    )["hits"]  # fmt: skip
+    source = row["passage"]["source"]
+    done = ragway("delete", "docs", "--source", f"elsewhere/{source}", "--data", str(data), folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"elsewhere/{source} is not in docs; did you mean {source}?\n"
+
+
+def test_no_name_and_no_text_of_a_file_commands_the_terminal(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    (folder / "a\x1b[31m.md").write_text(
+        "---\ntitle: x\x1b]0;\n---\nThe zebra \x1b[2J is here.\n" + "Words. " * 20, "utf-8"
+    )
+    (folder / "bad\n\x1b[31m.md").write_bytes(b"\xff")
+    (folder / "link\x1b[31m.md").symlink_to(tmp_path / "away\x1b[31m.md")
+    done = ragway("ingest", "odd", "--data", str(data), "--collection", "odd", folder=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 2)
+    assert r"left out: odd/link\x1b[31m.md -> " in done.stderr
+    assert r"bad\n\x1b[31m.md: not UTF-8" in done.stderr
+    found = ragway("search", "zebra", "--data", str(data), "--collection", "odd", folder=tmp_path)
+    assert r"odd/a\x1b[31m.md" in found.stdout
+    assert "zebra \\x1b[2J" in found.stdout
+    gone = ragway("delete", "odd", "--source", r"odd/a\x1b[31m.md", "--data", str(data), folder=tmp_path)
+    assert (gone.returncode, gone.stderr) == (0, "odd/a\\x1b[31m.md is deleted\n")
+    assert "\x1b" not in done.stdout + done.stderr + found.stdout + found.stderr
 
 
 def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: Path, tmp_path: Path) -> None:
@@ -155,11 +290,30 @@ def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: P
     assert sources == {"pages/good.md", "pages/page.rst"}
 
 
+def test_what_is_excluded_is_left_out_and_taken_away_and_comes_back(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "pages" / "drafts").mkdir(parents=True)
+    for name in ("a.md", "drafts/b.md", "c.md"):
+        (tmp_path / "pages" / name).write_text(f"# {name}\n\nWords of {name}.\n", "utf-8")
+    (tmp_path / "c.md").write_text("# Named\n\nIt is named itself.\n", "utf-8")
+
+    def ingest(*more: str) -> subprocess.CompletedProcess[str]:
+        return ragway("ingest", "pages", "c.md", *more, "--data", str(data), folder=tmp_path)
+
+    assert ingest("--exclude", "drafts").stdout.startswith("docs: 3 added, 0 changed, 0 unchanged, 0 removed; 3 chunks")
+    done = ingest("--exclude", "drafts", "--exclude", "c.*")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "docs: 0 added, 0 changed, 1 unchanged, 2 removed; 0 chunks written; skipped: 3 excluded\n"
+    assert ingest().stdout.startswith("docs: 3 added, 0 changed, 1 unchanged, 0 removed")
+    done = ingest("--exclude", "drafst")
+    assert (done.returncode, done.stderr) == (0, "--exclude fits no file and no folder of these\n")
+    with serving(data, tmp_path):
+        assert ingest("--exclude", "drafts").stdout.startswith("docs: 0 added, 0 changed, 3 unchanged, 1 removed")
+
+
 def test_a_path_that_cannot_be_read_is_code_1_and_changes_nothing(data: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     done = ragway("ingest", "pipe.md", "missing", "--data", str(data), folder=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == "docs: 0 added, 0 changed, 0 unchanged, 0 removed; 0 chunks written\n"
+    assert (done.returncode, done.stdout) == (1, "")
     pipe, missing = done.stderr.splitlines()
     assert "pipe.md" in pipe
     assert "a pipe, not a regular file" in pipe

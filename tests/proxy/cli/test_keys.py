@@ -16,6 +16,7 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr
 
+    (tmp_path / "data").mkdir()
     assert keys("list")[1].startswith("no keys yet")
     first, told = keys("create", "app", "--team", "search", "--read", "docs", "--read", "team-*", "--model", "gpt-*",
                        "--expires", "90d")  # fmt: skip

@@ -88,5 +88,6 @@ def test_a_document_that_was_replaced_is_told_with_its_passage(asked: tuple[Serv
 def test_an_id_that_there_is_not_is_said_to_be_none(asked: tuple[Served, str], tmp_path: Path) -> None:
     done = ragway("replay", "rag-none", "--data", str(asked[0].data), folder=tmp_path)
     assert "there is no receipt 'rag-none'" in refused(done)
+    (tmp_path / "nothing").mkdir()
     done = ragway("replay", "rag-none", "--data", str(tmp_path / "nothing"), folder=tmp_path)
     assert "there is no receipt 'rag-none'" in refused(done)
