@@ -1,16 +1,22 @@
 """Fixtures are real things: documents on disk, a prepared embedder, a served gateway."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from retrieval import export
 from retrieval.export import open_embedder
-from tests.gateway import Served, ragway, serve
+from tests.gateway import Served, ragway, serving
 from tests.postgres_server import Postgres, running
 from tests.tiny_model import make_tiny_model
+
+# What comes out is tested, not how soon: a busy machine fails nothing.
+settings.register_profile("ragway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ragway")
 
 CORPUS = {
     "connect.md": """# Connecting
@@ -115,13 +121,5 @@ def learned(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Callable[
 @pytest.fixture
 def served(data: Path, tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts `ragway serve` as a process of its own, on the `data` folder; all are ended after the test."""
-    running: list[Served] = []
-
-    def start(settings: str = "", **environ: str) -> Served:
-        gateway = serve(data, tmp_path, settings, environ)
-        running.append(gateway)
-        return gateway
-
-    yield start
-    for gateway in running:
-        gateway.stop()
+    with contextlib.ExitStack() as running:
+        yield lambda settings="", **environ: running.enter_context(serving(data, tmp_path, settings, **environ))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ import httpx
 
 # Importing it takes seconds, which eval spends at once: it may have many texts. For what is not about bf16.
 WITHOUT_TORCH = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}
-_ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE_S = 100.0  # for what a slow and busy machine does in a few seconds; less than pytest's timeout
 
 
 @dataclass(slots=True)
@@ -24,13 +26,14 @@ class Served:
     url: str  # http://127.0.0.1:PORT
     log: Path  # what it wrote to standard error
     data: Path
+    example: str = ""  # the curl line that it printed
 
     def chat(
         self, *messages: dict[str, object], headers: Mapping[str, str] | None = None, **fields: object
     ) -> httpx.Response:
         """One chat completion."""
         body = {"model": "echo", "messages": list(messages), **fields}
-        return httpx.post(f"{self.url}/v1/chat/completions", json=body, headers=headers, timeout=30)
+        return httpx.post(f"{self.url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE_S)
 
     def ask(self, question: str, headers: Mapping[str, str] | None = None, **fields: object) -> httpx.Response:
         """One chat completion of a single user message."""
@@ -39,46 +42,99 @@ class Served:
     def post(self, body: bytes, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
         """These bytes as JSON. In header names `_` stands for `-`."""
         sent = {"content-type": "application/json", **{name.replace("_", "-"): v for name, v in headers.items()}}
-        return httpx.post(self.url + path, content=body, headers=sent, timeout=30)
+        return httpx.post(self.url + path, content=body, headers=sent, timeout=PATIENCE_S)
 
     def get(self, path: str) -> httpx.Response:
         """One GET."""
-        return httpx.get(self.url + path, timeout=30)
+        return httpx.get(self.url + path, timeout=PATIENCE_S)
+
+    def children(self, module: str) -> list[int]:
+        """Its running child processes that run this module."""
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return sorted(pid for pid in pids if _parent(pid) == self.process.pid and module in arguments(pid))
 
     def index_pid(self) -> int:
         """The index process that runs now. Raises ProcessLookupError when there is none."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _parent(int(entry.name)) == self.process.pid:
-                return int(entry.name)
-        raise ProcessLookupError("the gateway has no child")
+        return self._child("retrieval.service")
+
+    def worker_pid(self) -> int:
+        """The process that answers, where it is one. Raises ProcessLookupError when there is none."""
+        return self._child("proxy.cli.worker")
+
+    def _child(self, module: str) -> int:
+        for pid in self.children(module):
+            return pid
+        raise ProcessLookupError(f"the gateway runs no {module}")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it and return its exit code."""
+        """End it and return its exit code, once all its processes have ended: the data folder is free then.
+
+        Raises AssertionError where it ends by itself before its index and workers, or something never ends.
+        """
+        children = [pid for pid in self._members() if _parent(pid) == self.process.pid]
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(20)
+            code = self.process.wait(PATIENCE_S)
+            assert code < 0 or not any(runs(pid) for pid in children), "it ended before its index and workers"
+            until = time.monotonic() + PATIENCE_S
+            while left := self._members():
+                assert time.monotonic() < until, f"these go on: {[arguments(pid) for pid in left]}"
+                time.sleep(0.02)
+            return code
         finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-            with contextlib.suppress(AttributeError):
-                self.process.stdout.close()  # type: ignore[union-attr]
+            self.kill()
+
+    def kill(self) -> None:
+        """Kill all its processes that still run, and wait for their end."""
+        while members := self._members():
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def _members(self) -> list[int]:
+        """The running processes of its session, with those whose parent has ended; empty where there is no /proc."""
+        return [
+            int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _session(int(entry.name)) == self.process.pid
+        ]
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Ours without anything that would change the gateway's settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAGWAY_", "OPENAI_", "QDRANT_"))}
-    return {**kept, "PYTHONPATH": str(_ROOT), **extra}
+    return {**kept, "PYTHONPATH": str(ROOT), **extra}
+
+
+def arguments(pid: int) -> list[str]:
+    """The command line of a process; empty where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _parent(pid: int) -> int:
     """The parent of a running process; 0 where it has ended."""
+    return _numbers(pid)[0]
+
+
+def _session(pid: int) -> int:
+    """The session of a running process, which is that of its children too; 0 where it has ended."""
+    return _numbers(pid)[2]
+
+
+def _numbers(pid: int) -> tuple[int, int, int]:
+    """Parent, group and session of a running process; zeros where it has ended."""
     try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[:2]
+        state, parent, group, session = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[:4]
     except (OSError, ValueError):
-        return 0
-    return 0 if state in "ZX" else int(parent)
+        return 0, 0, 0
+    return (0, 0, 0) if state in "ZX" else (int(parent), int(group), int(session))
 
 
 def runs(pid: int) -> bool:
@@ -88,34 +144,42 @@ def runs(pid: int) -> bool:
 
 @contextlib.contextmanager
 def serving(data: Path, folder: Path, settings: str = "", **environ: str) -> Iterator[Served]:
-    """`serve`, ended with the block."""
-    gateway = serve(data, folder, settings, environ)
-    try:
+    """`ragway serve` on a free port, ready; with the block all its processes have ended."""
+    with beginning(data, folder, settings, 0, **environ) as gateway:
+        assert gateway.process.stdout is not None
+        gateway.example = gateway.process.stdout.readline()  # the curl line, printed once all is warm
+        assert gateway.example.startswith("curl "), f"serve ended: {gateway.log.read_text()}"
+        gateway.url = gateway.example.split()[1].removesuffix("/v1/chat/completions")
         yield gateway
-    finally:
-        gateway.stop()
 
 
-def serve(data: Path, folder: Path, settings: str, environ: Mapping[str, str]) -> Served:
-    """Start `ragway serve` on a free port and wait until it is ready."""
+@contextlib.contextmanager
+def beginning(data: Path, folder: Path, settings: str, port: int, **environ: str) -> Iterator[Served]:
+    """`ragway serve` on this port, not ready yet; with the block all its processes have ended."""
     config = folder / "ragway.yaml"
     config.write_text(settings, "utf-8")
     log = folder / "serve.log"
+    where = ["--port", str(port), "--config", str(config), "--data", str(data)]
     with log.open("a") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "serve", "--port", "0", "--config", str(config), "--data", str(data)],
+            [sys.executable, "-m", "proxy", "serve", *where],
             stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, env=environment(environ),
+            start_new_session=True,  # by which its processes are found, even those whose parent has ended
         )  # fmt: skip
-    assert process.stdout is not None
-    line = process.stdout.readline()  # the curl line, printed once all is warm
-    assert line.startswith("curl "), f"serve ended: {log.read_text()}"
-    return Served(process, line.split()[1].removesuffix("/v1/chat/completions"), log, data)
+    gateway = Served(process, f"http://127.0.0.1:{port}", log, data)
+    try:
+        yield gateway
+    except BaseException:
+        gateway.kill()  # how well it ends is not what failed
+        raise
+    gateway.stop()
 
 
 def ragway(*args: str, folder: Path, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run one `ragway` command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "proxy", *args], check=False, capture_output=True, text=True, cwd=folder, timeout=100,
+        [sys.executable, "-m", "proxy", *args], check=False, capture_output=True, text=True, cwd=folder,
+        timeout=PATIENCE_S,
         env=environment(environ or {}), stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

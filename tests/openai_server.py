@@ -61,7 +61,7 @@ class OpenAIServer:
         for chunk in _chunks(asked):
             yield b"data: " + json.dumps({**_HEAD, "object": "chat.completion.chunk", **chunk}).encode() + b"\n\n"
             if asked["model"] == "in-step":
-                await asyncio.wait_for(self._arrived.acquire(), 20)
+                await asyncio.wait_for(self._arrived.acquire(), 100)
         yield b"data: [DONE]\n\n"
 
 

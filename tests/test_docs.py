@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from config.settings import DEFAULTS, Model
+from config.settings import DEFAULTS, Model, load
 from proxy.augment import DEGRADED
 from proxy.cli import COMMANDS, ragway
 from proxy.exchange import Lane, RagStatus
@@ -242,3 +242,18 @@ def test_the_promised_make_targets_exist() -> None:
         named |= {word for call in calls for word in re.findall(r"(?:^|(?<= ))[a-z-]+", re.sub("<[^>]*>", "", call))}
     assert {"run", "test", "clean"} <= named
     assert named <= targets
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Every block of a language in the documentation: its page, and its text."""
+    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    fence = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [(path.name, text) for path in pages for text in fence.findall(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("name", "text"), blocks("yaml"))
+def test_every_settings_file_of_the_documentation_is_read(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "ragway.yaml"
+    file.write_text(text, "utf-8")
+    settings = load(file=file, environ={}, flags={})
+    assert str(file) in settings.origins.values(), f"{name}: nothing of it was taken"

@@ -43,7 +43,9 @@ class Unasked(Knowledge):
     ) -> Retrieved:  # fmt: skip
         raise AssertionError
 
-    async def ingest(self, paths: Sequence[Path], collection: str, progress: Progress) -> Report:
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> Report:  # fmt: skip
         raise AssertionError
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -52,7 +54,7 @@ class Unasked(Knowledge):
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
         raise AssertionError
 
-    async def document(self, id: str, groups: Groups = ()) -> FullDocument:
+    async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         raise AssertionError
 
     async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:

@@ -19,7 +19,7 @@ import orjson
 
 from tests.gateway import Served
 
-PATIENCE_S = 20.0
+PATIENCE_S = 100.0
 How = Literal["FIN", "RST"]
 BOTH_WAYS: tuple[How, How] = ("FIN", "RST")
 QUESTION = "How do I use Zephyr from Kotlin?"

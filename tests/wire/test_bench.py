@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.completions import asked_of, question_of, streamed
+from tests.completions import asked_of, question_of, refusal, streamed
 from tests.gateway import Served, environment, ragway, refused, serving
 from tests.proxy.bench import made
 from tests.recording_upstream import Answer, Recorder
@@ -45,6 +46,11 @@ def gateway(
 
 async def _yes(wire: Wire, _received: Received) -> None:
     await wire.send(streamed("yes"))
+
+
+async def _judges(wire: Wire, _received: Received) -> None:
+    """A judge whose every reply can be read, whatever it was asked."""
+    await wire.send(streamed('{"score": 5, "better": "first", "claims": [{"supported": true}]}'))
 
 
 class Held:
@@ -158,10 +164,13 @@ def test_a_run_that_was_interrupted_goes_on_and_asks_nothing_again(
             while "stopping" not in (line := process.stderr.readline()):
                 assert line, "it ended without a word"
         held.go()
-        _, told = process.communicate(timeout=60)
+        said, told = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
+    assert (said, list((tmp_path / "run").glob("report.*"))) == ("", [])
+    if number != signal.SIGKILL:
+        assert "no verdict before all is asked; the same command goes on from here" in told
     cut_off = list(asked(upstream.requests[3:])) if number == signal.SIGKILL else []
     assert process.returncode == (-9 if number == signal.SIGKILL else 130), told
     assert len(rows(tmp_path)) == (3 if number == signal.SIGKILL else 4)
@@ -209,7 +218,11 @@ def test_a_ceiling_stops_a_run_before_it_is_passed(gateway: Served, upstream: Re
     args = wanted(tmp_path, "--base-url", gateway.url, "--mode", "raw", "--set", "max_tokens=50")
     done = ragway(*args, "--max-usd", "0.0004", folder=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "ceiling" in done.stderr
+    assert re.search(
+        r"the next may use up to \$0\.0\d+ \([\d,]+ tokens in and 50 out\), and \$0\.0\d+ are left", done.stderr
+    )
+    assert "no verdict before all is asked" in done.stderr
+    assert (done.stdout, list((tmp_path / "run").glob("report.*"))) == ("", [])
     assert 0 < sum(row["cost_usd"] for row in rows(tmp_path)) <= 0.0004
     assert 0 < len(upstream.requests) < 3
     done = ragway(*args, "--max-usd", "0.01", folder=tmp_path)
@@ -261,6 +274,10 @@ def test_a_collection_that_does_not_fit_is_left_out_and_told(
         (("--base-url", "http://127.0.0.1:9"), "does not answer"),
         (("--max-tokens", "10", "--base-url", "GATEWAY"), "--set max_tokens=NUMBER"),
         (("--model", "unknown"), "'unknown' is not configured"),
+        (("--collection", "nowhere"), "the collection 'nowhere' cannot be read: 404"),
+        (("--collection", "docs,nowhere", "--base-url", "GATEWAY"), "the collection 'nowhere' cannot be read: 404"),
+        (("--max-usd", "0.00001", "--set", "max_tokens=50"), "--max-usd 1e-05 does not allow for one request of small"),
+        (("--max-tokens", "60", "--set", "max_tokens=50", "--mode", "raw"), "it may use up to $"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_one_line(
@@ -272,6 +289,47 @@ def test_what_cannot_be_asked_is_one_line(
     args = wanted(tmp_path, "--config", str(config), "--data", str(gateway.data), *more)
     assert told in refused(ragway(*args, folder=tmp_path))
     assert not (tmp_path / "run").exists()
+    assert upstream.requests == []
+
+
+def test_a_collection_without_documents_is_refused_before_anything_is_asked(upstream: Recorder, tmp_path: Path) -> None:
+    """Named, or the gateway's own."""
+    config = SETTINGS.format(url=upstream.url)
+    with serving(tmp_path / "data", tmp_path, config) as served:
+        made_ = httpx.post(f"{served.url}/v1/knowledge/collections", json={"name": "bare"})
+        assert made_.status_code == 201
+        for more, told in (
+            (("--collection", "bare"), "the collection 'bare' has no documents"),
+            ((), "there are no documents in bare"),
+        ):
+            args = wanted(tmp_path, "--base-url", served.url, *more)
+            assert told in refused(ragway(*args, folder=tmp_path))
+    assert upstream.requests == []
+
+
+def test_questions_that_stand_in_the_documents_are_told_before_and_after(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    args = wanted(tmp_path, "--base-url", gateway.url, "--collection", "docs")
+    document = next(
+        row
+        for row in map(json.loads, gateway.get("/v1/knowledge/collections/docs/export").text.splitlines())
+        if "office dog" in row["text"]
+    )  # fmt: skip
+    sentence = next(part for part in document["text"].split("\n") if "office dog" in part)
+    (tmp_path / "questions.jsonl").write_text(
+        "".join(json.dumps({"question": text, "must": ["Bruno"]}) + "\n" for text in (sentence, QUESTIONS[0])), "utf-8"
+    )
+    done = ragway(*args, folder=tmp_path)
+    source = document["source"]
+    about = "Leak: 1 of 2 questions stand in the documents nearly word for word, 1 of them with the answer "
+    about += f"(1 in {source})"
+    assert about in done.stderr, done.stderr
+    assert done.stdout.startswith(about)
+    head = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
+    assert head["leaked"] == {"1": {"source": source, "answer": True}}
+    again = ragway("bench", "report", str(tmp_path / "run"), folder=tmp_path)
+    assert again.stdout.startswith(about)
 
 
 def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_its_ceiling(
@@ -281,7 +339,7 @@ def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_i
     run = made.folder(tmp_path / "run", made.only_with_the_passage, count=1)
     args = ["bench", "judge", str(run), "--model", "small", "--base-url", gateway.url, "--concurrency", "1", "--set",
             "max_tokens=100", "--yes", *PRICE]  # fmt: skip
-    held = Held(upstream, 3)
+    held = Held(upstream, 3, _judges)
     process = started(tmp_path, *args)
     try:
         held.wait()
@@ -293,16 +351,68 @@ def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_i
     assert (len(asked), len(said)) == (3, 2)
     used = sum(row["usage"]["prompt"] + row["usage"]["completion"] for row in said)
     used += asked[-1]["prompt_tokens"] + asked[-1]["answer_tokens"]
-    upstream.answer = _yes
+    upstream.answer = _judges
     done = ragway(*args, "--max-tokens", str(used + 150), folder=tmp_path)
     assert (done.returncode, len(upstream.requests)) == (1, 3), done.stderr
-    assert "2 of 7 are judged; the ceiling does not allow for another request" in done.stderr
+    assert "2 of 7 are judged; the ceiling does not allow for another request: the next may use up to $" in done.stderr
     done = ragway(*args, folder=tmp_path)
     assert (done.returncode, len(upstream.requests)) == (0, 8), done.stderr
     assert "1 were cut off in flight" in done.stderr
     assert "small is asked 5 times" in done.stderr
     assert "all 7 are judged" in done.stderr
     assert "Does the judge agree" in (run / "report.md").read_text("utf-8")
+
+
+def test_answers_that_failed_are_told_first_and_decide_whether_there_is_a_verdict(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    """25 of 60 requests with passages are too long for the model; whatever it can answer it answers right."""
+    facts = [str(5000 + number) for number in range(60)]
+    rows_ = [{"question": f"How do I use TLS on port {fact}?", "must": [fact]} for fact in facts]
+
+    async def answer(wire: Wire, received: Received) -> None:
+        (fact,) = re.findall(r"port (\d+)", question_of(received).rpartition("How do I use TLS")[2])
+        if len(asked_of(received)["messages"]) > 1 and fact in facts[:25]:
+            text = "This model's maximum context length is 512 tokens."
+            await wire.send(refusal(400, text, code="context_length_exceeded"))
+        else:
+            await wire.send(streamed(f"It is {fact}."))
+
+    upstream.answer = answer
+    args = wanted(tmp_path, "--base-url", gateway.url, "--collection", "docs")
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_), "utf-8")
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith(
+        "small rag docs: 25 of 60 answers are failures (25 failed; 25 times: 400: This model's"
+    )
+    assert "no verdict, it depends on the failures" in done.stdout
+    assert "counted as wrong: -0.417" in done.stdout
+    assert "does not help" not in done.stdout
+    assert "95 of 120 replies are there; 25 failed" in done.stderr
+    report = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))
+    assert report["variants"][1]["faults"] == {"failed": 25}
+    assert (report["complete"], report["many_failures"]) == (True, True)
+    again = ragway("bench", "report", str(tmp_path / "run"), folder=tmp_path)
+    assert (again.returncode, again.stdout) == (3, done.stdout)
+
+
+def test_a_judge_that_always_refuses_has_judged_nothing(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
+    async def refuses(wire: Wire, _received: Received) -> None:
+        await wire.send(streamed("I'm sorry, but I can't help with that."))
+
+    upstream.answer = refuses
+    run = made.folder(tmp_path / "run", made.only_with_the_passage, count=4)
+    args = ["bench", "judge", str(run), "--model", "small", "--base-url", gateway.url, "--yes", *PRICE]
+    done = ragway(*args, folder=tmp_path)
+    assert done.returncode == 3, done.stderr
+    judged = len(upstream.requests)
+    assert judged == 28
+    assert f"The judge small: {judged} of {judged} judgements have no score ({judged} refused)." in done.stdout
+    assert f"0 of {judged} are judged; {judged} failed" in done.stderr
+    assert " all " not in done.stderr
+    again = ragway(*args, folder=tmp_path)
+    assert (again.returncode, len(upstream.requests)) == (3, judged)
 
 
 def test_nothing_is_asked_where_nobody_agrees(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
@@ -392,7 +502,8 @@ def test_a_draft_stays_below_its_ceiling_and_goes_on_with_a_higher_one(
     args = draft(tmp_path, "--base-url", gateway.url, "--set", "max_tokens=50", "--concurrency", "1")
     done = ragway(*args, "--max-usd", "0.0018", folder=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "the ceiling does not allow for another request; the same command goes on" in done.stderr
+    assert "the ceiling does not allow for another request: the next may use up to $" in done.stderr
+    assert "are left; the same command goes on" in done.stderr
     there = len(upstream.requests)
     assert 0 < there < 5
     assert sum(row["cost_usd"] for row in rows(tmp_path)) <= 0.0018

@@ -69,6 +69,24 @@ def test_a_listed_path_takes_the_clients_key_too(gateway: Served, upstream: Reco
     assert sent(upstream)["authorization"] == MINE
 
 
+def test_a_listed_path_passes_what_clients_of_anthropic_send_and_no_other_does(
+    gateway: Served, upstream: Recorder
+) -> None:
+    mine = {"x-api-key": "sk-ant-1", "anthropic-version": "2023-06-01", "anthropic-beta": "a,b"}
+    body = {"model": "keyed", "messages": HELLO}
+    for path, sends, key in (
+        ("/v1/files", {**body, "model": "open"}, "sk-ant-1"), ("/v1/files", body, "sk-of-the-gateway"),
+        ("/v1/chat/completions", body, None),
+    ):  # fmt: skip
+        upstream.fresh()
+        httpx.post(gateway.url + path, json=sends, headers=mine)
+        got = sent(upstream)
+        assert (got["anthropic-version"], got["anthropic-beta"], got.get("x-api-key")) == ("2023-06-01", "a,b", key)
+    upstream.fresh()
+    httpx.get(gateway.url + "/v1/files/f-1", headers={"x-api-key": "sk-rag-shown-by-mistake"})
+    assert "x-api-key" not in sent(upstream)
+
+
 def test_a_configured_key_wins_and_keeps_what_belongs_to_the_clients_to_itself(
     gateway: Served, upstream: Recorder
 ) -> None:

@@ -22,6 +22,7 @@ from retrieval.records import Given, Turn
 from retrieval.service import Server
 from retrieval.shards import passing
 from retrieval.stores.edge import EdgeStore
+from tests.copies import copied
 from tests.faulty_gateway import gates
 from tests.gateway import ragway, refused, serving
 from tests.plans import plan_for, silent
@@ -51,7 +52,7 @@ async def _learn_beside(data: Path) -> None:
 @pytest.fixture
 def data(kept: Path, tmp_path: Path) -> Path:
     """A data folder of the test's own."""
-    return shutil.copytree(kept, tmp_path / "data", symlinks=True)
+    return copied(kept, tmp_path / "data")
 
 
 @pytest.fixture
@@ -214,6 +215,40 @@ def test_a_damaged_catalog_is_refused_in_a_line_that_says_what_to_do(data: Path,
     assert "restore the file from a backup" in line
 
 
+def emptied(data: Path) -> None:
+    (data / "catalog.sqlite").write_bytes(b"")
+
+
+def halved(data: Path) -> None:
+    os.truncate(data / "catalog.sqlite", (data / "catalog.sqlite").stat().st_size // 2)
+
+
+def lost(data: Path) -> None:
+    for file in data.glob("catalog.sqlite*"):
+        file.unlink()
+
+
+def of_before_there_were_pairs(data: Path) -> None:
+    emptied(data)
+    (data / "pair.json").unlink()
+
+
+@pytest.mark.parametrize("damage", [emptied, halved, lost, of_before_there_were_pairs])
+def test_a_catalog_that_is_lost_beside_a_full_index_is_refused(
+    data: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(data)
+    shards = sorted((data / "index").glob("*/edge_config.json"))
+    commands = [("collections",), ("serve", "--port", "0")] if damage is emptied else [("collections",)]
+    for command in [*commands, commands[0]]:
+        line = refused(ragway(*command, "--data", str(data), folder=tmp_path))
+        assert f"{data / 'catalog.sqlite'} is " in line
+        assert "from a backup" in line
+    assert sorted((data / "index").glob("*/edge_config.json")) == shards
+    told = ragway("doctor", "--data", str(data), folder=tmp_path)
+    assert (told.returncode, "from a backup" in told.stdout) == (1, True)
+
+
 def test_damaged_accounts_are_refused_in_a_line_that_says_what_to_do(data: Path, tmp_path: Path) -> None:
     made = ragway("keys", "create", "one", "--read", "docs", "--data", str(data), folder=tmp_path)
     assert made.returncode == 0, made.stderr
@@ -235,8 +270,7 @@ def small(kept: Path, tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", disk], check=False).returncode:
         pytest.skip("no disk can be mounted here: that takes root")
     try:
-        subprocess.run(["cp", "-a", "--sparse=always", kept, disk / "data"], check=True)
-        yield disk / "data"
+        yield copied(kept, disk / "data")
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 

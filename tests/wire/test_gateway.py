@@ -266,7 +266,7 @@ def test_embeddings_are_relayed_and_not_augmented(gateway: Served, recorder: Rec
 
 
 def test_a_listed_path_goes_where_its_model_goes(gateway: Served, recorder: Recorder) -> None:
-    upload = b"--b\r\nnot JSON\r\n--b--"
+    upload = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nnot JSON\r\n--b--'
     reply = gateway.post(upload, "/v1/files?after=1%2F2", content_type="multipart/form-data; boundary=b")
     assert reply.content == COMPLETION
     assert recorder.requests[0].line == b"POST /v1/files?after=1%2F2 HTTP/1.1"

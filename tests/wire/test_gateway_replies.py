@@ -96,7 +96,7 @@ def test_each_event_arrives_before_the_next_is_sent(gateway: Served, recorder: R
         *parts, end = chunked(events)
         for part in parts:
             await wire.send(part)
-            assert await asyncio.to_thread(seen.acquire, timeout=20), "the client never saw the event"
+            assert await asyncio.to_thread(seen.acquire, timeout=100), "the client never saw the event"
         await wire.send(end)
 
     recorder.answer = in_step
@@ -119,7 +119,7 @@ def test_a_client_that_leaves_ends_the_upstreams_work(gateway: Served, recorder:
     recorder.answer = endless
     with asked(gateway) as response:
         next(response.iter_raw())
-    assert noticed.wait(20)
+    assert noticed.wait(100)
 
 
 def test_headers_and_bytes_of_a_plain_reply_are_the_upstreams(gateway: Served, recorder: Recorder) -> None:

@@ -16,7 +16,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.gateway import Served, ragway, refused, runs, serve, serving
+from tests.gateway import Served, beginning, ragway, refused, runs, serving
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire, chunked, head
 
@@ -62,6 +62,39 @@ def status_of(gateway: Served) -> str:
     return str(reply.headers["x-rag-status"])
 
 
+# It begins
+
+
+def test_what_comes_before_the_index_is_there_waits_for_it(documents: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with beginning(documents, tmp_path, "models: {echo: {lane: echo}}", port) as gateway:
+        until("an index process", lambda: bool(gateway.children("retrieval.service")))
+        os.kill(gateway.index_pid(), signal.SIGSTOP)  # it is a second or more from being there
+        until("it is healthy", lambda: _status(gateway, "/healthz") == 200)
+        assert gateway.get("/readyz").json() == {"status": "starting"}
+        with ThreadPoolExecutor() as pool:
+            body = {"query": KOTLIN}
+            waiting = [
+                pool.submit(gateway.ask, KOTLIN),
+                pool.submit(httpx.post, f"{gateway.url}/v1/knowledge/search", json=body, timeout=60),
+            ]
+            unasked = gateway.ask(KOTLIN, {"x-rag": "off"})
+            assert (unasked.status_code, unasked.headers["x-rag-status"]) == (200, "off")
+            assert not any(one.done() for one in waiting)
+            os.kill(gateway.index_pid(), signal.SIGCONT)
+            chat, search = (one.result(60) for one in waiting)
+        assert (chat.status_code, chat.headers["x-rag-status"]) == (200, "augmented")
+        assert "handbook/kotlin.md" in search.text
+
+
+def _status(gateway: Served, path: str) -> int:
+    """Of an answer; 0 where there is none."""
+    with contextlib.suppress(httpx.TransportError):
+        return gateway.get(path).status_code
+    return 0
+
+
 # It dies, hangs, comes back
 
 
@@ -78,7 +111,7 @@ def test_chats_go_on_degraded_while_the_index_is_down_and_it_comes_back(gateway:
         until("not ready", lambda: gateway.get("/readyz").status_code == 503)
         assert gateway.get("/readyz").json()["status"].startswith("index is down")
         assert gateway.get("/healthz").status_code == 200
-        until("it tried to come back", lambda: "does not start" in gateway.log.read_text())
+        until("it tried to come back", lambda: "cannot start" in gateway.log.read_text())
         assert "is in use" in gateway.get("/readyz").json()["status"]
     until("ready again", lambda: gateway.get("/readyz").status_code == 200)
     assert status_of(gateway) == "augmented"
@@ -143,7 +176,7 @@ def test_an_index_that_hangs_is_replaced_and_chats_do_not_wait_for_it(documents:
         assert statuses.count("retrieval took too long") <= 4  # of hundreds: the others did not wait
         assert len(statuses) > 50
         assert gateway.index_pid() != hung
-        assert "did not answer for 4 s and is killed" in gateway.log.read_text()
+        assert "did not answer for 4 s: ragway kills the process" in gateway.log.read_text()
 
 
 @pytest.mark.slow
@@ -174,10 +207,10 @@ def test_a_signal_ends_the_gateway_and_its_index(gateway: Served, number: signal
 
 
 def test_a_killed_gateway_leaves_no_index_behind(documents: Path, tmp_path: Path) -> None:
-    gateway = serve(documents, tmp_path, "", {})
-    index = gateway.index_pid()
-    assert gateway.stop(signal.SIGKILL) == -signal.SIGKILL
-    until("the index has ended", lambda: not runs(index))
+    with serving(documents, tmp_path) as gateway:
+        index = gateway.index_pid()
+        assert gateway.stop(signal.SIGKILL) == -signal.SIGKILL  # waits for all that the gateway started
+        assert not runs(index)
     with serving(documents, tmp_path) as after:
         assert status_of(after) == "augmented"
 
@@ -196,7 +229,7 @@ def test_a_running_reply_is_finished_before_the_end(documents: Path, tmp_path: P
     async def two_parts(wire: Wire, _received: Received) -> None:
         first, second, end = chunked([b"data: 1\n\n", b"data: 2\n\n"])
         await wire.send(head(b"transfer-encoding: chunked"), first)
-        assert await asyncio.to_thread(stopped.wait, 20)
+        assert await asyncio.to_thread(stopped.wait, PATIENCE_S)
         await wire.send(second, end)
 
     recorder.answer = two_parts

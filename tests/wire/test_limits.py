@@ -230,7 +230,7 @@ async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared) -> No
         headers = {"authorization": f"Bearer {secret}"}
         url = shared.served.url + "/v1/chat/completions"
         asking = asyncio.create_task(client.post(url, json=body, headers=headers))
-        await asyncio.wait_for(reached.wait(), 20)
+        await asyncio.wait_for(reached.wait(), 100)
         refused = await client.post(url, json=body, headers=headers)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         asking.cancel()
@@ -254,7 +254,7 @@ async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> Non
     id, secret = shared.key(concurrency=7)
     shared.upstream.answer = hang
     asking = asyncio.create_task(shared.ask_at_once(secret, 200))
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), 100)
     asking.cancel()
     await asyncio.wait([asking])
 

@@ -4,7 +4,6 @@ One gateway with keys and an upstream that tells passages from none; it answers 
 """
 
 import asyncio
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from proxy.accounts.sql import SqlAccounts
 from proxy.live.comparison import Comparison, comparison_from
 from proxy.receipts.shelf import Shelf
 from tests.completions import question_of, streamed
+from tests.copies import copied
 from tests.gateway import Served, ragway, serving
 from tests.recording_upstream import Recorder, recording
 from tests.upstream_servers import Received, Wire, chunked, head, reply
@@ -131,7 +131,7 @@ def keyless(learned: Callable[[], Path]) -> Path:
 @pytest.fixture(scope="module")
 def _house(keyless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("live")
-    data = shutil.copytree(keyless, folder / "data", symlinks=True)
+    data = copied(keyless, folder / "data")
     accounts = SqlAccounts(data)
     reads = Rights(Names(["docs"]), Names(), Names(["gpt-4o"]), None)
     secrets = {

@@ -1,6 +1,7 @@
 """MCP over the wire: a real client finds and reads what its key lets it, over HTTP and on stdio."""
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -22,6 +23,7 @@ from proxy.accounts.sql import SqlAccounts
 from tests.gateway import Served, environment, ragway, refused, serving
 from tests.postgres_server import Postgres
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
 SETTINGS = """
 retrieval: {collections: [red, blue], min_relevance: 0.0}
 models: {echo: {lane: echo}}
@@ -191,11 +193,29 @@ def test_without_a_key_nothing_is_answered_once_there_are_keys(served: Served, k
         assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
+def documented() -> dict[str, dict[str, Any]]:
+    """What docs/mcp.md tells a program of its server, by the transport."""
+    found = re.findall(r"^```json\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    servers = [json.loads(text)["mcpServers"]["documents"] for text in found]
+    return {"http" if "url" in one else "stdio": one for one in servers}
+
+
+async def test_the_documented_server_over_http_is_this_one(served: Served, keys: dict[str, str]) -> None:
+    told = documented()["http"]
+    headers = {name: value.replace("sk-rag-...", keys["red"]) for name, value in told["headers"].items()}
+    http = httpx2.AsyncClient(headers=headers, timeout=60)
+    url = told["url"].replace("http://127.0.0.1:8000", served.url)
+    async with http, Client(streamable_http_client(url, http_client=http)) as mcp:
+        assert "Oskar" in str(result(await mcp.call_tool("search", ASKED)))
+
+
 async def test_on_stdio_a_key_finds_what_it_may(served: Served, keys: dict[str, str], shelf: Path) -> None:
-    command = [sys.executable, "-m", "proxy", "mcp", "--data", str(served.data), "--config", str(shelf / "ragway.yaml")]
     (shelf / "ragway.yaml").write_text(SETTINGS)
+    told = documented()["stdio"]
+    assert (told["command"], told["env"]) == ("ragway", {KEY: "sk-rag-..."})
+    words = [word.replace("/srv/ragway/data", str(served.data)) for word in told["args"]]
     process = StdioServerParameters(
-        command=command[0], args=command[1:], cwd=str(shelf), env=environment({KEY: keys["blue"]})
+        command=sys.executable, args=["-m", "proxy", *words], cwd=str(shelf), env=environment({KEY: keys["blue"]})
     )
     async with Client(stdio_client(process)) as mcp:
         found = str(result(await mcp.call_tool("search", ASKED)))

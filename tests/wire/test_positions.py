@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, ragway, serving
+from tests.gateway import Served, ragway, refused, serving
 from tests.proxy.test_housekeeping import OPEN_WEBUI
 from tests.recording_upstream import Recorder
 
@@ -174,6 +174,27 @@ def test_a_chat_programs_own_call_goes_out_as_it_came(positions: Served, upstrea
     reply = positions.post(body)
     assert (reply.headers["x-rag-status"], reply.headers["x-rag-reason"]) == ("skipped", "housekeeping call")
     assert upstream.body == body
+
+
+def test_a_users_own_prompt_goes_out_as_it_came(
+    learned: Callable[[], Path], tmp_path: Path, upstream: Recorder
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("- {role: user, begins: 'Name this chat in three words:'}\n")
+    settings = SETTINGS.format(upstream=upstream.url) + f"retrieval: {{utility_requests: {json.dumps(str(own))}}}\n"
+    with serving(learned(), tmp_path, settings) as served:
+        for prompt, status in ((f"Name this chat in three words:\n{KOTLIN}", "skipped"), (KOTLIN, "augmented")):
+            body = json.dumps({"model": "lead", "messages": [{"role": "user", "content": prompt}]}).encode()
+            assert served.post(body).headers["x-rag-status"] == status
+            assert (upstream.requests[-1].body == body) == (status == "skipped")
+
+
+def test_serve_refuses_prompts_that_it_cannot_use(learned: Callable[[], Path], tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("- {role: user, begins: Title}\n")
+    told = {"RAGWAY_RETRIEVAL__UTILITY_REQUESTS": str(own)}
+    line = refused(ragway("serve", "--data", str(learned()), "--port", "0", folder=tmp_path, environ=told))
+    assert f"retrieval.utility_requests: {own}, entry 1: begins and holds have 5 characters" in line
 
 
 def test_a_chat_programs_own_call_is_searched_for_where_it_asks(positions: Served, upstream: Recorder) -> None:

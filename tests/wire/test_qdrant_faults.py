@@ -170,7 +170,7 @@ def serves_degraded(gateway: Served, reason: str) -> None:
     assert ready.status_code == 503
     for told in (ready.json()["status"], gateway.log.read_text()):
         assert reason in told
-    assert "chats go on without context" in gateway.log.read_text()
+    assert "chats go on without passages" in gateway.log.read_text()
     assert gateway.get("/healthz").status_code == 200
 
 

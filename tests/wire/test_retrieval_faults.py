@@ -21,6 +21,7 @@ from retrieval.remote import SOCKET
 from retrieval.search.pipeline import Retriever
 from retrieval.service import Server
 from retrieval.stores.edge import EdgeStore
+from tests.copies import copied
 from tests.faulty_gateway import Gates, gates
 from tests.frames import read_frame
 from tests.gateway import serving
@@ -235,7 +236,7 @@ def kept(learned: Callable[[], Path]) -> Path:
 @pytest.fixture
 def docs(kept: Path, tmp_path: Path) -> Path:
     """A data folder of the test's own that holds the corpus as `docs`."""
-    return shutil.copytree(kept, tmp_path / "data", symlinks=True)
+    return copied(kept, tmp_path / "data")
 
 
 @contextlib.asynccontextmanager

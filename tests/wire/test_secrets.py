@@ -26,7 +26,7 @@ from retrieval.remote import SOCKET, Client
 from retrieval.service import Server
 from tests import anthropic_server as anthropic
 from tests.asgi_calls import Call, scope_of
-from tests.gateway import Served, ragway, serve
+from tests.gateway import Served, ragway, serving
 from tests.kept_logging import kept_logging
 from tests.recording_upstream import Answer, Recorder, answering, recording
 from tests.unasked import Unasked
@@ -229,19 +229,14 @@ def test_no_canary_is_logged_or_counted_on_any_path(
     settings = SETTINGS.format(upstream=relayed.url, claude=translated.url)
     said = ragway("ingest", str(page), "--collection", "docs", "--data", str(data), folder=tmp_path, environ=ENVIRON)
     assert said.returncode == 0, said.stderr
-    gateway = serve(data, tmp_path, settings, ENVIRON)
-    hunt = Hunt(gateway)
-    try:
+    with serving(data, tmp_path, settings, **ENVIRON) as gateway, contextlib.closing(Hunt(gateway)) as hunt:
         hunt.post(body_of("echo"))
         assert b"CNRY-passage" in hunt.answers.pop()  # the canary of the document does travel
         requests_that_are_refused(hunt)
         upstreams_that_fail(hunt, relayed)
         providers_that_fail(hunt, translated)
         an_index_that_fails(hunt)
-        metrics = httpx.get(f"{gateway.url}/metrics").text
-    finally:
-        hunt.close()
-        gateway.stop()
+        metrics = gateway.get("/metrics").text
     log = gateway.log.read_text("utf-8", "replace")
     assert "rag=augmented" in log
     assert "Traceback, without messages" in log  # the index had faults to tell of

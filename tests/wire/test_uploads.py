@@ -41,7 +41,7 @@ def job(shelves: Shelves, id: str) -> dict[str, Any]:
 
 
 def over(shelves: Shelves, id: str) -> dict[str, Any]:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 200
     while (told := job(shelves, id))["status"] in ("queued", "running"):
         assert time.monotonic() < until, told
         threading.Event().wait(0.05)
@@ -145,7 +145,7 @@ def test_a_chunked_upload_is_cut_at_the_limit_and_one_that_is_left_is_forgotten(
     assert httpx.post(url, content=body(True), headers=shown, timeout=30).status_code == 413
     with pytest.raises(ConnectionAbortedError):
         httpx.post(url, content=body(False), headers=shown, timeout=30)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 100
     while left(shelves):
         assert time.monotonic() < until
         threading.Event().wait(0.05)
@@ -157,7 +157,7 @@ def test_a_full_disk_refuses_the_upload_and_keeps_nothing_of_it(served: Callable
     gateway = served()
     url = f"{gateway.url}/v1/knowledge/collections"
     assert httpx.post(url, json={"name": "docs"}, timeout=60).status_code == 201
-    resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+    resource.prlimit(gateway.worker_pid(), resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
     reply = httpx.post(url + "/docs/files", files={"file": ("a.md", b"x" * (1 << 19))}, timeout=60)
     assert (reply.status_code, reply.json()["error"]["code"]) == (507, "disk_full"), reply.text
     assert list((gateway.data / "spool").iterdir()) == []
@@ -256,7 +256,7 @@ def test_a_job_goes_on_after_a_kill(tmp_path: Path, models: Path) -> None:
         files = [(f"{i}.md", f"The note {i} tells of valve {i}.") for i in range(40)]
         id = upload(shelves, name, *files, background="true").json()["id"]
         subprocess.run(["kill", "-9", str(shelves.served.index_pid())], check=True)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while (reply := shelves.call("GET", f"jobs/{id}")).status_code == 503:
             assert time.monotonic() < until
             threading.Event().wait(0.1)

@@ -1,4 +1,4 @@
-"""`ragway serve --workers 2`: two processes behind one address and one index; either may die."""
+"""`ragway serve` with one worker and with two: processes behind one address and one index; any may die, or hang."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ import orjson
 import pytest
 
 from retrieval.scheduling import beside
-from tests.gateway import Served, environment, ragway, refused, runs, serving
+from tests.gateway import ROOT, Served, arguments, environment, ragway, refused, runs, serving
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire, chunked, head
 
@@ -29,7 +29,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 KOTLIN = "How do I use Zephyr from Kotlin?"
 PATIENCE_S = 60
 _RELAY_ONLY = 'server: {{workers: 2}}\nretrieval: {{enabled: false}}\nmodels: {{"*": {{api_base: "{url}/v1"}}}}\n'
-_ECHO = "server: {workers: 2}\nretrieval: {enabled: false}\nmodels: {echo: {lane: echo}}\n"
+_ECHO_ONLY = "retrieval: {enabled: false}\nmodels: {echo: {lane: echo}}\n"
+_ECHO = "server: {workers: 2}\n" + _ECHO_ONLY
 
 
 def until(what: str, true: Callable[[], bool]) -> None:
@@ -40,23 +41,8 @@ def until(what: str, true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def arguments(pid: int) -> list[str]:
-    """The command line of a process; empty where it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text("utf-8").split("\0")[:-1]
-    except OSError:
-        return []
-
-
-def children(gateway: Served, module: str) -> list[int]:
-    """The running processes of a served gateway that run this module."""
-    tasks = Path(f"/proc/{gateway.process.pid}/task").iterdir()
-    pids = [int(pid) for task in tasks for pid in (task / "children").read_text("ascii").split()]
-    return sorted(pid for pid in pids if arguments(pid)[-1:] == [module] and runs(pid))
-
-
 def workers(gateway: Served) -> list[int]:
-    return children(gateway, "proxy.cli.worker")
+    return gateway.children("proxy.cli.worker")
 
 
 def connections(pid: int) -> int:
@@ -108,7 +94,7 @@ def test_connections_that_ended_are_not_counted(tmp_path: Path) -> None:
 
 def test_both_workers_ask_the_one_index(learned: Callable[[], Path], tmp_path: Path) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway, clients(gateway, 4) as made:
-        assert len(children(gateway, "retrieval.service")) == 1
+        assert len(gateway.children("retrieval.service")) == 1
         for client in made:
             reply = client.post("/v1/chat/completions", json=chat())
             assert reply.headers["x-rag-status"] == "augmented"
@@ -117,7 +103,7 @@ def test_both_workers_ask_the_one_index(learned: Callable[[], Path], tmp_path: P
 def test_each_worker_tells_the_truth_about_the_index(learned: Callable[[], Path], tmp_path: Path) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway, clients(gateway, 4) as made:
         assert {client.get("/readyz").status_code for client in made} == {200}
-        (index,) = children(gateway, "retrieval.service")
+        (index,) = gateway.children("retrieval.service")
         os.kill(index, signal.SIGKILL)
         with (gateway.data / "lock").open("a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # it cannot come back
@@ -227,12 +213,59 @@ def test_a_worker_that_hangs_is_soon_handed_nothing_more(tmp_path: Path) -> None
         unanswered = 0
         for _ in range(40):
             try:
-                assert httpx.get(gateway.url + "/healthz", timeout=1).status_code == 200
+                assert httpx.get(gateway.url + "/healthz", timeout=5).status_code == 200
             except httpx.ReadTimeout:
                 unanswered += 1
         assert unanswered <= 4
         os.kill(hanging, signal.SIGCONT)
         assert gateway.stop() == 0
+
+
+HANGS = """
+import signal, sys
+def hang(*_):
+    while True:
+        pass
+signal.signal(signal.SIGUSR1, hang)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_whose_event_loop_hangs_is_killed_and_replaced(tmp_path: Path, count: int) -> None:
+    """It hears no signal either, so nobody but its parent could end it."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "sitecustomize.py").write_text(HANGS, "utf-8")  # what litellm did: Python code without an end
+    settings = (
+        f"server: {{workers: {count}, hang_s: 2}}\nretrieval: {{enabled: false}}\nmodels: {{echo: {{lane: echo}}}}\n"
+    )
+    with serving(tmp_path / "data", tmp_path, settings, PYTHONPATH=f"{tmp_path / 'code'}:{ROOT}") as gateway:
+        hung, *others = workers(gateway)
+        os.kill(hung, signal.SIGUSR1)
+        os.kill(hung, signal.SIGTERM)  # unheard
+        until("another serves", lambda: gateway.log.read_text().count(") serves, in") == count + 1)
+        assert "did not answer for 2 s: ragway kills the process" in gateway.log.read_text()
+        assert "(status -9); starting another" in gateway.log.read_text()
+        assert not runs(hung)
+        assert len(workers(gateway)) == count
+        assert set(others) < set(workers(gateway))
+        assert gateway.ask(KOTLIN).status_code == 200
+
+
+def test_a_worker_that_answers_is_left_alone(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", tmp_path, "server: {hang_s: 2}\n" + _ECHO_ONLY) as gateway:
+        before = gateway.worker_pid()
+        with httpx.Client(base_url=gateway.url, timeout=30) as client:
+            for _ in range(300):
+                assert client.get("/healthz").status_code == 200
+        assert gateway.worker_pid() == before
+        assert gateway.stop() == 0
+        assert "is killed" not in gateway.log.read_text()
+
+
+def test_a_single_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", tmp_path, _ECHO_ONLY) as gateway:
+        os.kill(gateway.worker_pid(), signal.SIGKILL)
+        assert gateway.ask(KOTLIN).status_code == 200  # it waits for the next one
 
 
 async def test_no_connection_of_a_burst_is_lost(tmp_path: Path) -> None:
@@ -257,7 +290,7 @@ def test_a_killed_gateway_leaves_neither_workers_nor_an_index_behind(
     learned: Callable[[], Path], tmp_path: Path
 ) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway:
-        pids = workers(gateway) + children(gateway, "retrieval.service")
+        pids = workers(gateway) + gateway.children("retrieval.service")
         assert len(pids) == 3
         gateway.process.kill()
         gateway.process.wait()
@@ -296,7 +329,9 @@ def test_an_index_that_cannot_start_ends_the_workers_too(learned: Callable[[], P
 
 def test_ctrl_c_while_it_starts_ends_everything(learned: Callable[[], Path], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", "2", "--data", str(learned())]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment({}), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment({}), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     started = Served(process, "", tmp_path, tmp_path)
     try:
         until("workers are there", lambda: len(workers(started)) == 2)
@@ -305,7 +340,7 @@ def test_ctrl_c_while_it_starts_ends_everything(learned: Callable[[], Path], tmp
         assert process.wait(PATIENCE_S) == 0
         until("all ended", lambda: not any(runs(pid) for pid in pids))
     finally:
-        process.kill()
+        started.kill()
         process.communicate()
 
 
