@@ -14,7 +14,7 @@ from benchmarks.processes import ROOT, PortOf, Running, Unmeasurable, environmen
 
 __all__ = [
     "MODEL", "PACED", "ROOT", "Running", "Unmeasurable", "asgi_proxy", "copy_proxy", "installed", "litellm",
-    "litellm_command", "mock_upstream", "ragway", "serves_workers",
+    "litellm_command", "mock_upstream", "ragway", "serves_workers", "uvicorn",
 ]  # fmt: skip
 
 MODEL = "bench"
@@ -63,13 +63,17 @@ def serves_workers() -> bool:
 def asgi_proxy(folder: Path, client: str, upstream: int) -> Running:
     """The hand-made gateway with this client (httpx | httpx2 | aiohttp): uvicorn's one worker on its fastest parts."""
     module = "aiohttp_proxy" if client == "aiohttp" else "httpx_proxy"
+    return uvicorn(folder, module, {"UPSTREAM": f"http://127.0.0.1:{upstream}", "HTTP_CLIENT": client}, name=client)
+
+
+def uvicorn(folder: Path, module: str, extra: dict[str, str], *, name: str = "") -> Running:
+    """The app of a module of this folder, by uvicorn's one worker on its fastest parts."""
     port = _free_port()
     command = [
         sys.executable, "-m", "uvicorn", f"{module}:app", "--app-dir", str(ROOT / "benchmarks"), "--port", str(port),
         "--http", "httptools", "--loop", "uvloop", "--lifespan", "on", "--no-access-log", "--log-level", "warning",
     ]  # fmt: skip
-    extra = {"UPSTREAM": f"http://127.0.0.1:{upstream}", "HTTP_CLIENT": client}
-    return start(command, folder, client, extra, _accepting(port))
+    return start(command, folder, name or module, extra, _accepting(port))
 
 
 def copy_proxy(folder: Path, upstream: int) -> Running:
