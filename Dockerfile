@@ -20,9 +20,12 @@ RUN pip install "$(sed -n 's/^\(torch==[^ ;]*\).*/\1/p' constraints.txt)" -c con
         ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 
 COPY pyproject.toml README.md LICENSE ./
+COPY cli cli
+COPY config config
+COPY evaluation evaluation
 COPY proxy proxy
 COPY retrieval retrieval
-COPY config config
+COPY runtime runtime
 RUN pip install --no-deps --no-build-isolation .
 
 

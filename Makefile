@@ -17,7 +17,7 @@ ARGS =
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --no-input
-CODE = proxy retrieval config tests benchmarks
+CODE = cli config evaluation proxy retrieval runtime tests benchmarks
 
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:

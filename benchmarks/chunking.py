@@ -29,16 +29,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bootstrap import Floats, interval
 from benchmarks.measure import say
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.embed import Embedder, cores
-from retrieval.export import open_embedder
-from retrieval.ingest.chunk import chunk
+from retrieval.embedding.embed import Embedder, cores
+from retrieval.embedding.export import open_embedder
+from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.vector_cache import CachedQuestions
+from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.smoothing import smoothed
 from retrieval.knowledge import Chunking
 from retrieval.records import Document, indexed_text
-from retrieval.tokens import Tokens
-from retrieval.vector_cache import CachedQuestions
 
 _PEER = "recursive 200/0"
 

@@ -126,7 +126,7 @@ def _litellm(folder: Path, upstream: int, nobody: int) -> Running:
     return processes.start(command, folder, "litellm", extra, functools.partial(_once_accepting, port))
 
 
-_RAGWAY = [sys.executable, "-m", "proxy"]
+_RAGWAY = [sys.executable, "-m", "cli"]
 
 
 def _once_accepting(port: int, process: "subprocess.Popen[str]") -> int:

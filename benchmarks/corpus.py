@@ -102,7 +102,7 @@ def prose(text: str) -> Iterator[str]:
 def _ragway(command: list[str], settings: Path, data: Path) -> str:
     """What a command of ragway prints; its standard error, where it draws its progress, is ours."""
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", *command, "--config", str(settings), "--data", str(data)],
+        [sys.executable, "-m", "cli", *command, "--config", str(settings), "--data", str(data)],
         check=False, stdout=subprocess.PIPE, text=True, env=environment({"PYTHONPATH": str(ROOT)}),
         stdin=subprocess.DEVNULL, cwd=data,
     )  # fmt: skip

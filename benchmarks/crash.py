@@ -36,7 +36,7 @@ from benchmarks.crash_oracle import Act, Oracle, look
 from benchmarks.crash_victim import GatewayVictim, IndexVictim, Killed, Victim, plan_of
 from benchmarks.processes import ROOT
 from retrieval.errors import RetrievalError
-from retrieval.index import Index
+from retrieval.index.index import Index
 
 CALLS = ("fdatasync", "fsync", "msync", "rename,renameat,renameat2", "pwrite64", "ftruncate,unlink,unlinkat")
 _ACTS_OF_A_WALK = 25

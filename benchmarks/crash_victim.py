@@ -20,15 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.crash_oracle import FILE, Act
 from benchmarks.processes import ROOT, Running, environment, printed_port, start
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
 from retrieval.errors import CollectionExists, IndexDown, RetrievalError, UnknownCollection, UnknownDocument
-from retrieval.index import Index
+from retrieval.index.index import Index
+from retrieval.index.vector_spaces import choice_of
 from retrieval.knowledge import EmbedderChoice, Plan
-from retrieval.lanes import choice_of
 from retrieval.records import Given
-from retrieval.remote import Client, decode
-from retrieval.service import Server
+from retrieval.rpc.client import Client, decode
+from retrieval.rpc.server import Server
 
 _SETTINGS = """
 models: {echo: {lane: echo}}
@@ -132,7 +132,7 @@ class GatewayVictim:
 
     async def start(self) -> None:
         if self._running is None:
-            command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--config",
+            command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config",
                        str(self._data.with_name("crash.yaml")), "--data", str(self._data)]  # fmt: skip
             folder, extra = self._data.parent, {"PYTHONPATH": str(ROOT)}
             self._running = await asyncio.to_thread(start, command, folder, "gateway", extra, printed_port)

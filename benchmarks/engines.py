@@ -20,19 +20,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.arguments import parser_of
 from benchmarks.measure import say
 from benchmarks.report import table
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.evaluate.judged import Judged, Question, corpus, judged_id, read
-from retrieval.evaluate.measure import scratch_plan
-from retrieval.evaluate.metrics import ndcg, recall
-from retrieval.evaluate.significance import difference
-from retrieval.index import Index
+from evaluation.retrieval.judged import Judged, Question, corpus, judged_id, read
+from evaluation.retrieval.measure import scratch_plan
+from evaluation.retrieval.metrics import ndcg, recall
+from evaluation.stats.significance import difference
+from retrieval.index.index import Index
 from retrieval.knowledge import Plan
+from retrieval.lexical.terms import document_vector, language_of
 from retrieval.records import Point, lexical_text
 from retrieval.search.pipeline import Retriever
 from retrieval.stores.base import Store
 from retrieval.stores.qdrant import QdrantStore
-from retrieval.terms import document_vector, language_of
 
 _FIRST = 10
 _BATCH = 500

@@ -94,7 +94,7 @@ def _open(pid: int) -> Iterator[str]:
 
 def ragway(arguments: Sequence[str], folder: Path) -> None:
     """Run one command to its end."""
-    command = [sys.executable, "-m", "proxy", *arguments]
+    command = [sys.executable, "-m", "cli", *arguments]
     quiet = subprocess.DEVNULL
     ours = environment({"PYTHONPATH": str(ROOT)})
     subprocess.run(command, check=True, cwd=folder, env=ours, stdout=quiet, stderr=quiet)
@@ -118,7 +118,7 @@ def gateway(
         ),
         "utf-8",
     )
-    serve = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
+    serve = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
     running = start(serve, folder, "ragway", {"PYTHONPATH": str(ROOT)}, printed_port)
     try:
         yield Gateway(running, folder)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from benchmarks import corpus
 from benchmarks.measure import say
 from benchmarks.processes import Unmeasurable
+from retrieval.lexical.terms import document_vector
 from retrieval.records import Passage, Point, Sparse
-from retrieval.terms import document_vector
 
 NOISE = 0.6  # length of what is added to a unit vector
 _SENTENCES = range(2, 5)  # of a chunk: 60 to 110 tokens
@@ -68,7 +68,7 @@ def _question(paragraph: str) -> str:
 
 
 def _embedded(texts: list[str], models: Path) -> Matrix:
-    from retrieval.export import DEFAULT_MODEL, open_embedder
+    from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
 
     embedder = open_embedder(DEFAULT_MODEL, backend="onnx", threads=1, cache=models)
     return np.concatenate([embedder.embed_documents(texts[at : at + 64]) for at in range(0, len(texts), 64)])

@@ -23,8 +23,8 @@ from scipy.special import stdtrit
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.report import table
-from proxy.bench.scoring.verdict import word_for
-from retrieval.evaluate.significance import of_few
+from evaluation.answers.scoring.verdict import word_for
+from evaluation.stats.significance import of_few
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]

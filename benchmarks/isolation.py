@@ -36,11 +36,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.isolation_writes import Form, Shelf, Shelving
 from benchmarks.load import Connection, Reply
 from benchmarks.processes import ROOT, Running, printed_port, start
+from cli.build import plan
 from config.settings import load
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
-from proxy.build import plan
-from retrieval.index import Index
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
+from retrieval.index.index import Index
 from retrieval.records import Document
 
 AT_ONCE = 32
@@ -346,7 +346,7 @@ def gateway(folder: Path, data: Path, world: World, workers: int) -> Iterator[Ru
     """`ragway serve` over these collections."""
     settings = folder / "isolation.yaml"
     settings.write_text(_SETTINGS % ", ".join(world.names), "utf-8")
-    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", str(workers),
+    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--workers", str(workers),
                "--config", str(settings), "--data", str(data)]  # fmt: skip
     running = start(command, folder, "isolation", {"PYTHONPATH": str(ROOT)}, printed_port)
     try:

@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.processes import ROOT, Running, environment, printed_port, start
-from retrieval.tokens import Tokens
+from retrieval.embedding.tokens import Tokens
 
 Message = dict[str, Any]
 POSITIONS = ("off", "lead", "merge", "tail")
@@ -101,7 +101,7 @@ def gateway(folder: Path, models: Path, upstream: str) -> Iterator[Running]:
     data.mkdir()
     models.mkdir(parents=True, exist_ok=True)
     (data / "models").symlink_to(models.resolve())
-    ragway = [sys.executable, "-m", "proxy"]
+    ragway = [sys.executable, "-m", "cli"]
     ours = {"PYTHONPATH": str(ROOT)}
     ingest = [*ragway, "ingest", str(ROOT / "docs"), "--collection", "docs", "--data", str(data)]
     subprocess.run(ingest, check=True, cwd=folder, env=environment(ours), stdout=sys.stderr)

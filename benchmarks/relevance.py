@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import parser_of
 from benchmarks.measure import say
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.evaluate.judged import Judged, corpus, read
-from retrieval.evaluate.measure import scratch_plan
-from retrieval.index import Index
+from evaluation.retrieval.judged import Judged, corpus, read
+from evaluation.retrieval.measure import scratch_plan
+from retrieval.index.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records import Turn
 from retrieval.search.pipeline import Retriever

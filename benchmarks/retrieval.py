@@ -31,11 +31,11 @@ from benchmarks import corpus, machine
 from benchmarks.measure import say
 from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.workload import questions
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
 from retrieval.knowledge import Plan
 from retrieval.records import Turn
-from retrieval.remote import Client
+from retrieval.rpc.client import Client
 
 _AT_ONCE = 16
 _BLOCK = 20  # questions in a row, one at a time
@@ -80,7 +80,7 @@ class Naive:
         """vectors: where the passages' vectors are kept between runs."""
         from rank_bm25 import BM25Okapi
 
-        from retrieval.export import DEFAULT_MODEL, load_model, locate
+        from retrieval.embedding.export import DEFAULT_MODEL, load_model, locate
 
         self.times = Times()
         self._model = load_model(locate(DEFAULT_MODEL)[0])
@@ -169,7 +169,7 @@ def _rate(times: Times) -> str:
 def start(settled: Plan) -> "subprocess.Popen[bytes]":
     """The index process on the plan's data folder, when it answers. Raises Unmeasurable."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "retrieval.service"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "retrieval.rpc.server"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None

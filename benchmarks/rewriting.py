@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.arguments import parser_of
 from benchmarks.measure import say
 from benchmarks.report import table
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.evaluate.judged import Judged, read
-from retrieval.evaluate.measure import Measuring, measure
-from retrieval.evaluate.results import RungResult, SetResult, compared
+from evaluation.retrieval.judged import Judged, read
+from evaluation.retrieval.measure import Measuring, measure
+from evaluation.retrieval.results import RungResult, SetResult, compared
 
 MEASURES = ("ndcg@10", "recall@10")
 _FOLLOWING = ("hybrid", "rewriting", "human")

@@ -31,8 +31,8 @@ from benchmarks.measure import say
 from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.report import table
 from benchmarks.scale_exact import Exact
+from retrieval.lexical.terms import query_vector, words
 from retrieval.records import Scored
-from retrieval.terms import query_vector, words
 
 ROWS = ("hybrid", "exact", "okapi", "path", "restart", "ingest")
 _TARGETS = {"hybrid": 500.0, "exact": 10.0, "okapi": 200.0, "path": 60.0, "restart": 10.0, "ingest": 2.5}
@@ -161,7 +161,7 @@ class Bench:
         return row
 
     async def _path(self) -> Row:
-        from retrieval.export import DEFAULT_MODEL, load_model, locate
+        from retrieval.embedding.export import DEFAULT_MODEL, load_model, locate
 
         row = Row("path", "SentenceTransformer.encode + rank-bm25 + local mode", self._chunks)
         ours = await self._store("edge", row)
@@ -264,7 +264,7 @@ def _recalls(found: Arms, wanted: Arms) -> list[float]:
 
 
 def _open_embedder(models: Path) -> Any:
-    from retrieval.export import DEFAULT_MODEL, open_embedder
+    from retrieval.embedding.export import DEFAULT_MODEL, open_embedder
 
     return open_embedder(DEFAULT_MODEL, backend="onnx", threads=1, cache=models)
 

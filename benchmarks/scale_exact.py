@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from benchmarks import grown
 from benchmarks.grown import Bases, Matrix
 from benchmarks.measure import say
+from retrieval.lexical.terms import query_vector
 from retrieval.records import Scored, Sparse, Vector
-from retrieval.terms import query_vector
 
 _Rows = NDArray[np.int32]
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from benchmarks import grown
 from benchmarks.grown import Bases
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
+from retrieval.lexical.terms import document_vector
 from retrieval.records import Point, Sparse
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
-from retrieval.terms import document_vector
 
 _SLICE = 96  # as the ingester's
 _TENANT = "docs@1"
@@ -24,7 +24,7 @@ async def measured(
     base: Bases, count: int, tokens: int, cache: Path, models: Path
 ) -> tuple[list[float], list[float], dict[str, object]]:
     """(ours, the peer's, notes): milliseconds from texts to searchable points, one round each."""
-    from retrieval.export import DEFAULT_MODEL, load_model, locate
+    from retrieval.embedding.export import DEFAULT_MODEL, load_model, locate
     from retrieval.ingest.prepare import Embedding, Indexed
     from retrieval.ingest.splitting import Recipe
 

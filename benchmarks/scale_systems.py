@@ -22,12 +22,12 @@ from benchmarks import grown
 from benchmarks.grown import Bases
 from benchmarks.measure import say
 from benchmarks.processes import ROOT, environment
+from retrieval.lexical.terms import words
 from retrieval.records import Scored, Vector
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.postings import Postings
 from retrieval.stores.qdrant import QdrantStore
-from retrieval.terms import words
 
 TENANT = "docs@1"
 CANDIDATES = 50  # of each arm, as `retrieval.candidates`

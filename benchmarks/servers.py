@@ -19,7 +19,7 @@ __all__ = [
 
 MODEL = "bench"
 PACED = "bench-paced"  # the same upstream under a path where its stream is paced
-_RAGWAY = [sys.executable, "-m", "proxy"]
+_RAGWAY = [sys.executable, "-m", "cli"]
 
 
 @contextlib.contextmanager

@@ -35,8 +35,8 @@ from benchmarks.measure import say
 from benchmarks.processes import ROOT, Running, Unmeasurable, printed_port, refusal, start
 from benchmarks.report import table
 from benchmarks.shelves import name_of, shelf
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
 
 _BASES, _QUESTIONS, _KEYS = 6000, 500, 20
 _AT_ONCE = (1, 16, 64)
@@ -78,7 +78,7 @@ def serving(folder: Path, name: str, data: Path, collections: int, *, keys: int 
     accounts.close()
     settings = folder / "sharing.yaml"
     settings.write_text(_SETTINGS, "utf-8")
-    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--config", str(settings), "--data", str(own)]
+    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(settings), "--data", str(own)]
     running = start(command, folder, own.name, {"PYTHONPATH": str(ROOT)}, printed_port)
     try:
         yield Gateway(name, running, collections, secrets)

@@ -14,15 +14,15 @@ from tqdm import tqdm
 
 from benchmarks import grown
 from benchmarks.grown import Bases
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.catalog import Catalog
-from retrieval.embed import label, probe
-from retrieval.export import open_embedder
-from retrieval.index import Index
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import Collection
+from retrieval.embedding.embed import label, probe
+from retrieval.embedding.export import open_embedder
+from retrieval.index.data_folder import open_shard, shard_name
+from retrieval.index.index import Index
 from retrieval.records import Document, Passage, Point
-from retrieval.revisions import Collection
-from retrieval.shards import open_shard, shard_name
 from retrieval.stores.base import Store
 
 _CHUNKS = 50  # of a document

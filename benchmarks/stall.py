@@ -31,7 +31,7 @@ from benchmarks.measure import say
 from benchmarks.processes import ROOT, Running, Unmeasurable, environment, printed_port, refusal, start
 from benchmarks.report import table
 from benchmarks.workload import chat, questions
-from retrieval.scheduling import at_once
+from runtime.scheduling import at_once
 
 _PROBE_S = 0.01
 _HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -120,7 +120,7 @@ async def measure(
     end = asyncio.Event()
     during = asyncio.create_task(watched(Phase("during the ingest"), port, asked, rate, end))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "proxy", "ingest", str(documents), "--collection", "more", "--data", str(folder / "data"),
+        sys.executable, "-m", "cli", "ingest", str(documents), "--collection", "more", "--data", str(folder / "data"),
         cwd=folder, env=environment({"PYTHONPATH": str(ROOT)}), stdout=subprocess.DEVNULL,
     )  # fmt: skip
     code = await process.wait()
@@ -169,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = folder / "ragway.yaml"
         settings.write_text("retrieval: {deadline_s: 60}\ningest: {chunk_tokens: 128}\n", "utf-8")
         faults.ragway(["ingest", str(ROOT / "docs"), "--collection", "docs", "--data", str(data)], folder)
-        serve = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
+        serve = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
         running = start(serve, folder, "ragway", {"PYTHONPATH": str(ROOT)}, printed_port)
         try:
             at_once()  # the prober's own waits for a core are not the event loop's

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from proxy.bench.records import Question
-from retrieval.evaluate.judged import read
+from evaluation.answers.records import Question
+from evaluation.retrieval.judged import read
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _SENTENCE = re.compile(r"[A-Z][^.!?]{60,240}[.!?](?=\s|$)")

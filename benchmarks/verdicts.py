@@ -153,7 +153,7 @@ def measured(known: Sequence[Known], pages: Path, folder: Path) -> tuple[Mapping
 def _ragway(folder: Path, *command: str) -> None:
     """A command of ragway in this folder. Raises Unmeasurable."""
     done = subprocess.run(
-        [sys.executable, "-m", "proxy", *command, "--data", str(folder / "data")], check=False, cwd=folder,
+        [sys.executable, "-m", "cli", *command, "--data", str(folder / "data")], check=False, cwd=folder,
         env=environment({"PYTHONPATH": str(ROOT)}), stdout=sys.stderr, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if done.returncode != 0:

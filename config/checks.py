@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-# Those of `retrieval.language`, and to have it detected.
+# Those of `retrieval.lexical.language`, and to have it detected.
 LANGUAGES = ("auto", *("ar az bn ca da de el en es eu fi fr he hu hy id it ja kk ko ne nl no none pt ro ru sl sv ta tg "
                        "th tr zh").split())  # fmt: skip
 CONTEXTS = ("context", "keywords", "questions")

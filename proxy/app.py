@@ -16,23 +16,24 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from proxy import admin, mcp
-from proxy.accounts.keys import Keyring
-from proxy.accounts.ledger import Ledger
-from proxy.accounts.metered import Entry
-from proxy.admin import Admin
-from proxy.advice import Advice
+from proxy.access import admin
+from proxy.access.admin import Admin
+from proxy.access.auth import Guard, must_be_no_page, origin_refused
+from proxy.access.keys import Keyring
+from proxy.access.ledger import Ledger
+from proxy.access.metered import Entry
+from proxy.api import mcp
+from proxy.api.advice import Advice
+from proxy.api.knowledge import files, stores
+from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.models import Models
+from proxy.api.passthrough import WITH_MODEL
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
-from proxy.auth import Guard, must_be_no_page, origin_refused
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
-from proxy.knowledge import files, stores
-from proxy.knowledge.api import KnowledgeApi
-from proxy.metrics import CONTENT_TYPE, Metrics
-from proxy.models import Models
-from proxy.observe import Observe
-from proxy.passthrough import WITH_MODEL
-from proxy.upstream.base import Routes
+from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.observe.middleware import Observe
+from proxy.upstream.routes import Routes
 
 _CHAT = "/v1/chat/completions"
 _EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-compare", "server-timing"]

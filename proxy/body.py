@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
-from proxy.chat import LARGE_BYTES, Body, parse
+from proxy.dialects.chat import LARGE_BYTES, Body, parse
 from proxy.errors import ApiError
 
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from retrieval.errors import RetrievalError
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from retrieval.database import Schema
+    from runtime.database import Schema
 
 
 class Database:
@@ -55,7 +55,7 @@ class Database:
         """A transaction without others beside it. Raises RetrievalError."""
         from sqlalchemy.exc import DatabaseError
 
-        from retrieval.database import exclusive
+        from runtime.database import exclusive
 
         try:
             with exclusive(self._opened(make=True), self._schema().name) as sql:
@@ -81,7 +81,7 @@ class Database:
             return self._engine
 
     def _open(self, *, make: bool) -> "Engine":
-        from retrieval.database import open_file, open_server, prepare
+        from runtime.database import open_file, open_server, prepare
 
         if self._url:
             engine = open_server(self._url, what=self._what)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from proxy.accounts.limits import UNLIMITED, Limits, Ticket
-from proxy.accounts.rights import NOTHING, Rights
+from proxy.access.limits import UNLIMITED, Limits, Ticket
+from proxy.access.rights import NOTHING, Rights
 from proxy.asgi import Scope
 
 KEY = "ragway.exchange"
@@ -76,7 +76,7 @@ class Exchange:
     sources: tuple[str, ...] = ()  # of the injected passages, best first
     timings_ms: dict[str, float] = field(default_factory=dict)  # stage -> ms, in the order they ran
     status: int = 0  # sent to the client
-    comparison: str = ""  # where the client asked for one: `proxy.live` says whether it is made
+    comparison: str = ""  # where the client asked for one: `proxy.observe.shadow` says whether it is made
     error: str = ""  # what went wrong, in a few words; "" when nothing did
 
     def elapsed_ms(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from proxy.asgi import App, Message, Scope
 from proxy.exchange import KEY, Exchange, Target
-from proxy.request import CLIENT_LEFT
+from proxy.server.request import CLIENT_LEFT
 
 
 def scope_of(

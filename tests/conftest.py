@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from retrieval import export
-from retrieval.export import open_embedder
+from proxy.access.sql import SqlAccounts
+from retrieval.catalog.catalog import Catalog
+from retrieval.embedding import export
+from retrieval.embedding.export import open_embedder
 from tests.gateway import Served, ragway, serving
 from tests.postgres_server import Postgres, running
 from tests.tiny_model import make_tiny_model
@@ -123,3 +125,39 @@ def served(data: Path, tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts `ragway serve` as a process of its own, on the `data` folder; all are ended after the test."""
     with contextlib.ExitStack() as running:
         yield lambda settings="", **environ: running.enter_context(serving(data, tmp_path, settings, **environ))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where an SQLite catalog may be made."""
+    return tmp_path / "catalog.sqlite"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def reopened(request: pytest.FixtureRequest, file: Path) -> Callable[[], Catalog]:
+    """Opens the same catalog each time."""
+    if request.param == "sqlite":
+        return lambda: Catalog.open(file)
+    url = request.getfixturevalue("postgres").database()
+    return lambda: Catalog.connect(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def catalog_url(request: pytest.FixtureRequest) -> str:
+    """The setting `catalog.url` of each database."""
+    url: str = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    return url
+
+
+@pytest.fixture
+def opened(catalog_url: str, tmp_path: Path) -> Iterator[Callable[[], SqlAccounts]]:
+    """Opens the same accounts each time."""
+    made: list[SqlAccounts] = []
+
+    def another() -> SqlAccounts:
+        made.append(SqlAccounts(tmp_path, catalog_url))
+        return made[-1]
+
+    yield another
+    for accounts in made:
+        accounts.close()

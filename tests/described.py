@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 from jsonschema import Draft202012Validator
 
-from proxy.knowledge.description import whole_document
+from proxy.api.knowledge.description import whole_document
 
 _OURS = ("/v1/knowledge/", "/v1/vector_stores", "/v1/files", "/v1/admin/", "/v1/usage")
 

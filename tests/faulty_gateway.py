@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.build import gateway
 from config.settings import load
 from proxy.asgi import App
-from proxy.build import gateway
-from retrieval.remote import Client
+from retrieval.rpc.client import Client
 from tests.asgi_calls import Call, scope_of
 from tests.recording_upstream import COMPLETION
 from tests.upstream_servers import Upstream, answering, reply, upstream

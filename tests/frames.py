@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from retrieval.frames import Frames
+from retrieval.rpc.framing import Frames
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:

@@ -55,11 +55,11 @@ class Served:
 
     def index_pid(self) -> int:
         """The index process that runs now. Raises ProcessLookupError when there is none."""
-        return self._child("retrieval.service")
+        return self._child("retrieval.rpc.server")
 
     def worker_pid(self) -> int:
         """The process that answers, where it is one. Raises ProcessLookupError when there is none."""
-        return self._child("proxy.cli.worker")
+        return self._child("cli.worker")
 
     def _child(self, module: str) -> int:
         for pid in self.children(module):
@@ -162,7 +162,7 @@ def beginning(data: Path, folder: Path, settings: str, port: int, **environ: str
     where = ["--port", str(port), "--config", str(config), "--data", str(data)]
     with log.open("a") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxy", "serve", *where],
+            [sys.executable, "-m", "cli", "serve", *where],
             stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, env=environment(environ),
             start_new_session=True,  # by which its processes are found, even those whose parent has ended
         )  # fmt: skip
@@ -178,7 +178,7 @@ def beginning(data: Path, folder: Path, settings: str, port: int, **environ: str
 def ragway(*args: str, folder: Path, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run one `ragway` command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "proxy", *args], check=False, capture_output=True, text=True, cwd=folder,
+        [sys.executable, "-m", "cli", *args], check=False, capture_output=True, text=True, cwd=folder,
         timeout=PATIENCE_S,
         env=environment(environ or {}), stdin=subprocess.DEVNULL,
     )  # fmt: skip

@@ -9,7 +9,7 @@ _NAMES = ("", "ragway", "asyncio")
 
 @contextlib.contextmanager
 def kept_logging() -> Iterator[None]:
-    """Undo at the end what `retrieval.logs.to_stderr` does."""
+    """Undo at the end what `runtime.logs.to_stderr` does."""
     loggers = [logging.getLogger(name) for name in _NAMES]
     handlers, levels = loggers[0].handlers[:], [logger.level for logger in loggers]
     try:

@@ -4,7 +4,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from retrieval.tokens import Tokens
+from retrieval.embedding.tokens import Tokens
 
 
 def tokenizer_file() -> Path:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
 from retrieval.knowledge import Plan
 
 

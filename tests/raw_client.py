@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import read_body
-from proxy.server import Connection, Limits
+from proxy.server.http1 import Connection, Limits
 
 PATIENT = Limits(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
 

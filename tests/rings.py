@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import inf
 
-from proxy.accounts.keys import Key, Keyring, Lock, hash_of
-from proxy.accounts.rights import Rights
+from proxy.access.keys import Key, Keyring, Lock, hash_of
+from proxy.access.rights import Rights
 
 
 class Held:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import uvloop
 
 from proxy.asgi import App
-from proxy.drain import Connections
-from proxy.server import Limits
+from proxy.server.drain import Connections
+from proxy.server.http1 import Limits
 
 LIMITS = Limits(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 

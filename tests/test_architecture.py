@@ -9,30 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-OURS = ("config", "proxy", "retrieval")
+OURS = ("cli", "config", "evaluation", "proxy", "retrieval", "runtime")
 
 # Library -> the modules that may import it. The first group costs seconds or hundreds of megabytes: it is imported
 # inside functions only, on first use.
 HEAVY_DOORS = {
-    "litellm": r"proxy\.upstream\.translated\w*|retrieval\.remote_embed",
-    "onnx": r"retrieval\.export",
-    "onnxruntime": r"retrieval\.(embed|export)",
+    "litellm": r"proxy\.upstream\.translated\.\w+|retrieval\.embedding\.remote",
+    "onnx": r"retrieval\.embedding\.export",
+    "onnxruntime": r"retrieval\.embedding\.(embed|export)",
     "qdrant_client": r"retrieval\.stores\.qdrant",
-    "qdrant_edge": r"retrieval\.stores\.(edge|shard)|retrieval\.language",
-    "sentence_transformers": r"retrieval\.(export|search\.rerank)",
-    "tokenizers": r"retrieval\.(tokens|embed)",
-    "torch": r"retrieval\.(export|embed|search\.rerank)",
-    "transformers": r"retrieval\.(export|search\.rerank)",
+    "qdrant_edge": r"retrieval\.stores\.(edge|shard)|retrieval\.lexical\.language",
+    "sentence_transformers": r"retrieval\.(embedding\.export|search\.rerank)",
+    "tokenizers": r"retrieval\.embedding\.(tokens|embed)",
+    "torch": r"retrieval\.(embedding\.(export|embed)|search\.rerank)",
+    "transformers": r"retrieval\.(embedding\.export|search\.rerank)",
 }
 LIGHTER_DOORS = {
-    "alembic": r"retrieval\.database|[\w.]+\.migrations\.\w+",
-    "jinja2": r"proxy\.bench\.reports\.pages",
-    "matplotlib": r"proxy\.bench\.reports\.plots",
+    "alembic": r"runtime\.database|[\w.]+\.migrations\.\w+",
+    "jinja2": r"evaluation\.answers\.reports\.pages",
+    "matplotlib": r"evaluation\.answers\.reports\.plots",
     "rank_bm25": r"retrieval\.stores\.okapi",
-    "scipy": r"proxy\.bench\.judges\.agreement",
-    "sqlalchemy": r"retrieval\.(audit|database|catalog(_tables)?|builds|changes|descriptions|documents|files|jobs"
-    r"|locks|writers)|proxy\.(accounts\.(sql|tables|shares|usage)|database|receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
-    "tree_sitter": r"retrieval\.ingest\.definitions",
+    "scipy": r"evaluation\.answers\.judges\.agreement",
+    "sqlalchemy": r"runtime\.(database|locks)|retrieval\.(catalog\.\w+|index\.audit)"
+    r"|proxy\.(access\.(sql|tables|shares|usage)|database|observe\.receipts\.(shelf|tables))|[\w.]+\.migrations\.\w+",
+    "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
 NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}
 
@@ -121,53 +121,57 @@ def test_the_walk_sees_imports_of_every_kind() -> None:
     assert len(IMPORTS) > 200
 
 
-# Who imports whom
+# Who imports whom: settings and runtime < retrieval < proxy < evaluation < cli
+
+
+def test_runtime_knows_nothing_of_ours_but_errors() -> None:
+    seen = [i for i in IMPORTS if within(i.by, "runtime") and within(i.of, *OURS) and not within(i.of, "runtime")]
+    assert {i.of for i in seen} == {"retrieval.errors"}
 
 
 def test_retrieval_knows_nothing_of_the_gateway() -> None:
     web = ("starlette", "fastapi", "httpx", "httptools", "uvicorn", "openai", "click")
-    assert offending(("retrieval",), ("proxy", "config", *web)) == []
+    assert offending(("retrieval",), ("cli", "config", "evaluation", "proxy", *web)) == []
     # But for a provider's embeddings: the index process needs them, and is no part of the gateway.
-    assert {i.by for i in IMPORTS if within(i.by, "retrieval") and i.of == "litellm"} == {"retrieval.remote_embed"}
+    assert {i.by for i in IMPORTS if within(i.by, "retrieval") and i.of == "litellm"} == {"retrieval.embedding.remote"}
 
 
 def test_settings_know_nothing_of_ours() -> None:
-    assert offending(("config",), ("proxy", "retrieval")) == []
+    assert offending(("config",), ("cli", "evaluation", "proxy", "retrieval", "runtime")) == []
 
 
-def test_only_the_builder_and_the_command_line_see_settings() -> None:
+def test_the_gateway_never_imports_the_evaluation_or_the_command_line() -> None:
+    assert offending(("proxy",), ("cli", "evaluation")) == []
+
+
+def test_the_evaluation_never_imports_the_command_line() -> None:
+    assert offending(("evaluation",), ("cli", "config")) == []
+
+
+def test_only_the_command_line_and_the_app_see_settings() -> None:
     seen = [i for i in IMPORTS if within(i.of, "config") and not within(i.by, "config")]
-    assert [str(i) for i in seen if not within(i.by, "proxy.build", "proxy.app", "proxy.cli")] == []
+    assert [str(i) for i in seen if not within(i.by, "proxy.app", "cli")] == []
 
 
 def test_nothing_imports_the_app_but_the_builder() -> None:
-    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"proxy.build"}
+    assert {i.by for i in IMPORTS if within(i.of, "proxy.app")} == {"cli.build"}
 
 
-def test_nothing_imports_the_command_line_but_its_entry() -> None:
-    assert {i.by for i in IMPORTS if within(i.of, "proxy.cli") and not within(i.by, "proxy.cli")} == {"proxy.__main__"}
-
-
-def test_learning_and_asking_do_not_import_each_other() -> None:
+def test_ingest_and_search_do_not_import_each_other() -> None:
     assert offending(("retrieval.ingest",), ("retrieval.search",)) == []
     assert offending(("retrieval.search",), ("retrieval.ingest",)) == []
 
 
-def test_stores_know_neither_learning_nor_asking() -> None:
-    assert offending(("retrieval.stores",), ("retrieval.ingest", "retrieval.search", "retrieval.catalog")) == []
+def test_stores_know_neither_ingest_nor_search() -> None:
+    above = ("retrieval.ingest", "retrieval.search", "retrieval.catalog.catalog")
+    assert offending(("retrieval.stores",), above) == []
 
 
 def test_the_gateway_knows_of_the_index_only_what_travels() -> None:
-    """The rest holds the data folder, and is the index process's (the command line may open it without one).
-
-    `proxy.bench` is the command line's, and has its metrics from `retrieval.evaluate`.
-    """
-    light = ("retrieval.attributes", "retrieval.records", "retrieval.errors", "retrieval.knowledge", "retrieval.logs",
-             "retrieval.remote", "retrieval.database", "retrieval.scheduling", "retrieval.spool",
-             "retrieval.filters")  # fmt: skip
-    others = [i for i in IMPORTS if within(i.by, "proxy") and not within(i.by, "proxy.cli", "proxy.bench")]
-    seen = [i for i in others if within(i.of, "retrieval")]
-    assert [str(i) for i in seen if i.of not in light] == []
+    """The rest holds the data folder, and is the index process's (the command line may open it without one)."""
+    light = ("attributes", "records", "errors", "knowledge", "rpc.client", "index.spool", "filters")
+    seen = [i for i in IMPORTS if within(i.by, "proxy") and within(i.of, "retrieval")]
+    assert [str(i) for i in seen if i.of.removeprefix("retrieval.") not in light] == []
 
 
 # What stays light
@@ -184,10 +188,10 @@ def test_heavy_libraries_are_imported_on_first_use() -> None:
 
 
 def test_the_gateway_starts_without_anything_heavy() -> None:
-    script = "import sys, proxy.app, proxy.build, proxy.supervise, retrieval.remote; print(*sys.modules, sep='\\n')"
+    script = "import sys, proxy.app, cli.build, proxy.server.index_process; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = done.stdout.split()
-    assert "proxy.build" in loaded
+    assert "cli.build" in loaded
     assert sorted(NOT_IN_THE_GATEWAY & set(loaded)) == []
 
 
@@ -230,7 +234,7 @@ def test_faults_of_any_kind_are_caught_in_two_places_only() -> None:
     So it may clean up first, or name the error of an engine that raises nothing but `Exception`.
     """
     broad = {module.name for module in MODULES for node in ast.walk(module.tree) if _catches_all(node)}
-    assert broad == {"proxy.augment", "proxy.observe"}
+    assert broad == {"proxy.augment.middleware", "proxy.observe.middleware"}
 
 
 def _catches_all(node: ast.AST) -> bool:

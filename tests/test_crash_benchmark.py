@@ -11,7 +11,7 @@ import pytest
 from benchmarks import crash
 from benchmarks.crash import Told, run_trials
 from benchmarks.crash_oracle import Act, Oracle, Seen, look
-from retrieval.index import Index
+from retrieval.index.index import Index
 from tests.plans import plan_for, silent
 
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from cli import COMMANDS, ragway
 from config.settings import DEFAULTS, Model, load
-from proxy.augment import DEGRADED
-from proxy.cli import COMMANDS, ragway
+from proxy.augment.middleware import DEGRADED
 from proxy.exchange import Lane, RagStatus
-from proxy.metrics import STAGES, Metrics
+from proxy.observe.metrics import STAGES, Metrics
 from retrieval.ingest.load import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,7 +152,7 @@ def test_every_status_is_explained() -> None:
 
 def test_troubleshooting_names_every_reason_of_a_degraded_chat_and_none_that_the_code_does_not_give() -> None:
     told = {code for cells in rows(page("troubleshooting.md")) for code in _CODE.findall(cells[0]) if " " in code}
-    augment = ast.parse((ROOT / "proxy" / "augment.py").read_text("utf-8"))
+    augment = ast.parse((ROOT / "proxy" / "augment" / "middleware.py").read_text("utf-8"))
     reasons = {reason for _, reason in DEGRADED}
     assert reasons <= told
     assert reasons == {code for cells in rows(_failures()) for code in _CODE.findall(cells[0]) if " " in code}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engines import Asked, compared, row
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.evaluate.judged import read
+from evaluation.retrieval.judged import read
 
 TEXTS = {
     "tls": "Encrypt the connection with a certificate.", "pool": "At most ten connections are kept open in the pool.",

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from benchmarks.rewriting import changing, following, gains, losses, reasons
-from retrieval.evaluate.judged import Judged, Question
-from retrieval.evaluate.results import Outcome, RungResult, SetResult
+from evaluation.retrieval.judged import Judged, Question
+from evaluation.retrieval.results import Outcome, RungResult, SetResult
 from retrieval.records import Turn
 
 OLD = (Turn("user", "How do I pay?"), Turn("assistant", "By card."))

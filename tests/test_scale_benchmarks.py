@@ -9,9 +9,9 @@ from benchmarks import grown, scale_systems
 from benchmarks.grown import Bases
 from benchmarks.scale import Row
 from benchmarks.scale_exact import Exact
+from retrieval.lexical.terms import query_vector
 from retrieval.records import Scored, Sparse
 from retrieval.stores.edge import EdgeStore
-from retrieval.terms import query_vector
 
 
 def base_of(n: int = 40, d: int = 64) -> Bases:

@@ -10,9 +10,9 @@ import pytest
 from benchmarks import sharing
 from benchmarks.grown import Bases
 from benchmarks.shelves import name_of, shelf
+from cli.build import plan
 from config.settings import load
-from proxy.build import plan
-from retrieval.index import Index
+from retrieval.index.index import Index
 from retrieval.records import Turn
 
 

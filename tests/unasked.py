@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.metrics import Metrics
-from proxy.receipts.keeper import Receipts
-from proxy.receipts.receipt import Versions
-from proxy.receipts.shelf import Shelf
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.keeper import Receipts
+from proxy.observe.receipts.receipt import Versions
+from proxy.observe.receipts.shelf import Shelf
 from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Progress
 from retrieval.records import (
     PUBLIC,

@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from proxy import chat, sse
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import by_size, read_body
+from proxy.dialects import chat, sse
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 

@@ -13,7 +13,7 @@ import functools
 import time
 from urllib.parse import quote, unquote_to_bytes
 
-from proxy.accounts.keys import PREFIX as PREFIX_OF_KEYS
+from proxy.access.keys import PREFIX as PREFIX_OF_KEYS
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import read_body
 from proxy.errors import ApiError, Headers, upstream_error

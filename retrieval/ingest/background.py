@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
+from retrieval.catalog.jobs import Jobs, Task
 from retrieval.errors import Busy, IndexDown, RetrievalError
-from retrieval.jobs import Jobs, Task
 from retrieval.records import Given, Job, Placed
 
 log = logging.getLogger("ragway")

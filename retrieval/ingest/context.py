@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from retrieval.database import make_closed
+from retrieval.embedding.tokens import Tokens
 from retrieval.knowledge import Enrichment
 from retrieval.records import Chunk, Document
-from retrieval.tokens import Tokens
+from runtime.database import make_closed
 
 FILE = "contexts.sqlite"  # in the data folder
 _AT_ONCE = 500  # keys in one statement; SQLite takes 32,766

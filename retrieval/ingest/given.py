@@ -13,16 +13,16 @@ from typing import Literal
 
 import orjson
 
-from retrieval.catalog import Catalog
-from retrieval.descriptions import readable_ones
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.descriptions import readable_ones
+from retrieval.catalog.jobs import PREFIX
+from retrieval.catalog.revisions import Known
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import File, Recipe
-from retrieval.jobs import PREFIX
 from retrieval.records import Given, Groups, Placed
-from retrieval.revisions import Known
 
 _SLICE = 96  # chunks embedded at a time, as in `pipeline`
 

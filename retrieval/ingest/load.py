@@ -15,12 +15,13 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from retrieval.errors import Unreadable
-from retrieval.ingest import front_matter, markdown, questions, rst, webpage
-from retrieval.ingest.decode import decode
-from retrieval.ingest.definitions import GRAMMARS
+from retrieval.ingest.chunking import questions
+from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.exclude import excluded
-from retrieval.logs import printable
+from retrieval.ingest.formats import front_matter, markdown, rst, webpage
+from retrieval.ingest.formats.decode import decode
 from retrieval.records import Document, Failure, Format
+from runtime.logs import printable
 
 FORMATS: dict[str, Format] = {
     ".md": "markdown",

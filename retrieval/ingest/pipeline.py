@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from retrieval.attributes import digest
-from retrieval.builds import Builds
-from retrieval.catalog import Catalog
-from retrieval.changes import HEARD_S
-from retrieval.embed import Matrix, check_same_model
+from retrieval.catalog.builds import Builds
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.changes import HEARD_S
+from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
 from retrieval.ingest.exclude import excluded_below
 from retrieval.ingest.load import Candidate, Found, Reach, content_hash, find, shown
@@ -25,14 +25,14 @@ from retrieval.ingest.removal import Removal, Shared
 from retrieval.ingest.smoothing import leaning
 from retrieval.ingest.splitting import File, Recipe, Split
 from retrieval.knowledge import DETECTED, Progress
-from retrieval.language import LANGUAGES
+from retrieval.lexical.language import LANGUAGES
 
 # isort: off
 from retrieval.records import (
     Changed, Chunk, Document, Failure, Gap, Outline, Passage, Point, Report, Sparse, Vector,
     indexed_text, lexical_text,
 )  # fmt: skip
-from retrieval.revisions import Collection, Known, Revision, point_id
+from retrieval.catalog.revisions import Collection, Known, Revision, point_id
 
 # isort: on
 from retrieval.stores.base import Store

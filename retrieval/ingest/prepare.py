@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from retrieval.embed import Embedder, Matrix, cores
+from retrieval.embedding.embed import Embedder, Matrix, cores
+from retrieval.embedding.export import open_embedder
+from retrieval.embedding.precision import MANY, BulkEmbedder
+from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError
-from retrieval.export import open_embedder
 from retrieval.ingest.sandbox import Sandbox
 from retrieval.ingest.splitting import File, Framing, Recipe, Split
 from retrieval.knowledge import ReadingLimits
-from retrieval.language import DEFAULT
-from retrieval.precision import MANY, BulkEmbedder
+from retrieval.lexical.language import DEFAULT
+from retrieval.lexical.terms import document_vector
 from retrieval.records import Document, Sparse
-from retrieval.scheduling import in_the_background
-from retrieval.terms import document_vector
-from retrieval.vector_cache import CachedEmbedder
+from runtime.scheduling import in_the_background
 
 _NICE = 10  # who asks comes first: the scheduler gives a child a tenth of a core's time where both want it
 _KILL_AGAIN_S = 0.05  # between two looks at a cancelled exchange, until it has ended

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from retrieval.catalog.revisions import Known
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import Candidate, content_hash, read
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import File, Recipe
 from retrieval.knowledge import DETECTED
-from retrieval.language import detect
+from retrieval.lexical.language import detect
 from retrieval.records import Document
-from retrieval.revisions import Known
 
 _T = TypeVar("_T")
 _MOST_HEARD = 20  # documents that vote for their collection's language

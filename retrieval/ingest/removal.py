@@ -7,13 +7,13 @@ crash leaves of them is cleared before the next write, or by the next start.
 import contextlib
 from collections.abc import Sequence
 
-from retrieval.catalog import Catalog
-from retrieval.descriptions import readable_ones
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.descriptions import readable_ones
+from retrieval.catalog.revisions import Revision, collection_of
+from retrieval.catalog.writers import Writers
 from retrieval.errors import Busy, NotReadable, UnknownDocument
 from retrieval.records import Groups
-from retrieval.revisions import Revision, collection_of
 from retrieval.stores.base import Store
-from retrieval.writers import Writers
 
 
 class Shared:

@@ -20,7 +20,7 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.splitting import File, Framing, Recipe, Split, Splitter
 from retrieval.knowledge import ReadingLimits
 from retrieval.records import Document
-from retrieval.scheduling import in_the_background
+from runtime.scheduling import in_the_background
 
 _MOST = 8  # processes at once
 _KEPT = 2  # of these where there is nothing to read

@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embed import Matrix
+from retrieval.embedding.embed import Matrix
 from retrieval.ingest.splitting import Split
 from retrieval.records import Vector
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from retrieval.embed import Embedder
+from retrieval.embedding.embed import Embedder
+from retrieval.embedding.tokens import Tokens
 from retrieval.errors import Unreadable
-from retrieval.ingest.chunk import chunk
+from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
+from retrieval.lexical.terms import VERSION
 from retrieval.records import Attribute, Chunk, Document, Format, shown_text
-from retrieval.terms import VERSION
-from retrieval.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.catalog import Catalog
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import point_id
 from retrieval.knowledge import SearchOptions
 from retrieval.records import Context, Hit, Passage, Surrounding, View, shown_text
-from retrieval.revisions import point_id
 from retrieval.search.neighbours import (
     Place,
     around,

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from retrieval.audit import check_there
-from retrieval.catalog import Catalog
-from retrieval.embed import Embedder, Matrix, check_same_model, label, mix
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import Collection, collection_of
+from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label, mix
+from retrieval.embedding.queries import Questions
+from retrieval.embedding.vector_cache import CachedQuestions
+from retrieval.index.audit import check_there
 from retrieval.knowledge import Lookup, SearchOptions
-from retrieval.questions import Questions
 from retrieval.records import (
     PUBLIC,
     Candidate,
@@ -32,7 +34,6 @@ from retrieval.records import (
     View,
     lexical_text,
 )  # fmt: skip
-from retrieval.revisions import Collection, collection_of
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explained
@@ -46,7 +47,6 @@ from retrieval.search.rewrite import SURE_RELEVANCE, as_asked, asked, closeness,
 from retrieval.search.split import interleaved, variants
 from retrieval.stores.base import Store
 from retrieval.traces import Fate, Searched, Trace
-from retrieval.vector_cache import CachedQuestions
 
 _WHOLE = "whole collection"
 _LITERALLY = 2  # times k: so many candidates are read for what a question says literally

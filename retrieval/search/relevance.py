@@ -22,9 +22,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retrieval.embed import Embedder
+from retrieval.embedding.embed import Embedder
+from retrieval.lexical.terms import language_of, query_vector
 from retrieval.records import Candidate
-from retrieval.terms import language_of, query_vector
 
 _WORDS = 3.0
 SLOPE, OFFSET = 0.96, -1.86

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retrieval.embed import Matrix
+from retrieval.embedding.embed import Matrix
 from retrieval.records import Query, Turn
 from retrieval.search.split import SHORT_CHARS, length_chars, parts_of
 

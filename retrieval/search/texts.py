@@ -7,7 +7,7 @@ half of the questions where twenty processes shared two cores. Documents are mos
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from retrieval.catalog import Catalog
+from retrieval.catalog.catalog import Catalog
 
 Key = tuple[str, int]  # document and revision
 Span = tuple[str, int, int, int]  # document, revision, start, end

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from retrieval.errors import RetrievalError
+from retrieval.lexical.terms import query_vectors
 from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
 from retrieval.stores import optimise, shard
 from retrieval.stores.schema import (
@@ -49,7 +50,6 @@ from retrieval.stores.schema import (
     vectors_of,
 )
 from retrieval.stores.shard import engine, only
-from retrieval.terms import query_vectors
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, UpdateOperation

@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from retrieval.lexical.terms import language_of, query_vectors, words
 from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View, lexical_text
 from retrieval.stores.base import Store
 from retrieval.stores.postings import Postings
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
-from retrieval.terms import language_of, query_vectors, words
 
 _MOST_VIEWS = 32  # of each tenant that are remembered
 _MOST_WAITING = 20_000  # changed points kept until a search wants them; with more the index is made anew then

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retrieval.errors import RetrievalError
-from retrieval.scheduling import in_the_background
 from retrieval.stores import shard
+from runtime.scheduling import in_the_background
 
 _PIECE_BYTES = 2**24
 _MOST_TOLD = 300  # characters of what it says of a fault

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
+from retrieval.lexical.terms import query_vectors
 from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
 from retrieval.stores.conditions import Words, within
 from retrieval.stores.schema import (
@@ -46,7 +47,6 @@ from retrieval.stores.schema import (
     tied,
     vectors_of,
 )
-from retrieval.terms import query_vectors
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient

@@ -16,7 +16,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieval.embed import cores
+from retrieval.embedding.embed import cores
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.records import ALL, View
 from retrieval.stores.conditions import Words, within

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import numpy as np
 
+from retrieval.lexical.terms import document_vector
 from retrieval.records import Passage, Point, Vector, lexical_text
-from retrieval.terms import document_vector
 
 DIMENSION = 8
 

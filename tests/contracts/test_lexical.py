@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
+from retrieval.lexical.terms import AVERAGE_WORDS, K1, B
 from retrieval.records import Scored
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
-from retrieval.terms import AVERAGE_WORDS, K1, B
 from tests.contracts.points import DIMENSION, id_of, points_of, vector_of
 
 WORDS = "pool socket timeout driver kotlin java tls 99 insertmany café".split()

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.chat import parse
+from proxy.dialects.chat import parse
 from proxy.errors import ApiError
 from proxy.exchange import Position
 

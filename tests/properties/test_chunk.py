@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingest.chunk import chunk
+from retrieval.ingest.chunking.chunk import chunk
 from retrieval.records import Chunk, Document, Format
 from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget
 from tests.minilm import minilm

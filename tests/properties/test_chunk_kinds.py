@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingest.chunk import chunk
-from retrieval.ingest.definitions import GRAMMARS
+from retrieval.ingest.chunking.chunk import chunk
+from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.knowledge import Chunking
 from retrieval.records import Document, Format
 from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget

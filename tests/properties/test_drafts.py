@@ -7,8 +7,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.bench.drafted.drafts import Draft, Dropped, read_reply
-from proxy.bench.scoring.scores import answer_scores
+from evaluation.answers.drafted.drafts import Draft, Dropped, read_reply
+from evaluation.answers.scoring.scores import answer_scores
 
 PASSAGE = (
     "The Zephyr daemon listens on port 5123.\nIts dog is called Bruno, « naïve » and 日本: --fast 1,000 </passage>"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, NAME, checked_attributes, checked_groups
 from retrieval.errors import Unreadable, UnreadableRights
-from retrieval.ingest import front_matter
+from retrieval.ingest.formats import front_matter
 from retrieval.ingest.load import parse
 
 KEYS = st.sampled_from(

@@ -7,20 +7,20 @@ from typing import cast
 
 import pytest
 
-from proxy.accounts.ledger import Ledger
-from proxy.accounts.shares import SqlBook
-from proxy.accounts.sql import SqlAccounts
-from proxy.admin import Admin
+from proxy.access.admin import Admin
+from proxy.access.ledger import Ledger
+from proxy.access.shares import SqlBook
+from proxy.access.sql import SqlAccounts
+from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.knowledge.forms import UploadOptions
+from proxy.api.knowledge.searches import SearchSettings
+from proxy.api.passthrough import Passthrough
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
-from proxy.augment import already
+from proxy.augment.middleware import already
 from proxy.errors import ApiError, Headers
-from proxy.knowledge.api import KnowledgeApi
-from proxy.knowledge.forms import UploadOptions
-from proxy.knowledge.searches import SearchSettings
-from proxy.metrics import Metrics
-from proxy.passthrough import Passthrough
-from proxy.upstream.base import Routes
+from proxy.observe.metrics import Metrics
+from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
 from tests.asgi_calls import Call, scope_of
 from tests.rings import ring

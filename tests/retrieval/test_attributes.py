@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from retrieval.attributes import checked_attributes, checked_groups, digest
-from retrieval.catalog import Catalog
-from retrieval.documents import Documents
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.documents import Documents
+from retrieval.catalog.revisions import Revision
 from retrieval.records import Attribute, Document
-from retrieval.revisions import Revision
 
 
 def test_attributes_are_kept_as_they_are_given() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
 from tests.described import described
 from tests.gateway import Served, serving
 

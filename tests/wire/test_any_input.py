@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.knowledge.description import whole_document
+from proxy.api.knowledge.description import whole_document
 from tests.gateway import Served, ragway, serving
 
 SETTINGS = """

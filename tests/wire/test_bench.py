@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from tests.completions import asked_of, question_of, refusal, streamed
+from tests.evaluation.answers import made
 from tests.gateway import Served, environment, ragway, refused, serving
-from tests.proxy.bench import made
 from tests.recording_upstream import Answer, Recorder
 from tests.upstream_servers import Received, Wire
 
@@ -98,7 +98,7 @@ def wanted(folder: Path, *more: str, questions: Sequence[str] = QUESTIONS) -> li
 
 def started(folder: Path, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "proxy", *args], cwd=folder, text=True, env=environment({}), stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "cli", *args], cwd=folder, text=True, env=environment({}), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -16,11 +16,11 @@ from random import Random
 import pytest
 
 from retrieval.errors import DiskFull, RetrievalError
-from retrieval.index import Index
-from retrieval.lanes import choice_of
+from retrieval.index.data_folder import passing
+from retrieval.index.index import Index
+from retrieval.index.vector_spaces import choice_of
 from retrieval.records import Given, Turn
-from retrieval.service import Server
-from retrieval.shards import passing
+from retrieval.rpc.server import Server
 from retrieval.stores.edge import EdgeStore
 from tests.copies import copied
 from tests.faulty_gateway import gates

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from retrieval.remote import Client
+from retrieval.rpc.client import Client
 from tests.gateway import Served, ragway, refused, serving
 from tests.recording_upstream import Recorder, recording
 from tests.upstream_servers import Received, Wire, chunked, head

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
 from tests.gateway import Served, ragway, serving
 
 GROUPS = ("hr", "legal", "ops")

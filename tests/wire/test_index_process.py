@@ -69,7 +69,7 @@ def test_what_comes_before_the_index_is_there_waits_for_it(documents: Path, tmp_
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with beginning(documents, tmp_path, "models: {echo: {lane: echo}}", port) as gateway:
-        until("an index process", lambda: bool(gateway.children("retrieval.service")))
+        until("an index process", lambda: bool(gateway.children("retrieval.rpc.server")))
         os.kill(gateway.index_pid(), signal.SIGSTOP)  # it is a second or more from being there
         until("it is healthy", lambda: _status(gateway, "/healthz") == 200)
         assert gateway.get("/readyz").json() == {"status": "starting"}

@@ -12,10 +12,10 @@ import openai
 import pytest
 from sqlalchemy import text
 
-from proxy.accounts.limits import limits_of
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
-from proxy.accounts.usage import sums, wish_of
+from proxy.access.limits import limits_of
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
+from proxy.access.usage import sums, wish_of
 from tests.gateway import Served, ragway, serving
 from tests.recording_upstream import Recorder, answering, recording
 from tests.upstream_servers import reply

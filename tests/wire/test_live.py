@@ -13,10 +13,10 @@ import httpx
 import orjson
 import pytest
 
-from proxy.accounts.rights import EVERYTHING, Names, Rights
-from proxy.accounts.sql import SqlAccounts
-from proxy.live.comparison import Comparison, comparison_from
-from proxy.receipts.shelf import Shelf
+from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.access.sql import SqlAccounts
+from proxy.observe.receipts.shelf import Shelf
+from proxy.observe.shadow.comparison import Comparison, comparison_from
 from tests.completions import question_of, streamed
 from tests.copies import copied
 from tests.gateway import Served, ragway, serving

@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, TextContent
 
 from config.settings import KEY
-from proxy.accounts.rights import Names, Rights
-from proxy.accounts.sql import SqlAccounts
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
 from tests.gateway import Served, environment, ragway, refused, serving
 from tests.postgres_server import Postgres
 
@@ -215,7 +215,7 @@ async def test_on_stdio_a_key_finds_what_it_may(served: Served, keys: dict[str, 
     assert (told["command"], told["env"]) == ("ragway", {KEY: "sk-rag-..."})
     words = [word.replace("/srv/ragway/data", str(served.data)) for word in told["args"]]
     process = StdioServerParameters(
-        command=sys.executable, args=["-m", "proxy", *words], cwd=str(shelf), env=environment({KEY: keys["blue"]})
+        command=sys.executable, args=["-m", "cli", *words], cwd=str(shelf), env=environment({KEY: keys["blue"]})
     )
     async with Client(stdio_client(process)) as mcp:
         found = str(result(await mcp.call_tool("search", ASKED)))

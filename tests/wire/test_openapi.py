@@ -12,14 +12,14 @@ import httpx
 import pytest
 from openapi_spec_validator import validate
 
-from proxy.accounts.keys import Keyring
-from proxy.accounts.rights import EVERYTHING
-from proxy.accounts.sql import SqlAccounts
-from proxy.admin import Admin
-from proxy.knowledge.api import KnowledgeApi
-from proxy.knowledge.description import PATH
-from proxy.knowledge.forms import UploadOptions
-from proxy.knowledge.searches import SearchSettings
+from proxy.access.admin import Admin
+from proxy.access.keys import Keyring
+from proxy.access.rights import EVERYTHING
+from proxy.access.sql import SqlAccounts
+from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.knowledge.description import PATH
+from proxy.api.knowledge.forms import UploadOptions
+from proxy.api.knowledge.searches import SearchSettings
 from tests.described import described
 from tests.gateway import serving
 from tests.unasked import Unasked, no_receipts

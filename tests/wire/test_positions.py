@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.gateway import Served, ragway, refused, serving
-from tests.proxy.test_housekeeping import OPEN_WEBUI
+from tests.proxy.augment.test_utility_requests import OPEN_WEBUI
 from tests.recording_upstream import Recorder
 
 KOTLIN = "How do I use Zephyr from Kotlin?"

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from retrieval.index import Index
-from retrieval.service import Server
+from retrieval.index.index import Index
+from retrieval.rpc.server import Server
 from tests.faulty_gateway import Gates, gates
 from tests.gateway import Served, ragway, refused, serving
 from tests.plans import plan_for, silent

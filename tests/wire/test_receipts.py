@@ -20,10 +20,10 @@ import httpx
 import orjson
 import pytest
 
-from proxy.accounts.rights import EVERYTHING, Names, Rights
-from proxy.accounts.sql import SqlAccounts
-from proxy.accounts.tables import keys as keys_table
-from proxy.receipts.shelf import Shelf
+from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.access.sql import SqlAccounts
+from proxy.access.tables import keys as keys_table
+from proxy.observe.receipts.shelf import Shelf
 from tests.described import described
 from tests.gateway import Served, serving
 

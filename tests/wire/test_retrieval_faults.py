@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.embed import PROBES, Embedder, Matrix
-from retrieval.frames import framed
-from retrieval.index import Index
-from retrieval.remote import SOCKET
+from retrieval.embedding.embed import PROBES, Embedder, Matrix
+from retrieval.index.index import Index
+from retrieval.rpc.client import SOCKET
+from retrieval.rpc.framing import framed
+from retrieval.rpc.server import Server
 from retrieval.search.pipeline import Retriever
-from retrieval.service import Server
 from retrieval.stores.edge import EdgeStore
 from tests.copies import copied
 from tests.faulty_gateway import Gates, gates

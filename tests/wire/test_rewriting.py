@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from cli.build import gateway
 from config.settings import load
 from proxy.asgi import App
-from proxy.build import gateway
 from retrieval.errors import IndexDown
-from retrieval.index import Index
+from retrieval.index.index import Index
 from retrieval.records import Retrieved, Turn
 from tests.asgi_calls import Call, scope_of
 from tests.plans import plan_for, silent

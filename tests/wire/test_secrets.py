@@ -16,14 +16,14 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.build import gateway as build_gateway
 from config.settings import load
-from proxy.build import gateway as build_gateway
-from retrieval import logs
-from retrieval.frames import framed
 from retrieval.knowledge import Lookup
 from retrieval.records import PUBLIC, CollectionInfo, Groups, Retrieved, Turn, View
-from retrieval.remote import SOCKET, Client
-from retrieval.service import Server
+from retrieval.rpc.client import SOCKET, Client
+from retrieval.rpc.framing import framed
+from retrieval.rpc.server import Server
+from runtime import logs
 from tests import anthropic_server as anthropic
 from tests.asgi_calls import Call, scope_of
 from tests.gateway import Served, ragway, serving

@@ -195,7 +195,7 @@ def test_an_ingest_a_job_and_a_put_of_one_collection_queue(shelves: Shelves, tmp
     for i in range(30):
         (folder / f"{i}.md").write_text(f"The note {i} tells of valve {i}.", "utf-8")
     data = str(shelves.served.data)
-    command = [sys.executable, "-m", "proxy", "ingest", str(folder), "--collection", name, "--data", data]
+    command = [sys.executable, "-m", "cli", "ingest", str(folder), "--collection", name, "--data", data]
     ingests = [
         subprocess.Popen(command, cwd=tmp_path, env=environment({}), stderr=subprocess.PIPE, text=True)
         for _ in range(2)

@@ -19,7 +19,7 @@ import httpx
 import orjson
 import pytest
 
-from retrieval.scheduling import beside
+from runtime.scheduling import beside
 from tests.gateway import ROOT, Served, arguments, environment, ragway, refused, runs, serving
 from tests.recording_upstream import Recorder
 from tests.upstream_servers import Received, Wire, chunked, head
@@ -42,7 +42,7 @@ def until(what: str, true: Callable[[], bool]) -> None:
 
 
 def workers(gateway: Served) -> list[int]:
-    return gateway.children("proxy.cli.worker")
+    return gateway.children("cli.worker")
 
 
 def connections(pid: int) -> int:
@@ -94,7 +94,7 @@ def test_connections_that_ended_are_not_counted(tmp_path: Path) -> None:
 
 def test_both_workers_ask_the_one_index(learned: Callable[[], Path], tmp_path: Path) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway, clients(gateway, 4) as made:
-        assert len(gateway.children("retrieval.service")) == 1
+        assert len(gateway.children("retrieval.rpc.server")) == 1
         for client in made:
             reply = client.post("/v1/chat/completions", json=chat())
             assert reply.headers["x-rag-status"] == "augmented"
@@ -103,7 +103,7 @@ def test_both_workers_ask_the_one_index(learned: Callable[[], Path], tmp_path: P
 def test_each_worker_tells_the_truth_about_the_index(learned: Callable[[], Path], tmp_path: Path) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway, clients(gateway, 4) as made:
         assert {client.get("/readyz").status_code for client in made} == {200}
-        (index,) = gateway.children("retrieval.service")
+        (index,) = gateway.children("retrieval.rpc.server")
         os.kill(index, signal.SIGKILL)
         with (gateway.data / "lock").open("a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # it cannot come back
@@ -125,7 +125,7 @@ def test_each_worker_tells_its_memory_and_nothing_secret_is_in_its_arguments(tmp
         told = {int(pid): int(mb) for pid, mb in re.findall(r"\(process (\d+)\) serves, in (\d+) MB", log)}
         assert sorted(told) == workers(gateway)
         assert all(10 < mb < 120 for mb in told.values())
-        assert all(arguments(pid)[1:] == beside("proxy.cli.worker")[1:] for pid in told)
+        assert all(arguments(pid)[1:] == beside("cli.worker")[1:] for pid in told)
         assert "sk-secret" not in log
 
 
@@ -290,7 +290,7 @@ def test_a_killed_gateway_leaves_neither_workers_nor_an_index_behind(
     learned: Callable[[], Path], tmp_path: Path
 ) -> None:
     with serving(learned(), tmp_path, "server: {workers: 2}") as gateway:
-        pids = workers(gateway) + gateway.children("retrieval.service")
+        pids = workers(gateway) + gateway.children("retrieval.rpc.server")
         assert len(pids) == 3
         gateway.process.kill()
         gateway.process.wait()
@@ -328,7 +328,7 @@ def test_an_index_that_cannot_start_ends_the_workers_too(learned: Callable[[], P
 
 
 def test_ctrl_c_while_it_starts_ends_everything(learned: Callable[[], Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "proxy", "serve", "--port", "0", "--workers", "2", "--data", str(learned())]
+    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--workers", "2", "--data", str(learned())]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment({}), stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -7,7 +7,15 @@ import threading
 
 import pytest
 
-from proxy.upstream.client import Client, ConnectFailed, ConnectTimeout, Cut, PoolTimeout, Response, host_of
+from proxy.upstream.client import (
+    Client,
+    ConnectFailed,
+    ConnectTimeout,
+    Cut,
+    PoolTimeout,
+    Response,
+    host_of,
+)
 from tests.clients import chunks_of, client, fetch
 from tests.upstream_servers import (
     Upstream,

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from proxy.asgi import Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange, Target
-from proxy.upstream.base import Upstream, client_key
-from proxy.upstream.relay import OF_THE_KEY, REQUEST_HEADERS, REQUEST_PREFIXES, request_headers, url_of
+from proxy.upstream.relay import (
+    OF_THE_KEY,
+    REQUEST_HEADERS,
+    REQUEST_PREFIXES,
+    request_headers,
+    url_of,
+)
+from proxy.upstream.routes import Upstream, client_key
 from tests.asgi_calls import Call, scope_of
 
 BEARER = (b"authorization", b"Bearer sk-client")

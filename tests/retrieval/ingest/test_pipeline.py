@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
-from retrieval.index import Index
+from retrieval.index.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records import Report, Retrieved, Turn, View
 from tests.plans import plan_for, silent

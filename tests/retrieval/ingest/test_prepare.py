@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
-from retrieval.export import open_embedder
 from retrieval.ingest.prepare import InChild, Indexed
 from retrieval.ingest.splitting import Framing, Recipe
 from retrieval.knowledge import ReadingLimits

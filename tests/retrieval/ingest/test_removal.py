@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import UnknownCollection, UnknownDocument
-from retrieval.index import Index
+from retrieval.index.index import Index
 from retrieval.records import Document, DocumentInfo, Turn
 from tests.plans import plan_for, silent
 

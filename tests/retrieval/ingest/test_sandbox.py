@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.export import open_embedder
 from retrieval.errors import Unreadable
-from retrieval.export import open_embedder
 from retrieval.ingest.sandbox import Sandbox
 from retrieval.ingest.splitting import File, Framing, Recipe
 from retrieval.knowledge import ReadingLimits

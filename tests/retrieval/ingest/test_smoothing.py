@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from retrieval.embed import Matrix
-from retrieval.index import Index
+from retrieval.embedding.embed import Matrix
+from retrieval.index.index import Index
 from retrieval.ingest.smoothing import smoothed
 from retrieval.records import Vector
 from retrieval.stores.edge import EdgeStore

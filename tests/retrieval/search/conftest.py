@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.export import open_embedder
+from retrieval.embedding.export import open_embedder
 from tests.retrieval.search.library import Library
 
 

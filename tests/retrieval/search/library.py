@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.catalog import Catalog
-from retrieval.embed import Embedder, probe
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import Collection, point_id
+from retrieval.embedding.embed import Embedder, probe
 from retrieval.knowledge import Lookup, SearchOptions
+from retrieval.lexical.terms import document_vector
 from retrieval.records import Document, Hit, Passage, Point, Retrieved, Turn
-from retrieval.revisions import Collection, point_id
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.stores.edge import EdgeStore
-from retrieval.terms import document_vector
 
 OPTIONS = SearchOptions(
     rewrite=False, candidates=50, rrf_k=60, min_relevance=0.0, k=3, budget_tokens=1000,

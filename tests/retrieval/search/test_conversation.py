@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.index import Index
+from retrieval.index.index import Index
 from retrieval.records import Retrieved, Turn
 from tests.plans import plan_for, silent
 

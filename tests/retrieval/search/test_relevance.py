@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embed import Embedder, Matrix
-from retrieval.export import open_embedder
+from retrieval.embedding.embed import Embedder, Matrix
+from retrieval.embedding.export import open_embedder
 from retrieval.records import Candidate
 from retrieval.search.relevance import (
     Background,

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.catalog import Catalog
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.revisions import Revision
 from retrieval.records import Document
-from retrieval.revisions import Revision
 from retrieval.search.texts import Texts
 
 SMALL = "Wärme und Kälte. " * 10

@@ -1,0 +1,232 @@
+"""ragway bench: the same questions to models raw and with passages, and what came of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import uvloop
+
+from cli.bench_asking import (
+    Asking,
+    Models,
+    asking_options,
+    interruptible,
+    opened_gateway,
+    told,
+    unfinished,
+)
+from cli.bench_draft import draft_command
+from cli.bench_judge import judge_command
+from cli.bench_live import live_command
+from cli.bench_report import code_of_report, diff_command, report_command, write_report
+from cli.build import template
+from cli.common import Whole, confirm, options, progress_bar, run, settings_of
+from cli.config import shown_settings
+from config.settings import Settings
+from runtime import logs
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from evaluation.answers.records import Leak, Mode, Question
+    from evaluation.answers.requests.asking import Gateway
+    from evaluation.answers.requests.sending import Outcome
+    from evaluation.answers.run.job import Job
+
+_KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
+_USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
+
+
+class _Bench(click.Group):
+    """A group whose `run` may be left out: a first word that is none of its commands is the file of questions."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("bench", cls=_Bench)
+def command() -> None:
+    """Ask models your questions raw and with passages, and compare the answers, the times and the costs.
+
+    \b
+    ragway bench questions.jsonl --model gpt-4o-mini --collection docs
+    ragway bench run --help      its options
+    ragway bench report data/bench/questions
+    ragway bench draft docs --model gpt-4o      questions for you to edit
+    """
+
+
+for _each in (report_command, diff_command, judge_command, draft_command, live_command):
+    command.add_command(_each)
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_OPTIONS = (
+    click.option("--model", "models", multiple=True, required=True, help="Model to ask; may be repeated."),
+    click.option(
+        "--collection", "collections", multiple=True,
+        help="Collection to search; a,b searches both together; several times: one variant each "
+        "(default: the gateway's own).",
+    ),
+    click.option(
+        "--mode", "modes", multiple=True, type=click.Choice(("raw", "rag", "whole")),
+        help="raw, rag, or whole (the whole collection in the prompt); may be repeated "
+        "(default: raw and rag).",
+    ),
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE,…",
+        help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
+        "several times: one variant each.",
+    ),
+    click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often to ask each question."),
+    click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the order of requests."),
+    click.option(
+        "--run", "folder", type=_FOLDER,
+        help="The run's folder (default: bench/ and the questions' name, in the data folder).",
+    ),
+    click.option(
+        "--window", "windows", multiple=True, metavar="MODEL=TOKENS", help="The context window of a model, for whole."
+    ),
+    click.option(
+        "--mix-drafted", is_flag=True,
+        help="Ask questions that a model drafted and nobody checked beside others; the report tells them apart.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted(Asking):
+    """The options."""
+
+    questions: Path
+    models: Sequence[str]
+    collections: Sequence[str]
+    modes: "Sequence[Mode]"
+    settings: Sequence[str]
+    repeats: int
+    seed: int
+    folder: Path | None
+    windows: Sequence[str]
+    mix_drafted: bool
+
+
+def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@command.command("run")
+@click.argument("questions", type=click.Path(path_type=Path, dir_okay=False))
+@_all_options
+@asking_options
+@options
+def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
+
+    The collections are looked up first: one without documents ends it before anything is spent, and questions that
+    stand in the documents are told. A run that was interrupted, or stopped by its ceiling, has no verdict.
+
+    Interrupted, the same command goes on where it was, and asks nothing again that was answered. A gateway that wants
+    a key is given the one in RAGWAY_BENCH_KEY; with --base-url, else the one in OPENAI_API_KEY.
+
+    Answers that failed, were refused, cut off or empty are counted and told first. Exit codes: 0: everything has an
+    answer, but for a few failures; 1: an error, or not everything could be asked; 3: all was asked, and over 5 % of a
+    variant's answers or of the judgements failed, or a verdict depends on the failures; 130: interrupted.
+    """
+    settings = settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")  # no line for each request that the gateway begun for it serves
+    run(_bench(_Wanted(**given), settings), loop=uvloop.new_event_loop)
+
+
+async def _bench(wanted: _Wanted, settings: Settings) -> int:
+    from evaluation.answers.records import BenchError
+    from evaluation.answers.run.job import Job, Wish
+    from evaluation.answers.run.matrix import variants
+
+    try:
+        asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
+        questions = _questions(wanted)
+        folder = wanted.folder or Path(settings.data) / "bench" / wanted.questions.stem
+        job = Job(
+            Wish(
+                wanted.questions, questions, asked, folder, wanted.base_url, wanted.repeats, wanted.seed,
+                wanted.max_usd, wanted.max_tokens,
+            )
+        )  # fmt: skip
+        if job.finished:
+            click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
+            return code_of_report(write_report(folder))
+        models = Models(wanted.models, wanted.prices, wanted.windows, settings if wanted.base_url is None else None)
+        async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
+            outcome = await _asked(job, gateway, models, wanted, settings)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    if outcome.stopped and unfinished(outcome):
+        return told(folder, outcome, "replies are there")
+    made = write_report(folder)
+    failures = sum(sum(one.faults.values()) for one in made.variants)
+    return told(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
+
+
+def _questions(wanted: _Wanted) -> "Sequence[Question]":
+    """The questions; says where a model drafted them. Raises BenchError, also where drafted ones hide among others."""
+    from evaluation.answers.questions import about_drafted, are_mixed, read
+    from evaluation.answers.records import BenchError
+
+    questions = read(wanted.questions)
+    about = about_drafted(questions)
+    if are_mixed(questions) and not wanted.mix_drafted:
+        raise BenchError(
+            f"{wanted.questions} mixes drafted questions with others. {about} Check these and take out their "
+            "'drafted', or ask all with --mix-drafted"
+        )
+    if about:
+        click.echo(about, err=True)
+    return questions
+
+
+async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
+    """Say what it will use, and where that is agreed to, ask."""
+    from evaluation.answers.run.running import Runner, Terms
+    from evaluation.answers.run.searched import about_leaks, checked, leaks
+
+    described = await gateway.described()
+    if wanted.base_url is None:  # of a gateway elsewhere nobody knows them
+        told_of = {key: value for key, value in shown_settings(settings).items() if key.startswith(_KEPT_SETTINGS)}
+        described = {**described, "settings": told_of}
+    names = await checked(gateway.client, job.variants, *_searchable(described, gateway, wanted, settings))
+    wholes = await job.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
+    terms = Terms(
+        wanted.concurrency, wanted.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
+    )
+    purse = job.purse(terms)
+    for name, why in job.left_out.items():
+        click.echo(f"{name} is left out: {why}", err=True)
+    found: Mapping[str, Leak] = {}
+    if names and not job.goes_on:
+        found, why = await leaks(gateway.client, names, job.questions)
+        for line in (about_leaks(found, len(job.questions)), why):
+            if line:
+                click.echo(line, err=True)
+    click.echo(job.told(terms), err=True)
+    if not wanted.yes:
+        confirm()
+    run = job.run(wholes, described, found)
+    runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
+    await interruptible(runner, runner.go())
+    return runner.outcome
+
+
+def _searchable(
+    described: Mapping[str, Any], gateway: "Gateway", wanted: _Wanted, settings: Settings
+) -> tuple[list[str] | None, list[str]]:  # fmt: skip
+    """The collections that the gateway lists (None: it does not), and those it searches where a variant names none."""
+    rows = described.get("collections")
+    listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None
+    default = list(settings.retrieval.collections)
+    by_key = wanted.base_url is not None or "authorization" in gateway.client.headers
+    if by_key and listed and not set(default) & set(listed):
+        default = listed
+    return listed, default

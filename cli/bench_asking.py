@@ -1,0 +1,212 @@
+"""What the commands of `ragway bench` that ask share: the gateway that is asked, what is known of models, Ctrl-C."""
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from cli.build import targets
+from cli.common import Number, Whole
+from config.settings import BENCH_KEY, Settings
+from proxy.access.prices import Price, Size, price_of, size_of
+from proxy.access.rights import EVERYTHING
+from proxy.errors import ApiError
+from proxy.exchange import Target
+from proxy.upstream.routes import Routes
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from evaluation.answers.requests.asking import Gateway
+    from evaluation.answers.requests.sending import Outcome
+
+INTERRUPTED = "interrupted"
+FAILURES = 3  # exit code: all was asked, and so much of it failed that the result may be of the failures
+_KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
+_A_MILLION = 1_000_000
+_OPTIONS = (
+    click.option(
+        "--concurrency", type=Whole(1, 256), default=4, show_default=True, help="Most requests at once."
+    ),
+    click.option(
+        "--retries", type=Whole(0, 20), default=4, show_default=True,
+        help="Retries of a request after an error that may pass.",
+    ),
+    click.option(
+        "--timeout", "timeout_s", type=Number(1), default=300.0, show_default=True,
+        help="Seconds without a byte of the reply before a request counts as failed.",
+    ),
+    click.option("--base-url", help="Address of a running gateway (default: start a gateway on this machine)."),
+    click.option("--max-usd", type=Number(0, min_open=True), help="Most dollars to spend."),
+    click.option("--max-tokens", type=Whole(1), help="Most tokens to use, in and out."),
+    click.option(
+        "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
+        help="Dollars per million tokens in and out, for a model without a known price.",
+    ),
+    click.option("--yes", is_flag=True, help="Start without asking for confirmation."),
+)  # fmt: skip
+_FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """The values of `asking_options`."""
+
+    concurrency: int
+    retries: int
+    timeout_s: float
+    base_url: str | None
+    max_usd: float | None
+    max_tokens: int | None
+    prices: Sequence[str]
+    yes: bool
+
+
+def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How requests are sent, what they may cost, and whether it begins at once."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Stoppable(Protocol):
+    """What asks, and can be told to begin nothing more."""
+
+    @property
+    def stopping(self) -> bool: ...
+    def stop(self, why: str) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def opened_gateway(
+    base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
+) -> AsyncIterator["Gateway"]:
+    """The gateway to ask: the one that was named, else one of our own."""
+    from evaluation.answers.requests.asking import Gateway
+
+    names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
+    key = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    async with contextlib.AsyncExitStack() as stack:
+        url = base_url
+        if not url:
+            url = await stack.enter_async_context(_ours(settings))
+        gateway = Gateway(url, key, timeout_s=timeout_s, concurrency=concurrency)
+        stack.push_async_callback(gateway.close)
+        yield gateway
+
+
+def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
+    from cli.loopback import loopback_gateway
+
+    return loopback_gateway(settings)
+
+
+async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> None:
+    """Ctrl-C or SIGTERM: the first lets what is in flight end, since it is paid for; the second ends it at once."""
+    loop, going = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+    def signalled() -> None:
+        if asker.stopping:
+            going.cancel()
+        else:
+            click.echo("stopping; requests in flight may end (again: stop at once)", err=True)
+            asker.stop(INTERRUPTED)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    await asyncio.wait({going})
+    if not going.cancelled():
+        going.result()
+
+
+def told(folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, many: bool = False) -> int:
+    """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged".
+
+    failures: of those that came to their end. many: whether these are so many that the result may be theirs.
+    """
+    if why := unfinished(outcome):
+        click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
+        verdict = "no verdict before all is asked; " if outcome.stopped else ""
+        click.echo(f"{verdict}the same command goes on from here", err=True)
+        return code_of(why)
+    if failures:
+        click.echo(f"{folder}: {outcome.total - failures} of {outcome.total} {what}; {failures} failed", err=True)
+    else:
+        click.echo(f"{folder}: all {outcome.total} {what}", err=True)
+    return FAILURES if many else 0
+
+
+def unfinished(outcome: "Outcome") -> str:
+    """Why it did not come to its end; "" where it did."""
+    return "" if outcome.done == outcome.total else outcome.stopped or "some requests got no answer"
+
+
+def code_of(why: str) -> int:
+    """The exit code of what did not come to its end."""
+    return 130 if why == INTERRUPTED else 1
+
+
+class Models:
+    """What is known of the models by the names that they are asked by."""
+
+    def __init__(
+        self, names: Sequence[str], prices: Sequence[str], windows: Sequence[str], settings: Settings | None
+    ) -> None:
+        """settings: of the gateway begun here; None: it is elsewhere. prices, windows: options, MODEL=….
+
+        Raises BenchError: an option that cannot be read; SettingsError.
+        """
+        from evaluation.answers.records import BenchError
+
+        self._prices = dict(_price(each) for each in prices)
+        self._windows = dict(_window(each) for each in windows)
+        self._targets: dict[str, Target] = {}
+        if settings is not None:
+            routes = Routes(targets(settings, os.environ))
+            try:
+                self._targets = {name: routes.resolve(name, EVERYTHING) for name in names}
+            except ApiError as error:
+                raise BenchError(f"--model: {error}") from error
+
+    def price_of(self, name: str) -> Price | None:
+        target = self._targets.get(name)
+        if name in self._prices:
+            return self._prices[name]
+        if target is not None and target.lane == "echo":
+            return _FREE
+        return price_of(name if target is None else target.model)
+
+    def size_of(self, name: str) -> Size:
+        target = self._targets.get(name)
+        size = size_of(name if target is None else target.model)
+        window = self._windows.get(name) or (target.window_tokens if target is not None else 0) or size.window_tokens
+        return Size(window, size.answer_tokens)
+
+
+def _price(text: str) -> tuple[str, Price]:
+    """MODEL=IN,OUT."""
+    name, _, both = text.rpartition("=")
+    try:
+        given, made = (float(each) / _A_MILLION for each in both.split(","))
+    except ValueError:
+        given = made = -1.0
+    if not name or not (0 <= given < math.inf and 0 <= made < math.inf):
+        from evaluation.answers.records import BenchError
+
+        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars of a million tokens")
+    return name, Price(given, made, given, made)
+
+
+def _window(text: str) -> tuple[str, int]:
+    """MODEL=TOKENS."""
+    name, _, tokens = text.rpartition("=")
+    if not name or not tokens.isdecimal() or not int(tokens):
+        from evaluation.answers.records import BenchError
+
+        raise BenchError(f"--window {text!r}: write MODEL=TOKENS")
+    return name, int(tokens)

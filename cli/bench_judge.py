@@ -1,0 +1,148 @@
+"""ragway bench judge: a model's word on the answers of a run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import uvloop
+
+from cli.bench_asking import (
+    Asking,
+    Models,
+    asking_options,
+    interruptible,
+    opened_gateway,
+    told,
+    unfinished,
+)
+from cli.bench_report import code_of_report, folder_of, write_report
+from cli.common import confirm, options, progress_bar, run, settings_of
+from config.settings import PROMPTS, Settings
+from runtime import logs
+
+if TYPE_CHECKING:  # imported where they are used, with httpx
+    from evaluation.answers.judges.judge import Task
+    from evaluation.answers.judges.judging import Judge
+    from evaluation.answers.requests.sending import Outcome
+
+_KINDS = ("faithfulness", "relevance", "correctness", "preference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted(Asking):
+    """How a judge is asked."""
+
+    model: str
+    prompts: Path
+    settings: str | None
+
+
+def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of `Wanted`, but for the model."""
+    prompts = click.option(
+        "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
+        help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
+    )  # fmt: skip
+    settings = click.option(
+        "--set", "settings", metavar="NAME=VALUE,…",
+        help="Members of the judge's requests, such as temperature and max_tokens.",
+    )  # fmt: skip
+    return prompts(settings(asking_options(command)))
+
+
+@click.command("judge")
+@click.argument("run_name", metavar="RUN")
+@click.option("--model", required=True, help="Model that judges, by its name in the gateway.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be repeated.")
+@judge_options
+@options
+def judge_command(
+    run_name: str, kinds: Sequence[str], config_file: Path | None, data: str | None, **given: Any
+) -> None:  # fmt: skip
+    """Let a model judge the answers of a run; what it said already is not asked again.
+
+    RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd
+    counts what all judgements in the folder cost, not the run. Judgements that failed, were refused, cut off, empty or
+    unreadable have no score; they are counted and told first. Exit codes are those of `ragway bench run`.
+    """
+    folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")
+    run(_judge(folder, kinds, Wanted(**given), settings), loop=uvloop.new_event_loop)
+
+
+async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: Settings) -> int:
+    from evaluation.answers.judges.judge import Prompts, tasks
+    from evaluation.answers.judges.judgements import attempts
+    from evaluation.answers.judges.judging import left_of, spent
+    from evaluation.answers.records import BenchError
+    from evaluation.answers.requests.spending import must_fit
+    from evaluation.answers.runs import Run
+    from evaluation.answers.scoring.faults import fault_of
+    from evaluation.answers.scoring.scored import baselines
+
+    try:
+        found = Run.answered(folder)
+        prompts = Prompts.read(wanted.prompts)
+        questions = {one.id: one for one in found.questions}
+        replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
+        pairs = baselines(found.head.variants)
+        every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
+        todo = left_of(every, attempts(folder), wanted.model)
+        if not todo:
+            return _nothing_to_ask(folder, wanted.model, len(every))
+        models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
+        judge = judge_of(wanted, models)
+        worsts = [judge.sent(task, usage=True).worst for task in todo]
+        most = max(worsts, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
+        must_fit(wanted.max_usd, wanted.max_tokens, most, f"the judge {wanted.model}")
+        for line in (judge.told(todo), *spent(folder, models.price_of).told):
+            click.echo(line, err=True)
+        if not wanted.yes:
+            confirm()
+        outcome = await _asked(folder, wanted, settings, judge, models, every)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    if not outcome.done or (outcome.stopped and unfinished(outcome)):
+        return told(folder, outcome, "are judged")
+    made = write_report(folder, judge=wanted.model)
+    failures = made.judge.failures if made.judge else 0
+    return told(folder, outcome, "are judged", failures=failures, many=made.many_failures)
+
+
+def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
+    if not every:
+        text = f"{folder} has nothing to judge: no answer yet, or none of what --kind needs"
+        raise click.ClickException(text)
+    click.echo(f"{folder}: {model} was asked all {every} already", err=True)
+    return code_of_report(write_report(folder, judge=model))
+
+
+def judge_of(wanted: Wanted, models: Models) -> "Judge":
+    """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
+    from evaluation.answers.judges.judging import Judge
+    from evaluation.answers.records import Variant
+    from evaluation.answers.requests.spending import answer_cap, check_ceiling
+    from evaluation.answers.run.matrix import settings_of as members
+
+    variant = Variant(
+        f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
+    )
+    price, cap = models.price_of(wanted.model), answer_cap(variant.settings, models.size_of(wanted.model))
+    unpriced, uncapped = [wanted.model] * (price is None), [wanted.model] * (cap is None)
+    check_ceiling(wanted.max_usd, wanted.max_tokens, unpriced=unpriced, uncapped=uncapped)
+    return Judge(variant, price, cap, wanted.concurrency, wanted.retries)
+
+
+async def _asked(
+    folder: Path, wanted: Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
+) -> "Outcome":
+    from evaluation.answers.judges.judging import Judging
+    from evaluation.answers.requests.spending import Purse
+
+    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
+        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
+        judging = Judging(folder, judge, gateway, purse, models.price_of, progress=progress)
+        await interruptible(judging, judging.go(every))
+        return judging.outcome

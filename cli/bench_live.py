@@ -1,0 +1,190 @@
+"""ragway bench live: what the live comparisons of a gateway show, judged by a model where that is wanted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+import uvloop
+
+from cli.bench_asking import FAILURES, Models, code_of, interruptible, opened_gateway, unfinished
+from cli.bench_judge import Wanted, judge_of, judge_options
+from cli.build import accounts, comparison_shelf
+from cli.common import (
+    Whole,
+    as_text,
+    confirm,
+    echo,
+    must_exist,
+    options,
+    progress_bar,
+    run,
+    settings_of,
+)
+from config.settings import Settings
+from runtime import logs
+
+if TYPE_CHECKING:  # imported where they are used
+    from evaluation.answers.judges.judge import Task
+    from evaluation.answers.judges.judging import Judge
+    from evaluation.answers.requests.sending import Outcome
+    from proxy.observe.receipts.shelf import Shelf
+    from proxy.observe.shadow.comparison import Comparison
+
+
+@click.command("live")
+@click.argument("id", required=False)
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day, as 2026-11-01, in UTC.")
+@click.option("--model", default="", help="Model that judges what is not judged yet, by its name in the gateway.")
+@judge_options
+@click.option(
+    "--judge",
+    metavar="MODEL",
+    help="Judge model whose judgements count (default: --model, else the judge with the most judgements).",
+)
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--json", "as_", flag_value="json", help="Print JSON in place of tables.")
+@click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
+@options
+def live_command(
+    id: str | None, since: datetime | None, judge: str | None, seed: int, as_: str | None,
+    config_file: Path | None, data: str | None, **given: Any,
+) -> None:  # fmt: skip
+    """Tell what live comparisons show: lift, harm, added cost and latency, by collection and key.
+
+    They are made by `x-rag: compare` or `bench.shadow`. With --model a model judges which of both answers is better.
+    With the x-rag-id of a chat, both answers of that one are shown. Exit code 3: over 5 % of the judge's replies cannot
+    be read.
+
+    \b
+    ragway bench live
+    ragway bench live --model gpt-4o --max-usd 1
+    ragway bench live rag-6f1d3c1e7c0b5b0e9a553d1f
+    """
+    settings = settings_of(config_file, data=data)
+    logs.to_stderr("warning", "%(message)s")
+    form = _Form(judge, seed, as_ == "json", as_ == "markdown")
+    since_s = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
+    work = _one(as_text(id), settings, form) if id is not None else _all(since_s, Wanted(**given), settings, form)
+    run(work, loop=uvloop.new_event_loop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How it is told."""
+
+    judge: str | None
+    seed: int
+    json: bool
+    markdown: bool
+
+
+async def _one(id: str, settings: Settings, form: _Form) -> int:
+    from evaluation.shadow.view import shown
+    from proxy.observe.shadow.comparison import comparison_from
+
+    must_exist(settings)
+    with closing(comparison_shelf(settings)) as shelf:
+        content = shelf.read(id)
+    if content is None:
+        raise click.ClickException(f"there is no comparison {id!r}: none was made of this chat, or it is too old")
+    one = comparison_from(content)
+    if form.json:
+        click.echo(content)
+    else:
+        echo(logs.blanked(shown(one, _names(settings).get(one.key, one.key))))
+    return 0
+
+
+async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) -> int:
+    must_exist(settings)
+    with closing(comparison_shelf(settings)) as shelf:
+        shelf.prune()
+        found = _found(shelf, since_s)
+        if not found:
+            when = " of that time" if since_s else ""
+            click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
+            if not form.json:
+                return 0
+        code = 0
+        if wanted.model and found:
+            code = await _judged(shelf, found, wanted, settings)
+            found = _found(shelf, since_s)
+    many = _print(found, form.judge or wanted.model, settings, form)
+    return code or (FAILURES if many else 0)
+
+
+def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
+    from proxy.observe.shadow.comparison import comparison_from
+
+    return [comparison_from(content) for content in shelf.every(since_s)]
+
+
+async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted, settings: Settings) -> int:
+    """Have the model judge what it has not judged; returns the exit code."""
+    from evaluation.answers.judges.judge import Prompts
+    from evaluation.answers.records import BenchError
+    from evaluation.shadow.judging import left, tasks_of
+
+    try:
+        todo = left(found, tasks_of(found, Prompts.read(wanted.prompts)), wanted.model)
+        if not todo:
+            return 0
+        judge = judge_of(wanted, Models([wanted.model], wanted.prices, (), None if wanted.base_url else settings))
+        click.echo(judge.told(todo), err=True)
+        if not wanted.yes:
+            confirm()
+        outcome = await _asked(shelf, judge, todo, wanted, settings)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    if not (why := unfinished(outcome)):
+        return 0
+    click.echo(f"{outcome.done} of {outcome.total} are judged; {why}; the same command goes on from here", err=True)
+    return code_of(why)
+
+
+async def _asked(
+    shelf: "Shelf", judge: "Judge", todo: "Sequence[Task]", wanted: Wanted, settings: Settings
+) -> "Outcome":
+    from evaluation.answers.requests.spending import Purse
+    from evaluation.shadow.judging import LiveJudging
+
+    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
+        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
+        judging = LiveJudging(shelf, judge, gateway, purse, progress=progress)
+        await interruptible(judging, judging.go(todo))
+        return judging.outcome
+
+
+def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> bool:
+    """Print what they show. Returns whether many replies of the judge cannot be read."""
+    from evaluation.answers.judges.judgements import said_by
+    from evaluation.answers.scoring.faults import MANY
+    from evaluation.shadow.judging import judgements
+    from evaluation.shadow.summary import as_json, live_report
+    from evaluation.shadow.view import text
+
+    every = [each for one in found for each in judgements(one)]
+    said = Counter(each.model for each in every)
+    if judge and every and judge not in said:
+        raise click.ClickException(f"{judge} has judged none of these; {', '.join(sorted(said))} did")
+    judge = judge or next((model for model, _ in said.most_common(1)), "")
+    its = said_by(judge, every)
+    made = live_report(found, its, judge or None, _names(settings), seed=form.seed)
+    if form.json:
+        click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))
+    else:
+        echo(text(made, markdown=form.markdown), nl=False)
+    return made.unreadable > MANY * len(its)
+
+
+def _names(settings: Settings) -> dict[str, str]:
+    """Id of a key -> what a reader is told: its name and its id."""
+    with closing(accounts(settings)) as opened:
+        every = opened.keys()
+    return {key.id: f"{key.name} ({key.id})" for key in every}

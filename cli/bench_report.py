@@ -1,0 +1,100 @@
+"""ragway bench report, ragway bench diff: what comes after the questions were asked."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+import orjson
+
+from cli.bench_asking import FAILURES
+from cli.common import echo, options, settings_of
+
+if TYPE_CHECKING:  # imported where it is used
+    from evaluation.answers.reports.report import Report
+
+Made = TypeVar("Made")
+
+
+@click.command("report")
+@click.argument("run", metavar="RUN")
+@click.option("--judge", metavar="MODEL", help="Judge model whose judgements count (default: the latest judge).")
+@options
+def report_command(run: str, judge: str | None, config_file: Path | None, data: str | None) -> None:
+    """Compute scores and verdicts of a run anew, and write report.html, report.md and report.json into its folder.
+
+    RUN is the folder, or its name within bench/ of the data folder. Exit codes are those of `ragway bench run`; a run
+    that is not complete has no verdict.
+    """
+    sys.exit(code_of_report(write_report(folder_of(run, config_file, data), judge=judge)))
+
+
+def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
+    """The folder of a run, by its path or its name. Raises click.ClickException."""
+    folder = Path(run)
+    if folder.is_dir():
+        return folder
+    named = Path(settings_of(config_file, data=data).data) / "bench" / run
+    if not named.is_dir():
+        raise click.ClickException(f"there is no folder {folder}, and no {named}: name the folder of a run")
+    return named
+
+
+def write_report(folder: Path, *, judge: str | None = None) -> "Report":
+    """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
+    from evaluation.answers.reports import pages
+    from evaluation.answers.reports.report import report
+    from evaluation.answers.reports.view import view
+
+    made = _read(report, folder, judge)
+    shown = view(made)
+    files = pages.write(made, shown, folder)
+    for line in pages.summary(made, shown):
+        echo(line)
+    click.echo(f"written: {', '.join(str(file) for file in files)}", err=True)
+    return made
+
+
+def code_of_report(made: "Report") -> int:
+    """The exit code of a command that wrote it."""
+    if made.unasked:
+        return 1
+    return FAILURES if made.many_failures else 0
+
+
+@click.command("diff")
+@click.argument("before")
+@click.argument("after")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
+@click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
+@options
+def diff_command(
+    before: str, after: str, as_json: bool, markdown: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Compare two runs: verdicts, settings that differ, and the questions that went from right to wrong and back.
+
+    BEFORE and AFTER are their folders, or names within bench/ of the data folder.
+    """
+    from evaluation.answers.reports import diff
+    from evaluation.answers.reports.report import measured
+
+    found = diff.diff(*(_read(measured, folder_of(run, config_file, data)) for run in (before, after)))
+    if as_json:
+        click.echo(orjson.dumps(diff.as_json(found), option=orjson.OPT_INDENT_2))
+    else:
+        echo(diff.text(found, markdown=markdown), nl=False)
+
+
+def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
+    """What is made of all that a run's folder holds. Raises click.ClickException."""
+    from evaluation.answers.judges.judgements import attempts
+    from evaluation.answers.records import BenchError
+    from evaluation.answers.runs import Run
+
+    try:
+        run = Run.answered(folder)
+        replies = list(run.replies().values())
+        return make(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error

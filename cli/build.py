@@ -1,0 +1,416 @@
+"""Settings to objects: the only file that knows both."""
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from config.settings import PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
+from proxy.access.admin import Admin
+from proxy.access.keys import Keyring
+from proxy.access.ledger import Ledger
+from proxy.access.limits import Limits
+from proxy.access.metered import Metered
+from proxy.access.rights import EVERYTHING
+from proxy.access.shares import SqlBook
+from proxy.access.sql import SqlAccounts
+from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.knowledge.forms import UploadOptions
+from proxy.api.knowledge.searches import SearchSettings
+from proxy.api.mcp import Mcp
+from proxy.api.passthrough import Passthrough
+from proxy.api.tools import Tools
+from proxy.app import Parts, application
+from proxy.asgi import App
+from proxy.augment.inject import Template, TemplateError
+from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.augment.rewrite import Prompt, PromptError, Rewriter
+from proxy.augment.utility_requests import Housekeeping, PromptsError
+from proxy.errors import ApiError
+from proxy.exchange import Lane, Position, Target
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.keeper import Keeper, Receipts
+from proxy.observe.receipts.receipt import Versions, sha256_of
+from proxy.observe.receipts.shelf import Shelf
+from proxy.observe.shadow.comparing import Comparing, Terms
+from proxy.observe.shadow.comparison import kept
+from proxy.upstream.client import Client
+from proxy.upstream.echo import Echo
+from proxy.upstream.relay import Relay
+from proxy.upstream.routes import Routes, Upstream
+from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, ReadingLimits, SearchOptions
+
+if TYPE_CHECKING:
+    from proxy.upstream.translated.lane import Translated
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+# Providers whose own dialect is not OpenAI's, as litellm prefixes their models: `auto` translates these.
+_FOREIGN = (
+    "anthropic", "azure", "azure_ai", "bedrock", "cohere", "cohere_chat", "gemini", "replicate", "sagemaker",
+    "vertex_ai", "watsonx",
+)  # fmt: skip
+
+
+# How the variables begin in which litellm finds a provider's key, where that is not the provider's name; and providers
+# whose credentials are not one key.
+_KEY_FAMILIES = {"cohere": ("CO", "COHERE"), "cohere_chat": ("CO", "COHERE"), "gemini": ("GEMINI", "GOOGLE")}
+_WITHOUT_ONE_KEY = ("bedrock", "sagemaker", "vertex_ai", "watsonx")
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The application and what must be started before it and closed after it."""
+
+    app: App
+    client: Client
+    translated: "Translated | None"  # None: no model needs litellm
+    routes: Routes
+    keyring: Keyring
+    mcp: Mcp
+    ledger: Ledger
+    receipts: Receipts
+    comparing: Comparing
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Every way to a model, without anything in front of it."""
+
+    app: Upstream
+    client: Client
+    translated: "Translated | None"
+
+    async def close(self) -> None:
+        self.client.close()
+        if self.translated is not None:
+            await self.translated.close()
+
+
+def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Lanes, Routes]:
+    """The ways to the configured models, and which of them each model takes. Raises SettingsError."""
+    up, rows = settings.upstream, targets(settings, os.environ if environ is None else environ)
+    client = Client(
+        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
+        idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
+    )  # fmt: skip
+    ways: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
+    translated = None
+    if any(row.lane == "translated" for row in rows.values()):
+        # Imported where it is used: it brings httpx and, on first use, litellm (seconds, 170 MB).
+        from proxy.upstream.translated.lane import Translated
+
+        ways["translated"] = translated = Translated(
+            connect_timeout_s=up.connect_timeout_s,
+            first_byte_timeout_s=up.first_byte_timeout_s,
+            idle_timeout_s=up.idle_timeout_s,
+        )
+    return Lanes(Upstream(ways), client, translated), Routes(rows)
+
+
+def gateway(
+    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str],
+    begun: Callable[[], Awaitable[None]] = already, metrics: Metrics | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Gateway:  # fmt: skip
+    """The gateway for these settings.
+
+    begun: waited for before anything is searched. metrics: those shared with other workers.
+
+    Raises SettingsError; RetrievalError where the keys cannot be read.
+    """
+    up = settings.upstream
+    ways, routes = lanes(settings, environ)
+    metrics, keys = metrics or Metrics(), accounts(settings)
+    keyring = Keyring(keys, required=settings.auth.required)
+    book = SqlBook(keys, keep_days=settings.usage.keep_days)
+    ledger = Ledger(book, record=settings.usage.record, metrics=metrics)
+    receipts = Receipts(shelf(settings), versions(settings), metrics)
+    comparing = _comparing(settings, ledger, metrics, environ)
+    upstream, client, translated = Metered(ways.app, ledger), ways.client, ways.translated
+    max_body_bytes = settings.server.max_body_mb * 2**20
+    mcp = Mcp(
+        Tools(knowledge, collections=settings.retrieval.collections, k=settings.retrieval.k),
+        enabled=settings.retrieval.enabled, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+    )  # fmt: skip
+    parts = Parts(
+        chat=Augment(
+            upstream, knowledge=knowledge, resolve=routes.resolve, template=template(settings),
+            options=AugmentOptions(
+                enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
+                deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
+                max_body_bytes=max_body_bytes, known=housekeeping(settings),
+                budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
+                order=settings.inject.order, receipts=receipts if settings.receipts.keep_hours else None,
+                comparing=comparing if comparing.wanted else None, begun=begun,
+            ),
+            window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
+        ),
+        knowledge=KnowledgeApi(
+            knowledge, enabled=settings.retrieval.enabled,
+            searches=SearchSettings(
+                settings.retrieval.collections, settings.retrieval.k, bool(settings.retrieval.rerank_model)
+            ),
+            deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+            uploads=UploadOptions(
+                Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
+            ),
+            receipts=receipts,
+        ),
+        mcp=mcp, admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
+        passthrough=Passthrough(
+            upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes,
+            warns=settings.retrieval.enabled,
+        ),
+        upstream=ways.app, routes=routes, ready=ready, begun=begun, metrics=metrics, keyring=keyring, ledger=ledger,
+        open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
+    )  # fmt: skip
+    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts, comparing)
+
+
+def _comparing(
+    settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
+) -> Comparing:  # fmt: skip
+    """What compares answers with raw ones, where that is wanted, and ends old comparisons in any case."""
+    bench = settings.bench
+    # No connection of theirs is one that a chat could wait for.
+    ways, _ = lanes(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
+    limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
+    return Comparing(
+        ways.app, ways.close, ledger, Keeper(comparison_shelf(settings), kept, metrics.comparisons), metrics,
+        Terms(bench.shadow, bench.compare, limits, bench.at_once),
+    )  # fmt: skip
+
+
+def comparison_shelf(settings: Settings) -> Shelf:
+    """Where the comparisons are."""
+    keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
+    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons")
+
+
+def accounts(settings: Settings) -> SqlAccounts:
+    """Where the keys are."""
+    return SqlAccounts(Path(settings.data), settings.catalog.url)
+
+
+def shelf(settings: Settings) -> Shelf:
+    """Where the receipts are."""
+    keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
+    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
+
+
+# What a receipt tells of the settings: what decides about the passages, and no path, name or address.
+_TOLD = {
+    "retrieval": (
+        "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
+        "recency_half_life_days", "diversity", "merge_neighbours", "neighbours", "whole_document_tokens",
+    ),
+    "inject": ("budget_tokens", "window_share", "order"),
+}  # fmt: skip
+
+
+def versions(settings: Settings) -> Versions:
+    """What chats are given passages with. Raises SettingsError."""
+    told: dict[str, Any] = {
+        f"{section}.{name}": getattr(getattr(settings, section), name)
+        for section, names in _TOLD.items()
+        for name in names
+    }
+    told["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
+    if settings.retrieval.rewrite == "llm":
+        told["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
+        told["retrieval.rewrite_prompt"] = sha256_of(_rewrite_prompt(settings).text)
+    return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, told)
+
+
+def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
+    """A target's context window: the setting, else what litellm knows where that is in use anyway; 0: unknown."""
+
+    def window_tokens(target: Target) -> int:
+        if target.window_tokens or translated is None or target.lane != "translated":
+            return target.window_tokens
+        return translated.window_tokens(target.model)
+
+    return window_tokens
+
+
+def template(settings: Settings) -> Template:
+    """The text around the passages. Raises SettingsError."""
+    file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
+    try:
+        return Template.read(file)
+    except TemplateError as error:
+        raise SettingsError(f"inject.template: {error}") from error
+
+
+def housekeeping(settings: Settings) -> Housekeeping:
+    """The prompts of programs that get no passages. Raises SettingsError."""
+    if not settings.retrieval.skip_housekeeping:
+        return Housekeeping()
+    own = settings.retrieval.utility_requests
+    try:
+        return Housekeeping.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
+    except PromptsError as error:
+        raise SettingsError(f"retrieval.utility_requests: {error}") from error
+
+
+def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
+    """What a model is to write of each chunk, with the text of each prompt. Raises SettingsError."""
+    folder = Path(settings.ingest.context_prompts) if settings.ingest.context_prompts else PROMPTS
+    found = []
+    for kind in dict.fromkeys(settings.ingest.context):
+        file = folder / f"{kind}.txt"
+        try:
+            prompt = file.read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"ingest.context_prompts: cannot read {file}: {error}") from error
+        if "{passage}" not in prompt:
+            raise SettingsError(f"ingest.context_prompts: {file} must have {{passage}} where the chunk belongs")
+        found.append(Enrichment(kind, settings.ingest.context_model, prompt))
+    return tuple(found)
+
+
+def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | None:
+    """What asks a model to rewrite questions; None where no model is to. Raises SettingsError."""
+    retrieval = settings.retrieval
+    if retrieval.rewrite != "llm" or not retrieval.enabled:
+        return None
+    if not retrieval.rewrite_model:
+        raise SettingsError("retrieval.rewrite is llm: name one of `models` in retrieval.rewrite_model")
+    if retrieval.rewrite_deadline_s >= retrieval.deadline_s:
+        raise SettingsError(
+            f"retrieval.rewrite_deadline_s must be below retrieval.deadline_s ({retrieval.deadline_s:g}), "
+            f"got {retrieval.rewrite_deadline_s:g}"
+        )
+    try:
+        target = routes.resolve(retrieval.rewrite_model, EVERYTHING)
+    except ApiError as error:
+        raise SettingsError(f"retrieval.rewrite_model: {error}") from error
+    if target.lane == "echo":
+        raise SettingsError(
+            f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
+            "name another of `models`"
+        )
+    return Rewriter(upstream, target, _rewrite_prompt(settings), retrieval.rewrite_deadline_s, retrieval.deadline_s)
+
+
+def _rewrite_prompt(settings: Settings) -> Prompt:
+    """Raises SettingsError."""
+    name = settings.retrieval.rewrite_prompt
+    try:
+        return Prompt.read(Path(name) if name else PROMPTS / "rewrite.txt")
+    except PromptError as error:
+        raise SettingsError(f"retrieval.rewrite_prompt: {error}") from error
+
+
+def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:
+    """Every row of `models`, resolved; without any: OpenAI by its usual variables, else echo."""
+    base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
+    if not settings.models:
+        if base or key:
+            passed = settings.auth.pass_client_key and not key
+            return {"*": Target("", "relay", _openai_base(environ), key, passed, settings.inject.position)}
+        return {"*": Target("", "echo", "", "", position=settings.inject.position)}
+    passing = settings.auth.pass_client_key
+    rows = {name: _target(name, row, environ, settings.inject.position) for name, row in settings.models.items()}
+    return {name: replace(row, key_of_client=passing and _keyless(name, row, environ)) for name, row in rows.items()}
+
+
+def _keyless(name: str, row: Target, environ: Mapping[str, str]) -> bool:
+    """Whether a row calls its upstream without a key of ours, and the upstream takes one."""
+    if row.api_key or row.lane == "echo":
+        return False
+    if row.lane == "relay" or row.api_base:
+        return True
+    # litellm would take the key of the provider's usual variable, e.g. ANTHROPIC_API_KEY.
+    provider, slash, _ = (row.model or name).partition("/")
+    families = _KEY_FAMILIES.get(provider, (provider.upper() if slash else "OPENAI",))
+    usual = re.compile(rf"({'|'.join(map(re.escape, families))})_(.*_)?(KEY|TOKEN)")
+    return provider not in _WITHOUT_ONE_KEY and not any(value and usual.fullmatch(v) for v, value in environ.items())
+
+
+def _openai_base(environ: Mapping[str, str]) -> str:
+    base = environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL
+    check_address(base, "OPENAI_BASE_URL")
+    return base.rstrip("/")
+
+
+def _target(name: str, row: Model, environ: Mapping[str, str], position: Position) -> Target:
+    model = row.model or ""
+    lane = _lane(name, row, environ)
+    base = (row.api_base or "").rstrip("/")
+    key_env = row.api_key_env
+    if lane == "relay" and not base:
+        base = _openai_base(environ)
+        key_env = key_env or ("OPENAI_API_KEY" if environ.get("OPENAI_API_KEY") else None)
+        if not model and not name.endswith("*"):
+            model = name
+        model = model.removeprefix("openai/")
+    if key_env and not environ.get(key_env):
+        raise SettingsError(f"models.{name}.api_key_env names the environment variable {key_env}, which is not set")
+    if lane == "translated" and "?" in base:
+        raise SettingsError(
+            f"models.{name}.api_base has a query, which the translated lane cannot keep: leave it out (litellm takes "
+            "Azure's version from AZURE_API_VERSION), or use lane: relay"
+        )
+    key = environ[key_env] if key_env else ""
+    return Target(model, lane, base, key, position=row.position or position, window_tokens=row.window_tokens or 0)
+
+
+def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
+    """The lane that `auto` means: relay what has an OpenAI-dialect address, translate what names another provider."""
+    if row.lane != "auto":
+        return row.lane
+    provider, slash, _ = (row.model or name).partition("/")
+    if not slash or provider == "openai":
+        return "relay"
+    addressed = row.api_base or environ.get("OPENAI_BASE_URL")
+    return "translated" if provider in _FOREIGN or not addressed else "relay"
+
+
+def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
+    """What the index needs to know, as plain values."""
+    environ = os.environ if environ is None else environ
+    retrieval, qdrant = settings.retrieval, settings.qdrant
+    return Plan(
+        data=str(Path(settings.data).absolute()), catalog_url=settings.catalog.url,
+        model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
+        chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
+        chunking=settings.ingest.chunking, neighbour_weight=settings.ingest.neighbour_weight,
+        max_file_bytes=settings.ingest.max_file_mb * 2**20, follow_links=settings.ingest.follow_links,
+        reading=ReadingLimits(settings.ingest.max_read_s, settings.ingest.max_read_mb, settings.ingest.max_chunks),
+        language=settings.ingest.language, languages=settings.ingest.languages, enrichments=enrichments(settings),
+        context_tokens=settings.ingest.context_tokens,
+        qdrant_url=qdrant.url, qdrant_api_key=environ.get(qdrant.api_key_env, ""),
+        qdrant_collection=qdrant.collection, qdrant_timeout_s=qdrant.timeout_s, qdrant_shards=qdrant.shards,
+        qdrant_replicas=qdrant.replicas, qdrant_quantisation=qdrant.quantisation, lexical=retrieval.lexical,
+        search=SearchOptions(
+            rewrite=retrieval.rewrite != "off", candidates=retrieval.candidates, rrf_k=retrieval.rrf_k,
+            min_relevance=retrieval.min_relevance, k=retrieval.k,
+            budget_tokens=settings.inject.budget_tokens,
+            mode=retrieval.mode,
+            rerank_model=retrieval.rerank_model, rerank_candidates=retrieval.rerank_candidates,
+            rerank_deadline_s=retrieval.rerank_deadline_s, recency_half_life_days=retrieval.recency_half_life_days,
+            diversity=retrieval.diversity, merge_neighbours=retrieval.merge_neighbours,
+            neighbours=retrieval.neighbours, whole_document_tokens=retrieval.whole_document_tokens,
+        ),
+        embedding=_embedding(settings, environ),
+    )  # fmt: skip
+
+
+def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOptions:
+    """How to run the embedder. Raises SettingsError."""
+    embedder = settings.embedder
+    check_address(embedder.api_base or None, "embedder.api_base")
+    if embedder.api_key_env and not environ.get(embedder.api_key_env):
+        raise SettingsError(
+            f"embedder.api_key_env names the environment variable {embedder.api_key_env}, which is not set"
+        )
+    return EmbedderOptions(
+        precision=embedder.precision, query_prompt=embedder.query_prompt, document_prompt=embedder.document_prompt,
+        api_base=embedder.api_base.rstrip("/"), api_key=environ.get(embedder.api_key_env, ""),
+        dimensions=embedder.dimensions, batch_texts=embedder.batch_texts, timeout_s=embedder.timeout_s,
+        retries=embedder.retries,
+    )  # fmt: skip

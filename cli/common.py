@@ -1,0 +1,213 @@
+"""What every command shares: its options, its settings, its way to the documents and to the accounts, its errors."""
+
+import asyncio
+import functools
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from config.settings import Settings, SettingsError, load
+from retrieval.errors import DataInUse, IndexDown, RetrievalError
+from retrieval.knowledge import Library
+from runtime import logs
+
+if TYPE_CHECKING:
+    from proxy.access.sql import SqlAccounts
+
+_STARTING_S = 15.0  # how long a serve that is just starting may take to answer
+_PATIENT_S = 1.0  # before it is said that something is waited for
+_LINE_S = 15.0  # between two lines of progress, where there is no terminal
+_CONFIG = "ragway.yaml"
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--config and --data."""
+    config = click.option(
+        "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False),
+        help=f"Settings file (default: {_CONFIG} where it exists).",
+    )  # fmt: skip
+    data = click.option("--data", type=click.Path(file_okay=False), help="Data folder (default: data/).")
+    return config(data(command))
+
+
+class Whole(click.IntRange):
+    """click would call it a "valid integer range"."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    name = "number"
+
+
+def settings_of(config_file: Path | None, **flags: Any) -> Settings:
+    """The effective settings; flags by dotted key with `.` written `__`. Raises click.ClickException."""
+    if config_file is None and Path(_CONFIG).exists():
+        config_file = Path(_CONFIG)
+    try:
+        return load(file=config_file, flags={key.replace("__", "."): value for key, value in flags.items()})
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def must_exist(settings: Settings) -> None:
+    """Raises click.ClickException where there is no data folder: what only reads makes none."""
+    if not settings.catalog.url and not Path(settings.data).exists():
+        where = Path(settings.data).absolute()
+        raise click.ClickException(
+            f"there is no data folder {where}: name another with --data, or `ragway ingest` makes it"
+        )
+
+
+@contextmanager
+def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = False) -> "Iterator[SqlAccounts]":
+    """The accounts, beside a running gateway or without one; what they refuse becomes one line.
+
+    make: the data folder where there is none.
+    """
+    from cli.build import accounts as opened
+
+    settings = settings_of(config_file, data=data)
+    if not make:
+        must_exist(settings)
+    accounts = opened(settings)
+    try:
+        yield accounts
+    except RetrievalError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        accounts.close()
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print what holds words of documents, names of files or of keys: nothing in them commands the terminal."""
+    click.echo(logs.printable(text, lines=True), err=err, nl=nl)
+
+
+def as_text(argument: str) -> str:
+    """A command-line argument as text: bytes of it that are not UTF-8 become "?"."""
+    return argument.encode("utf-8", "replace").decode("utf-8")
+
+
+def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    """Run a command's work and end with its exit code; what retrieval refuses becomes one line.
+
+    loop: makes the event loop to run it on (default: asyncio's own).
+    """
+    if not logging.getLogger().hasHandlers():  # serve has set its own before
+        logs.to_stderr("info", "%(message)s")
+    try:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            code = runner.run(work)
+    except (RetrievalError, SettingsError) as error:
+        raise click.ClickException(logs.printable(logs.blanked(str(error)), lines=True)) from error
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was finished is kept", err=True)
+        code = 130
+    sys.exit(code)
+
+
+@asynccontextmanager
+async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[Library]:
+    """The documents: through the running `serve` where there is one, else opened by this process.
+
+    make: the data folder where there is none. Raises click.ClickException, RetrievalError; DataInUse if another process
+    holds the data folder and answers no questions.
+    """
+    if not make:
+        must_exist(settings)
+    opened = await _connect(settings)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def _connect(settings: Settings) -> Library:
+    from cli.build import plan
+    from retrieval.index.index import Index
+    from retrieval.rpc.client import Client
+
+    loop = asyncio.get_running_loop()
+    began, told = loop.time(), False
+    while True:
+        client = Client(Path(settings.data))
+        try:
+            await client.collections()
+            return client
+        except IndexDown:
+            await client.close()
+        try:
+            return await Index.open(plan(settings), serving=False)
+        except DataInUse as error:
+            waited_s = loop.time() - began
+            if waited_s > _STARTING_S:
+                raise
+            if waited_s > _PATIENT_S and not told:
+                told = True
+                echo(f"{error.holder} works in {settings.data}: waiting for it, {_STARTING_S:g} s at most", err=True)
+        await asyncio.sleep(0.1)  # its holder may be a serve that is starting and has no socket yet
+
+
+def confirm() -> None:
+    """Raises click.Abort unless somebody at a terminal agrees."""
+    if not sys.stdin.isatty():
+        click.echo("confirmation needed: run the command in a terminal, or pass --yes", err=True)
+        raise click.Abort
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int], None]:
+    """A progress callback that draws a bar on standard error; where that is no terminal, it prints a line a while.
+
+    Called where the work runs, in its event loop.
+    """
+    if not sys.stderr.isatty():
+        return ProgressLines(what, unit)
+    from tqdm import tqdm
+
+    make = functools.partial(tqdm, desc=what, unit=f" {unit}", leave=False)
+    bar: Any = None
+
+    def progress(done: int, total: int, chunks: int) -> None:
+        nonlocal bar
+        if bar is None:
+            bar = make(total=total)
+        if chunks:
+            bar.set_postfix_str(f"{chunks} chunks", refresh=False)
+        bar.update(done - bar.n)
+        bar.refresh()
+        if done >= total:
+            bar.close()
+
+    return progress
+
+
+class ProgressLines:
+    """A progress callback that has a line printed every so many seconds, until all is done or the event loop ends."""
+
+    def __init__(self, what: str, unit: str, every_s: float = _LINE_S) -> None:
+        self._what, self._unit, self._every_s = what, unit, every_s
+        self._done, self._total, self._chunks = 0, 0, 0
+        self._wait()
+
+    def __call__(self, done: int, total: int, chunks: int) -> None:
+        self._done, self._total, self._chunks = done, total, chunks
+        if done >= total:
+            self._next.cancel()
+        elif self._next.cancelled():  # that was a part of it
+            self._wait()
+
+    def _wait(self) -> None:
+        self._next = asyncio.get_running_loop().call_later(self._every_s, self._say)
+
+    def _say(self) -> None:
+        far = f"{self._done:,} of {self._total:,} {self._unit}" if self._total else "begun"
+        written = f", {self._chunks:,} chunks" if self._chunks else ""
+        echo(f"{self._what}: {far}{written}", err=True)
+        self._wait()

@@ -1,0 +1,85 @@
+"""ragway config: the effective settings and where each came from."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.common import options, settings_of
+from config.settings import Model, Settings
+
+_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @: a password may hold one
+_PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key
+
+
+@click.command("config")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object: key -> value and origin.")
+@options
+def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """Print every setting with its value and its origin (default, file, environment, command line).
+
+    Keys are read from environment variables and never printed: only whether they are set.
+    """
+    settings = settings_of(config_file, data=data)
+    rows = list(_rows(settings))
+    if as_json:
+        click.echo(orjson.dumps({key: {"value": value, "origin": origin} for key, value, origin in rows}))
+        return
+    width = max(len(key) for key, _, _ in rows)
+    for key, value, origin in rows:
+        click.echo(f"{key:<{width}}  {value}  [{origin}]")
+
+
+def shown_settings(settings: Settings) -> dict[str, str]:
+    """Every setting as it is printed, without a secret."""
+    return {key: value for key, value, _ in _rows(settings)}
+
+
+def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    for field in dataclasses.fields(settings):
+        section = getattr(settings, field.name)
+        if field.name == "models":
+            origin = settings.origins["models"]
+            rows: dict[str, Model] = dict(section)
+            for name, row in rows.items():
+                yield f"models.{name}", _model(row), origin
+            if not rows:
+                yield "models", _upstream_by_environment(), origin
+        elif dataclasses.is_dataclass(section):
+            for entry in dataclasses.fields(section):
+                key = f"{field.name}.{entry.name}"
+                yield key, _shown(getattr(section, entry.name), entry.name), settings.origins[key]
+        elif field.name != "origins":
+            yield field.name, _shown(section, field.name), settings.origins[field.name]
+
+
+def _model(row: Model) -> str:
+    fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+    return ", ".join(f"{name}={_shown(value, name)}" for name, value in fields.items() if value is not None)
+
+
+def _shown(value: Any, name: str) -> str:
+    if name == "api_key_env":
+        return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
+    if name == "url":  # of a database, too, whose password may hold a slash
+        value = re.sub("://.*@", "://***@", value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    return _without_secrets(str(value)) or '""'
+
+
+def _without_secrets(address: str) -> str:
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub("://***@", address))
+
+
+def _upstream_by_environment() -> str:
+    base, key = os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")
+    if not base and not key:
+        return "* -> echo (neither OPENAI_API_KEY nor OPENAI_BASE_URL is set)"
+    where = _without_secrets(base) if base else "OpenAI"
+    return f"* -> {where} (OPENAI_API_KEY {'set' if key else 'not set'})"

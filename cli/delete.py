@@ -1,0 +1,76 @@
+"""ragway delete: take documents or a whole collection away."""
+
+import difflib
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from cli.common import as_text, echo, knowledge, options, run, settings_of
+from config.settings import Settings
+from retrieval.errors import UnknownCollection
+from retrieval.knowledge import Library
+
+_PAGE = 1000
+
+
+@click.command("delete", context_settings={"allow_extra_args": True})
+@click.argument("collection")
+@click.option("--source", "sources", multiple=True, help="Delete only the document with this source; may be repeated.")
+@click.option("--yes", is_flag=True, help="Delete a whole collection without asking for confirmation.")
+@options
+@click.pass_context
+def command(
+    ctx: click.Context, collection: str, sources: Sequence[str], yes: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Delete COLLECTION with all of its documents, or the documents named by --source.
+
+    Nothing on the disk but ragway's own data is touched: a file that is still in its folder comes back with the next
+    `ragway ingest` of it. Works while `ragway serve` runs; an ingest that runs is waited for.
+    """
+    name = as_text(collection)
+    if ctx.args:
+        named = " ".join(f"--source {shlex.quote(as_text(source))}" for source in ctx.args)
+        raise click.UsageError(f"name a document with --source: ragway delete {name} {named}")
+    if not sources and not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"this deletes all of {name!r}: say so with --yes, or name documents with --source")
+        click.confirm(f"Delete the collection {name!r} with all of its documents?", abort=True, err=True)
+    run(_delete(settings_of(config_file, data=data), name, [as_text(source) for source in sources]))
+
+
+async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:
+    async with knowledge(settings) as documents:
+        if not sources:
+            await documents.delete_collection(name, None)
+            echo(f"{name} is deleted", err=True)
+            return 0
+        ids = await _ids(documents, name)
+        for source in dict.fromkeys(sources):
+            for id in ids.get(source, ()):
+                await documents.delete_document(id, None)
+            echo(f"{source} is {'deleted' if source in ids else f'not in {name}{_near(source, ids)}'}", err=True)
+    return 0 if set(sources) <= set(ids) else 1
+
+
+def _near(source: str, known: Iterable[str]) -> str:
+    """A source that may have been meant: of the same file name, else of the nearest one."""
+    known = list(known)
+    same = [one for one in known if Path(one).name == Path(source).name]
+    near = same or difflib.get_close_matches(source, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+async def _ids(documents: Library, name: str) -> dict[str, list[str]]:
+    """Source -> the documents of it: two folders may each have a README.md. Raises UnknownCollection."""
+    if name not in (known := [row.name for row in await documents.collections(None)]):
+        raise UnknownCollection(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
+    ids: dict[str, list[str]] = {}
+    after = ""
+    while page := await documents.documents(name, after=after, limit=_PAGE, groups=None):
+        for info in page:
+            ids.setdefault(info.source, []).append(info.id)
+        after = page[-1].id
+    return ids

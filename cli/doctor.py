@@ -1,0 +1,175 @@
+"""ragway doctor: what is wrong with settings, data folder, databases and index; some of it can be repaired."""
+
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from cli.common import echo, options, progress_bar, run, settings_of
+from config.settings import Settings
+from retrieval.errors import DataInUse, RetrievalError
+
+if TYPE_CHECKING:
+    from retrieval.index.audit import Points
+    from retrieval.index.index import Index
+
+_LEAST_FREE_MB = 128  # what the index needs to work, see `stores.shard`
+_AWAY = "see to the server of catalog.url"
+_RESTORE = "stop `ragway serve` and restore it from a backup, or move it away and begin anew"
+
+
+@dataclass(slots=True)
+class Finding:
+    """Something that is wrong."""
+
+    subject: str
+    problem: str
+    advice: str
+    repaired: bool = False
+
+
+@dataclass(slots=True)
+class Examination:
+    """All that was found."""
+
+    settings: Settings
+    repair: bool
+    findings: list[Finding] = field(default_factory=list)
+
+    def found(self, subject: str, problem: object, advice: str, *, repaired: bool = False) -> None:
+        self.findings.append(Finding(subject, str(problem), advice, repaired))
+
+    @property
+    def ill(self) -> bool:
+        return any(not finding.repaired for finding in self.findings)
+
+
+@click.command("doctor")
+@click.option("--repair", is_flag=True, help="Repair: rebuild damaged collections, delete stray points.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
+@options
+def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """Check settings, data folder, databases and every point of the index; say what is wrong and what to do.
+
+    Exit code 0: nothing is wrong, or no longer. The index is checked while no `ragway serve` uses the data folder.
+    """
+    run(_doctor(Examination(settings_of(config_file, data=data), repair), as_json=as_json))
+
+
+async def _doctor(seen: Examination, *, as_json: bool) -> int:
+    if _folder(seen) and _databases(seen):
+        await _index(seen)
+    if as_json:
+        click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
+        return int(seen.ill)
+    for one in seen.findings:
+        echo(f"{one.subject}: {one.problem}: {'repaired' if one.repaired else one.advice}")
+    if not seen.findings:
+        echo("nothing is wrong", err=True)
+    return int(seen.ill)
+
+
+def _folder(seen: Examination) -> bool:
+    """Whether the data folder can be looked into."""
+    data = Path(seen.settings.data)
+    if not data.is_dir():
+        seen.found(str(data), "there is no such data folder", "name another with --data, or `ragway ingest` makes it")
+        return False
+    if not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+        seen.found(str(data), "the data folder cannot be read and written", "give this user the rights to it")
+        return False
+    free_mb = shutil.disk_usage(data).free // 2**20
+    if free_mb < _LEAST_FREE_MB:
+        seen.found(str(data), f"its disk has {free_mb} MB free, {_LEAST_FREE_MB} are needed", "free some")
+        return False
+    for broken in sorted(data.glob("index/*.broken")):
+        advice = "delete it once its collections are rebuilt"
+        if seen.repair:
+            shutil.rmtree(broken)
+        seen.found(str(broken), "a shard that was put aside", advice, repaired=seen.repair)
+    return True
+
+
+def _databases(seen: Examination) -> bool:
+    """Whether the catalog can be used."""
+    from proxy.access.tables import schema as accounts
+    from proxy.observe.receipts.tables import schema as receipts
+    from retrieval.catalog.tables import schema as catalog
+    from runtime.database import examined, open_file, open_server
+
+    url, fine = seen.settings.catalog.url, True
+    for schema, file_name in ((catalog, "catalog.sqlite"), (accounts, "accounts.db"), (receipts, "receipts.db")):
+        file = Path(seen.settings.data) / file_name
+        if not url and not (file.exists() and file.stat().st_size):
+            continue
+        what = f"the {schema.name}"
+        engine = open_server(url, what=what) if url else open_file(file, what=what, pooled=False)
+        for problem in examined(engine, schema):
+            seen.found(what if url else str(file), problem, _AWAY if url else _RESTORE)
+            fine = fine and schema is not catalog
+    return fine
+
+
+async def _index(seen: Examination) -> None:
+    """Every collection's points; what interrupted work left is cleared when an index is opened."""
+    from cli.build import plan
+    from retrieval.index.index import Index
+
+    data = Path(seen.settings.data)
+    if not (seen.settings.catalog.url or (data / "catalog.sqlite").exists() or any((data / "index").glob("*"))):
+        return
+    try:
+        index = await Index.open(plan(seen.settings), serving=False)
+    except DataInUse as error:
+        seen.found("the index", f"not checked, for {error.holder} has it open", "end that, and run this again")
+        return
+    except RetrievalError as error:
+        seen.found("the index", error, "nothing can be searched before that is mended")
+        return
+    try:
+        for row in await index.collections():
+            await _collection(seen, index, row.name)
+    finally:
+        await index.close()
+
+
+async def _collection(seen: Examination, index: "Index", name: str) -> None:
+    subject = f"collection {name}"
+    try:
+        points = await index.audit(name)
+    except RetrievalError as error:  # of another embedder
+        seen.found(subject, error, "set embedder.model back, or reindex it")
+        return
+    stray = len(points.orphaned) + len(points.tenants)
+    before = len(seen.findings)
+    if points.missing:
+        seen.found(subject, f"{points.missing} of its points are missing", f"`ragway rebuild {name}`")
+    if points.damaged:
+        seen.found(subject, f"{points.damaged} of its points are damaged", f"`ragway rebuild {name}`")
+    if stray:
+        problem = f"{len(points.orphaned)} points and {len(points.tenants)} generations belong to no document"
+        seen.found(subject, problem, "`ragway doctor --repair` deletes them")
+    if points.unfinished:
+        advice = f"it is searched as before; give the command again, or `ragway rebuild {name}`"
+        seen.found(subject, "a rebuild or reindex of it was interrupted", advice)
+    if seen.repair and len(seen.findings) > before:
+        healed = await _repaired(seen, index, name, points)
+        for finding in seen.findings[before:]:
+            finding.repaired = healed
+
+
+async def _repaired(seen: Examination, index: "Index", name: str, points: "Points") -> bool:
+    """Whether a second look finds nothing."""
+    try:
+        await index.clear(name, points)
+        if points.unfinished or not points.searchable:
+            await index.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
+        after = await index.audit(name)
+    except RetrievalError as error:
+        seen.found(f"collection {name}", error, "it was not repaired")
+        return False
+    return after.searchable and not after.orphaned and not after.tenants and not after.unfinished

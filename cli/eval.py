@@ -1,0 +1,204 @@
+"""ragway eval: how well judged questions are answered from their documents, rung by rung."""
+
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from cli.common import Whole, as_text, must_exist, options, progress_bar, run, settings_of
+
+if TYPE_CHECKING:
+    from evaluation.retrieval.judged import Judged
+    from evaluation.retrieval.measure import Measuring
+    from evaluation.retrieval.results import SetResult
+
+_RUNGS = ("rank-bm25", "bm25", "dense", "hybrid", "rewriting", "human", "rerank", "configured")
+_FILE: dict[str, Any] = {"default": "", "metavar": "FILE"}
+_OPTIONS: Sequence[Callable[..., Any]] = (
+    click.option(
+        "--collection",
+        help="Ask this collection of the data folder (default: DIR's documents, in a temporary one).",
+    ),
+    click.option(
+        "--embedder", "embedders", multiple=True,
+        help="Embedding model, by name or path; several are compared (default: embedder.model).",
+    ),
+    click.option(
+        "-k", "--k", "k", type=Whole(1, 100), help="Passages injected at most (default: retrieval.k)."
+    ),
+    click.option(
+        "--limit", type=Whole(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
+    ),
+    click.option(
+        "--rung", "rungs", multiple=True, type=click.Choice(_RUNGS),
+        help="Only this step of the ladder; may be repeated.",
+    ),
+    click.option(
+        "--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
+    ),
+    click.option("--json", "json_file", **_FILE, help="Write the run as JSON; - prints it in place of the tables."),
+    click.option(
+        "--per-query", **_FILE,
+        help="Write a JSON line per question and rung: what was asked, rewritten, found, expected, every metric.",
+    ),
+    click.option("--against", **_FILE, help="Compare with an earlier run: its --json or --per-query file."),
+    click.option("--markdown", is_flag=True, help="Print the tables as Markdown."),
+    click.option(
+        "--untimed", is_flag=True,
+        help="Keep the questions' embeddings between runs as well: quicker, and the times say nothing.",
+    ),
+    click.option(
+        "--cache", type=click.Path(path_type=Path, file_okay=False),
+        help="Folder that keeps embeddings between runs; may be deleted (default: cache/ in the data folder).",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options."""
+
+    folders: Sequence[Path]
+    collection: str | None
+    embedders: Sequence[str]
+    k: int | None
+    limit: int | None
+    rungs: Sequence[str]
+    seed: int
+    json_file: str
+    per_query: str
+    against: str
+    markdown: bool
+    untimed: bool
+    cache: Path | None
+
+
+def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("eval")
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
+@_all_options
+@options
+def command(config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Judge retrieval on questions of which it is known what should be found.
+
+    \b
+    Each DIR has BEIR's form:
+      corpus.jsonl        {"_id": …, "title": …, "text": …} a line; or docs/ with files as `ragway ingest` reads them
+      queries.jsonl       {"_id": …, "text": …} a line; also "history": [{"role": …, "content": …}] (the messages
+                          before the question) and "rewrite" (a person's version that stands alone)
+      qrels.tsv           query-id, corpus-id and score between tabs; score 0: not relevant
+      unanswerable.jsonl  optional: questions in the form of queries.jsonl that nothing there answers
+
+    The documents are read into a temporary collection, and every question is asked as a chat asks it, with less or
+    more switched on: BM25 by rank-bm25, BM25, dense, hybrid, + rewriting, + rerank (where one is set), and last the
+    settings as they are. A table a DIR shows nDCG, recall (R), context precision (ctx P: share of the injected passages
+    that come from a relevant document) and context recall (ctx R: share of the relevant documents injected), MRR,
+    MAP, the milliseconds of a question, and the difference of nDCG@10 to the rung before with its 95 % interval by a
+    paired bootstrap. A passage counts for its document.
+    """
+    from cli.build import plan
+    from evaluation.retrieval.measure import Measuring
+
+    wanted = _Wanted(**given)
+    models: Sequence[str | None] = wanted.embedders or [None]
+    found = [settings_of(config_file, data=data, embedder__model=model) for model in models]
+    if wanted.collection is not None and len(found) > 1:
+        raise click.UsageError("--collection was built with one embedder: leave --embedder out, or give it once")
+    if wanted.collection is not None:
+        must_exist(found[0])
+    cache = wanted.cache or Path(found[0].data) / "cache"
+    how = [
+        Measuring(
+            plan(settings), cache.absolute(), as_text(wanted.collection or ""), wanted.k, wanted.limit, wanted.seed,
+            tuple(wanted.rungs), timed=not wanted.untimed,
+        )
+        for settings in found
+    ]  # fmt: skip
+    run(_eval(wanted, how))
+
+
+def _interrupt(*_: object) -> None:
+    """Asked to end: as by Ctrl-C, which cleans up behind itself; also where a shell's background job ignores that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
+
+
+async def _eval(wanted: _Wanted, how: Sequence["Measuring"]) -> int:
+    from evaluation.retrieval import compare, judged, tables
+    from evaluation.retrieval.measure import measure
+    from evaluation.retrieval.results import averages
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    before = compare.earlier(Path(wanted.against)) if wanted.against else None  # what is wrong is said before the work
+    sets = [judged.read(folder) for folder in wanted.folders]
+    _check_names(sets)
+    say = _say_nothing if wanted.json_file == "-" else click.echo
+    runs: list[list[SetResult]] = []
+    for one in how:
+        results: list[SetResult] = []
+        for judged_set in sets:
+            result = await measure(judged_set, one, progress_bar)
+            results.append(result)
+            say(tables.set_table(result, markdown=wanted.markdown, seed=wanted.seed))
+        if len(results) > 1:
+            average = averages(results, seed=wanted.seed)
+            say(tables.average_table(average, results, markdown=wanted.markdown))
+        runs.append(results)
+    for first, other in ((runs[0], other) for other in runs[1:]):
+        rows = compare.between(first, other, seed=wanted.seed)
+        title = f"before: {first[0].embedder}; after: {other[0].embedder}"
+        say(tables.comparison_table(title, rows, markdown=wanted.markdown))
+    everything = [result for results in runs for result in results]
+    if before is not None:
+        rows = compare.against(before, compare.run_of(everything), seed=wanted.seed)
+        say(tables.comparison_table(f"before: {wanted.against}; after: this run", rows, markdown=wanted.markdown))
+    say(tables.load_line(everything))
+    _write(wanted, runs)
+    return 0
+
+
+def _check_names(sets: Sequence["Judged"]) -> None:
+    names = [one.name for one in sets]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise click.UsageError(f"two folders are named {twice.pop()!r}: results are told apart by the folder's name")
+
+
+def _say_nothing(_text: str) -> None:
+    pass
+
+
+def _write(wanted: _Wanted, runs: Sequence[Sequence["SetResult"]]) -> None:
+    """The files asked for, whole or not at all."""
+    from evaluation.retrieval.results import as_json, per_query
+
+    if wanted.json_file:
+        document = orjson.dumps(as_json(runs, seed=wanted.seed), option=orjson.OPT_INDENT_2)
+        if wanted.json_file == "-":
+            click.echo(document)
+        else:
+            _replace(Path(wanted.json_file), [document])
+    if wanted.per_query:
+        lines = (orjson.dumps(row) for results in runs for row in per_query(results))
+        _replace(Path(wanted.per_query), lines)
+
+
+def _replace(file: Path, lines: Iterable[bytes]) -> None:
+    with tempfile.NamedTemporaryFile(dir=file.absolute().parent, prefix=file.name, delete=False) as new:
+        try:
+            new.writelines(line + b"\n" for line in lines)
+            new.close()
+            Path(new.name).replace(file)
+        except BaseException:
+            Path(new.name).unlink()
+            raise

@@ -1,0 +1,92 @@
+"""ragway ingest: files and folders into a collection."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cli.common import as_text, echo, knowledge, options, progress_bar, run, settings_of
+from cli.contexts import write_contexts
+from config.settings import Settings
+from retrieval.knowledge import DETECTED
+from retrieval.records import Report
+from runtime import logs
+
+
+@click.command("ingest")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--collection", help="Collection to write (default: the first of retrieval.collections).")
+@click.option(
+    "--exclude", metavar="GLOB", multiple=True,
+    help="Leave out files and folders of this name or end of path, such as '*.csv', drafts or 'api/**/old'; may be "
+    "repeated. What was ingested of them before is removed.",
+)  # fmt: skip
+@click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
+@options
+def command(
+    paths: Sequence[Path],
+    collection: str | None,
+    exclude: Sequence[str],
+    yes: bool,
+    config_file: Path | None,
+    data: str | None,
+) -> None:
+    """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
+
+    Run it again after changes: unchanged files are skipped, changed ones replaced, removed ones go. It works
+    while `ragway serve` runs, which then answers from the new documents without a restart.
+
+    A file that cannot be read does not stop the others: it is named at the end, and the exit code is 1.
+    """
+    settings = settings_of(config_file, data=data)
+    if collection == "":
+        raise click.UsageError("--collection is empty: name one")
+    name = collection or next(iter(settings.retrieval.collections), None)
+    if name is None:
+        raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
+    if not any(os.path.lexists(path) for path in paths):  # nothing is made and loaded for a mistyped name
+        raise click.ClickException(f"there is no {' and no '.join(logs.printable(str(path)) for path in paths)}")
+    if not all(exclude):
+        raise click.UsageError("--exclude is empty: name files or folders")
+    run(_ingest(settings, paths, as_text(name), [as_text(glob) for glob in exclude], yes=yes))
+
+
+async def _ingest(
+    settings: Settings, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, yes: bool
+) -> int:
+    async with knowledge(settings, make=True) as documents:
+        await write_contexts(settings, documents, paths, collection, yes=yes, exclude=exclude)
+        report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"), exclude)
+        spoken = {row.name: row.language for row in await documents.collections(None)}.get(collection)
+    if _did(report) or not report.failures:
+        echo(_summary(report))
+    wanted = settings.ingest.languages.get(collection, settings.ingest.language)
+    if wanted not in (DETECTED, spoken) and spoken is not None:
+        echo(
+            f"{collection} was made in the language {spoken!r} and stays so, though {wanted!r} is set: "
+            f"`ragway rebuild {collection}` changes it",
+            err=True,
+        )
+    if exclude and "excluded" not in report.skipped:
+        echo("--exclude fits no file and no folder of these", err=True)
+    for link in report.left_out:
+        echo(f"left out: {link}: it leads out of the folder (ingest.follow_links)", err=True)
+    for failure in report.failures:
+        echo(f"not ingested: {failure.path}: {failure.reason}", err=True)
+    return 1 if report.failures else 0
+
+
+def _did(report: Report) -> bool:
+    """Whether anything was read."""
+    return bool(report.added or report.changed or report.unchanged or report.removed or report.skipped)
+
+
+def _summary(report: Report) -> str:
+    parts = [f"{report.added} added", f"{report.changed} changed", f"{report.unchanged} unchanged"]
+    parts.append(f"{report.removed} removed")
+    line = f"{report.collection}: {', '.join(parts)}; {report.chunks} chunks written"
+    if report.skipped:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
+        line += f"; skipped: {skipped}"
+    return line

@@ -1,0 +1,165 @@
+"""ragway keys: who may use the gateway, and for what. A running gateway knows of a change within seconds."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.common import echo, opened_accounts, options
+from proxy.access.grants import BadGrant, duration_s, grant_of, told
+from proxy.access.keys import Key
+from proxy.access.limits import MEASURES, WORDS, limits_of
+
+_NONE = "none"
+
+
+def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each limit."""
+    for name in reversed([*MEASURES]):
+        option = click.option(f"--{name.replace('_', '-')}", callback=_number, help=f"Most {WORDS[name]}.")
+        command = option(command)
+    return command
+
+
+def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | float | str | None:
+    """A limit as it was given; "none" takes one away."""
+    if value is None or value == _NONE:
+        return value
+    assert param.name is not None
+    try:
+        number = float(value) if MEASURES[param.name][0] == "dollars" else int(value)
+        limits_of({param.name: number})
+    except ValueError as error:
+        why = str(error) if param.name in str(error) else f"{value!r}: write a number"
+        raise click.BadParameter(why) from error
+    return number
+
+
+@click.group("keys")
+def command() -> None:
+    """Create, list, limit, revoke and rotate the keys of clients: `Authorization: Bearer KEY`, or the SDK's api_key.
+
+    While there has never been a key, the gateway is open to programs on this machine and listens nowhere else. From
+    the first one on, nothing is answered without a valid key. What a key is not granted, it may not do.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option("--team", default="", help="Whose it is, for lists and accounts.")
+@click.option("--read", multiple=True, help="Collection it may read; may be repeated.")
+@click.option("--write", multiple=True, help="Collection it may write; may be repeated.")
+@click.option("--group", "groups", multiple=True, help="Whose documents it may read beside those for all (* = all).")
+@click.option("--model", "models", multiple=True, help="Model it may call; may be repeated.")
+@click.option("--admin", is_flag=True, help="It may do what concerns the whole gateway: metrics, keys, usage of all.")
+@click.option("--expires", help="It ends after this long, e.g. 90d (default: never).")
+@_limits
+@options
+def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
+    """Create a key and print it. It is shown this once: only a hash of it is kept.
+
+    \b
+    ragway keys create search-app --read docs --model 'gpt-4o*'
+    ragway keys create everything --read '*' --write '*' --model '*' --admin
+
+    * at the end stands for all names that begin so.
+    """
+    limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
+    with _wrong_usage():
+        grant = grant_of({**fields, "limits": limits})
+    with opened_accounts(config_file, data, make=True) as accounts:
+        first = not accounts.keys()
+        key, secret = grant.make(accounts)
+    click.echo(secret)
+    echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
+    if first:
+        echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list.")
+@options
+def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the keys with their rights, never their secrets."""
+    with opened_accounts(config_file, data) as accounts:
+        keys = accounts.keys()
+    if as_json:
+        click.echo(orjson.dumps([told(key) for key in keys], option=orjson.OPT_INDENT_2))
+        return
+    if not keys:
+        echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
+    for key in keys:
+        echo(f"{key.id}  {key.name}  {key.team or '-'}  {_told(key)}")
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@options
+def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
+    """Revoke a key, for good. Running gateways refuse it within five seconds."""
+    with opened_accounts(config_file, data) as accounts:
+        key = accounts.revoke(key_id)
+    echo(f"{key.id} {key.name} is revoked", err=True)
+
+
+@command.command("limit")
+@click.argument("key_id", metavar="ID")
+@_limits
+@options
+def limiting(key_id: str, config_file: Path | None, data: str | None, **given: Any) -> None:
+    """Change a key's limits: those that are given; `none` takes one away. Running gateways know within seconds."""
+    changed = {name: None if most == _NONE else most for name, most in given.items() if most is not None}
+    if not changed:
+        raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
+    with opened_accounts(config_file, data) as accounts:
+        key = accounts.limit(key_id, changed)
+    echo(f"{key.id} {key.name} has {_limited(key) or 'no limits'}", err=True)
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@click.option("--keep", help="How long the old one still works, e.g. 24h (default: not at all).")
+@options
+def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | None) -> None:
+    """Give a key a new secret and print it; its rights stay."""
+    with _wrong_usage():
+        keep_s = duration_s(keep, "keep") or 0.0
+    with opened_accounts(config_file, data) as accounts:
+        key, secret = accounts.rotate(key_id, keep_s=keep_s)
+    click.echo(secret)
+    echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
+
+
+@contextmanager
+def _wrong_usage() -> Iterator[None]:
+    try:
+        yield
+    except BadGrant as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _told(key: Key) -> str:
+    """What it may do, and until when."""
+    granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
+    parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
+    parts += [f"in {','.join(key.rights.group_names)}"] if key.rights.group_names else []
+    parts += ["admin"] if key.rights.admin else []
+    parts += [_limited(key)] if key.limits.given() else []
+    if key.revoked_s is not None:
+        parts.append(f"revoked {_date(key.revoked_s)}")
+    elif key.expires_s is not None:
+        parts.append(f"{'expired' if key.expires_s <= time.time() else 'expires'} {_date(key.expires_s)}")
+    return "  ".join(parts)
+
+
+def _limited(key: Key) -> str:
+    return ", ".join(f"{most:,g} {WORDS[name]}" for name, most in key.limits.given().items())
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,56 @@
+"""ragway collections: what has been ingested."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import orjson
+
+from cli.common import echo, knowledge, must_exist, options, run, settings_of
+from config.settings import Settings
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.documents import Documents
+from retrieval.index.pairing import Pairing
+from retrieval.records import CollectionInfo
+
+
+@click.command("collections")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list.")
+@options
+def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the collections with their documents, chunks, language, embedder and time of the last change."""
+    run(_collections(settings_of(config_file, data=data), as_json=as_json))
+
+
+async def _collections(settings: Settings, *, as_json: bool) -> int:
+    must_exist(settings)
+    rows = await _rows(settings)
+    if as_json:
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        return 0
+    if not rows:
+        echo("no collections yet: ragway ingest PATH --collection NAME", err=True)
+    for row in rows:
+        updated = datetime.fromtimestamp(row.updated_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        size = f"{row.documents} documents  {row.chunks} chunks"
+        echo(f"{row.name}  {size}  {row.language}  {row.embedder}  {updated}")
+    return 0
+
+
+async def _rows(settings: Settings) -> list[CollectionInfo]:
+    """From the catalog alone: nothing is waited for, not an ingest that runs nor an embedder that is loaded.
+
+    Raises RetrievalError where the catalog is not that of the index beside it.
+    """
+    file, url = Path(settings.data) / "catalog.sqlite", settings.catalog.url
+    pairing = None if url else Pairing(Path(settings.data))
+    if not url and not file.exists():
+        return []
+    if Catalog.is_current(file, url):
+        with closing(Catalog.connect(url) if url else Catalog.open(file)) as catalog:
+            if pairing is not None:
+                pairing.check(catalog)
+            return Documents(catalog).collections(None)
+    async with knowledge(settings) as documents:  # brings one of an earlier version up to date
+        return await documents.collections(None)

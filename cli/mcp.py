@@ -1,0 +1,59 @@
+"""ragway mcp: the tools `search` and `fetch` for a program that starts its MCP servers itself, on stdin and stdout."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.build import accounts
+from cli.common import knowledge, options, run, settings_of
+from config.settings import KEY, Settings
+from proxy.access.keys import Keyring
+from proxy.access.rights import EVERYTHING, Rights
+from proxy.api.mcp import server
+from proxy.api.tools import Tools
+from proxy.errors import ApiError
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+
+@click.command("mcp")
+@options
+def command(config_file: Path | None, data: str | None) -> None:
+    """Offer `search` and `fetch` over the Model Context Protocol on standard input and output.
+
+    For programs that start their MCP servers themselves; those that take an address use /mcp of a running gateway. A
+    gateway that runs on the same data folder is asked for the documents, else this process opens them.
+
+    Where the data folder has keys, the environment variable RAGWAY_KEY must hold one, and only what that key may read
+    is found.
+    """
+    run(_serve(settings_of(config_file, data=data)))
+
+
+async def _serve(settings: Settings) -> int:
+    from mcp.server.stdio import stdio_server
+
+    keyring = Keyring(accounts(settings), required=settings.auth.required)
+
+    def rights(_context: "ServerRequestContext[Any, Any] | None" = None) -> Rights:
+        keyring.look()
+        if not keyring.closed:
+            return EVERYTHING
+        key = keyring.key_of(os.environ.get(KEY, ""))
+        if key is None:
+            raise ApiError(401, f"No valid key: set {KEY} to one of this gateway's.", code="invalid_api_key")
+        return key.rights
+
+    try:
+        rights()
+    except ApiError as error:  # known before any program waits for an answer
+        raise click.ClickException(error.message) from error
+    async with knowledge(settings) as documents:
+        tools = Tools(documents, collections=settings.retrieval.collections, k=settings.retrieval.k)
+        offered = server(tools, rights, deadline_s=settings.retrieval.deadline_s)
+        async with stdio_server() as (read, write):
+            await offered.run(read, write, offered.create_initialization_options())
+    return 0

@@ -1,0 +1,53 @@
+"""ragway reindex: collections made anew beside the index in use, which answers questions until the switch."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cli.common import as_text, knowledge, options, progress_bar, run, settings_of
+from cli.contexts import write_contexts
+from config.settings import Settings
+from retrieval.knowledge import EmbedderChoice
+
+
+@click.command("reindex")
+@click.argument("collections", nargs=-1, metavar="[COLLECTION]...")
+@click.option(
+    "--embedder", metavar="MODEL", help="Another embedder than embedder.model; the collections then keep to it."
+)
+@click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
+@options
+def command(
+    collections: tuple[str, ...], embedder: str | None, yes: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Change the embedder or the chunking of collections (of all, where none is named) without an outage.
+
+    Each is chunked and embedded again from the catalog's text, beside the index in use, which answers questions until
+    the new one takes its place at once. What was interrupted goes on when the command is given again.
+    """
+    names = [as_text(name) for name in collections]
+    run(_reindex(settings_of(config_file, data=data), names, embedder and as_text(embedder), yes=yes))
+
+
+async def _reindex(settings: Settings, names: list[str], embedder: str | None, *, yes: bool) -> int:
+    choice = _choice(settings, embedder)
+    async with knowledge(settings) as documents:
+        for name in names or [info.name for info in await documents.collections(None)]:
+            await write_contexts(settings, documents, [], name, yes=yes)
+            chunks = await documents.rebuild(name, progress_bar(f"reindex {name}"), embedder=choice)
+            click.echo(f"{name}: {chunks} chunks written with {choice.model}")
+    return 0
+
+
+def _choice(settings: Settings, embedder: str | None) -> EmbedderChoice:
+    """The embedder of the settings, or another one as it is: prompts and address in the settings are not for it."""
+    of = settings.embedder
+    configured = EmbedderChoice(
+        of.model, of.backend, of.precision, of.query_prompt, of.document_prompt, of.api_base.rstrip("/"), of.dimensions
+    )
+    if embedder is None or embedder == of.model:
+        return configured
+    return replace(
+        configured, model=embedder, backend="auto", query_prompt=None, document_prompt=None, api_base="", dimensions=0
+    )

@@ -1,0 +1,129 @@
+"""ragway replay: what would be injected today for a chat of which there is a receipt, and what changed."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.common import echo, knowledge, must_exist, options, run, settings_of
+from config.settings import Settings
+from proxy.observe.receipts.replay import Outcome, differences, outcome, today
+from retrieval.errors import RetrievalError
+from retrieval.knowledge import Knowledge
+from retrieval.records import Retrieved, Turn, View
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
+
+
+@click.command("replay")
+@click.argument("id")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object: the receipt, what is injected today, the changes."
+)
+@options
+def command(id: str, as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """Search today for a chat of which there is a receipt, and print what changed in what it would be given.
+
+    ID is the x-rag-id of its reply. The same conversation is searched for, with the groups of the key that asked, in
+    the documents and with the settings of today; its model is not called. Exit code 0 whether anything changed or not.
+    """
+    run(_replay(settings_of(config_file, data=data), id, as_json=as_json))
+
+
+async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
+    must_exist(settings)
+    kept = _receipt(settings, id)
+    async with knowledge(settings) as documents:
+        now = await _today(settings, documents, kept)
+        was = outcome(kept)
+        ids = list({one["document"] for one in was["passages"]})
+        changes = differences(was, now, await documents.standing(ids, None))
+    if as_json:
+        told = {"id": id, "created_at": kept["created_at"], "was": was, "now": now, "changes": changes}
+        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    else:
+        _print(kept, was, now, changes)
+    return 0
+
+
+def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
+    """As it was kept. Raises RetrievalError."""
+    from cli.build import shelf
+
+    opened = shelf(settings)
+    try:
+        content = opened.read(id)
+    finally:
+        opened.close()
+    if content is None:
+        raise RetrievalError(
+            f"there is no receipt {id!r}: it is the x-rag-id of a reply to a question that was searched for, not older "
+            f"than receipts.keep_hours ({settings.receipts.keep_hours:g})"
+        )
+    found: dict[str, Any] = orjson.loads(content)
+    return found
+
+
+async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, Any]) -> Outcome:
+    """What a chat would be given now. Raises RetrievalError, SettingsError."""
+    from cli.build import lanes, rewriter, template, versions
+
+    known = {row.name for row in await documents.collections(None)}
+    names = [name for name in kept["_asked"] if name in known]
+    if not names:
+        raise RetrievalError(f"none of the collections that were searched is left: {', '.join(kept['_asked'])}")
+    groups = kept["_groups"]
+    view = View(None if groups is None else tuple(groups))
+    budget_tokens = _budget_tokens(settings, kept)
+
+    def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
+        return documents.retrieve(turns, names, k=kept["k"], budget_tokens=budget_tokens, view=view, traced=True)
+
+    turns = [Turn(**turn) for turn in kept["turns"]]
+    ways, routes = lanes(settings)
+    try:
+        asking = rewriter(settings, ways.app, routes)
+        found = await (search(turns) if asking is None else asking.retrieve(turns, search, []))
+    finally:
+        await ways.close()
+    return today(found, names, template(settings), versions(settings))
+
+
+def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:
+    """Today's, but for what the model's window left of it then."""
+    setting: int = settings.inject.budget_tokens
+    given: int = kept["budget_tokens"]
+    return setting if given == kept["versions"]["settings"]["inject.budget_tokens"] else min(setting, given)
+
+
+def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping[str, Any]) -> None:
+    at = datetime.fromtimestamp(kept["created_at"], UTC).strftime("%Y-%m-%d %H:%M")
+    echo(f"{kept['id']}, {at} UTC: {_counted(was)}")
+    echo(f"today: {_counted(now)}")
+    echo("the injected text is the same" if changes["injected"] is None else "the injected text is another one")
+    for part in ("query", "template", "gateway"):
+        if changes[part] is not None:
+            echo(f"{part}: {_short(changes[part]['was'])} -> {_short(changes[part]['now'])}")
+    for one in changes["passages"]:
+        places = " -> ".join(str(place) for place in (one["was"], one["now"]) if place is not None)
+        path = " > ".join(part for part in (one["title"], *one["headings"]) if part)
+        echo(f"{_SIGNS[one['change']]} {one['change']} [{places}] {path} ({one['source']})")
+    for one in changes["documents"]:
+        echo(f"document {one['source']}: {one['change']} since")
+    for one in (*changes["collections"], *changes["settings"]):
+        echo(f"{one['name']}: {_short(one['was'])} -> {_short(one['now'])}")
+
+
+def _counted(one: Outcome) -> str:
+    return f"{one['status']} ({one['reason']}), {len(one['passages'])} passages, {one['injected_tokens']} tokens"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"generation {value['generation']}, {value['embedder']}, {value['language']}"
+    if isinstance(value, str) and len(value) == 64:  # a digest
+        return value[:12]
+    return "none" if value is None else str(value)

@@ -1,0 +1,69 @@
+"""ragway search: what would be found for a question."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+
+from cli.common import Whole, as_text, echo, knowledge, options, run, settings_of
+from config.settings import Settings
+from retrieval.records import ALL, Hit, Retrieved, Turn
+
+_TOLD = ("query", "hits", "context", "timings_ms", "relevance")
+
+
+@click.command("search")
+@click.argument("question")
+@click.option("--collection", "collections", multiple=True, help="Collection to search; may be repeated.")
+@click.option("-k", type=Whole(1, 100), help="How many passages at most (default: retrieval.k).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with the query, the hits and the timings.")
+@options
+def command(
+    question: str, collections: Sequence[str], k: int | None, as_json: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Search as a chat would, and print the passages found, best first.
+
+    Each line tells the rank and score in each arm (dense: cosine, bm25: BM25 score), the last one how likely it is
+    that something relevant is there. Exit code 0 also when nothing was found.
+    """
+    if not question.strip():
+        raise click.UsageError("the question is empty")
+    settings = settings_of(config_file, data=data)
+    names = [as_text(name) for name in collections] or settings.retrieval.collections
+    run(_search(settings, as_text(question), names, k, as_json=as_json))
+
+
+async def _search(
+    settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
+) -> int:
+    async with knowledge(settings) as documents:
+        found = await documents.retrieve([Turn("user", question)], collections, k=k, view=ALL)
+    if as_json:
+        told = {name: getattr(found, name) for name in _TOLD}
+        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+        return 0
+    for number, hit in enumerate(found.hits, 1):
+        echo(_shown(number, hit))
+    names = ", ".join(collections)
+    if not found.hits:
+        echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
+    elif found.relevance is not None:
+        echo(f"the best is relevant with probability {found.relevance:.2f}")
+    return 0
+
+
+def _likely(found: Retrieved, settings: Settings) -> str:
+    """Why nothing is shown, where passages were found that are not likely enough to be relevant."""
+    if not found.relevance:
+        return ""
+    least = settings.retrieval.min_relevance
+    return f": the best is relevant with probability {found.relevance:.2f}, retrieval.min_relevance is {least:g}"
+
+
+def _shown(number: int, hit: Hit) -> str:
+    arms = ", ".join(f"{arm} #{rank} {hit.scores[arm]:.3g}" for arm, rank in sorted(hit.ranks.items()))
+    passage = hit.passage
+    path = " > ".join(part for part in (passage.title, *passage.headings) if part)
+    text = "\n".join("    " + line for line in passage.text.strip().splitlines())
+    return f"{number}. {path}  ({passage.source}; {arms})\n{text}\n"

@@ -1,0 +1,255 @@
+"""ragway serve: the gateway and its index process, until Ctrl-C or SIGTERM."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import shlex
+import signal
+import socket
+import textwrap
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import uvloop
+
+from cli.build import accounts, plan, targets
+from cli.common import Whole, options, run, settings_of
+from cli.worker import LOG_FORMAT
+from config.settings import Settings, SettingsError
+from proxy.access.auth import is_loopback
+from proxy.access.keys import Keyring
+from proxy.server.index_process import IndexProcess
+from proxy.server.workers import WorkerFailed, Workers
+from proxy.upstream.routes import Routes
+from retrieval.errors import RetrievalError
+from retrieval.rpc.client import Client
+from runtime import logs, scheduling
+
+log = logging.getLogger("ragway")
+_MOST_FILES = 65536
+_INDEX_STOP_S = 5.0  # to close its store, where the drain time leaves so much
+_SOON_S = 0.5
+_TITLE_CHARS = 80  # of the one in the example
+
+
+@click.command("serve")
+@click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
+@click.option("--port", type=Whole(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
+@click.option("--workers", type=Whole(1), help="Processes that serve (default: server.workers, 1).")
+@click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
+@options
+def command(
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    log_level: str | None,
+    config_file: Path | None,
+    data: str | None,
+) -> None:
+    """Serve the gateway on http://HOST:PORT/v1 until Ctrl-C.
+
+    Models go where the `models` setting says; without it to OPENAI_BASE_URL with OPENAI_API_KEY, and without
+    these to the built-in model `echo`, which answers with the messages it received.
+    """
+    settings = settings_of(
+        config_file, data=data, server__host=host, server__port=port, server__workers=workers,
+        server__log_level=log_level,
+    )  # fmt: skip
+    logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+    run(_serve(settings), loop=uvloop.new_event_loop)
+
+
+async def _serve(settings: Settings) -> int:
+    _check_bind(settings)
+    _allow_many_files()
+    scheduling.at_once()
+    limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
+    index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
+    models = Routes(targets(settings, os.environ)).names()
+    front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
+    stop = _Stop()
+    with _listen(settings) as listener:
+        try:
+            if await stop.unless_asked(_warm_up(index, front, listener)):
+                topic = _NO_TOPIC
+                if index is not None:
+                    index.on_trouble(front.tell)
+                    topic = await _topic(settings, index)
+                front.tell(index.trouble if index is not None else "")
+                _greet(listener, models, settings, topic)
+                await stop.asked.wait()
+        except WorkerFailed as error:
+            raise click.ClickException(str(error)) from error
+        finally:
+            await _end(settings, front, index, stop)
+    return 0
+
+
+async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:
+    """Start everything; /healthz answers meanwhile."""
+    steps = [asyncio.ensure_future(front.start(listener))]
+    if index is not None:
+        steps.append(asyncio.ensure_future(index.start()))
+    try:
+        await asyncio.gather(*steps)
+    finally:
+        for step in steps:
+            step.cancel()
+        await asyncio.wait(steps)
+
+
+async def _end(settings: Settings, front: Workers, index: IndexProcess | None, stop: "_Stop") -> None:
+    """Let what runs finish within the drain time, unless a second signal comes; the index ends meanwhile."""
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + settings.server.shutdown_s
+    if index is not None:
+        await index.leave()
+    ends = [asyncio.ensure_future(front.drain(settings.server.shutdown_s))]
+    hurry = asyncio.ensure_future(stop.at_once.wait())
+    # What was asked before may still search, for as long as it would wait for the answer.
+    await asyncio.wait({hurry, *ends}, timeout=settings.retrieval.deadline_s, return_when=asyncio.FIRST_COMPLETED)
+    if index is not None:
+        patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
+        ends.append(asyncio.ensure_future(index.stop(patience_s)))
+    for end in ends:
+        await asyncio.wait({hurry, end}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (hurry, *ends):
+        if not task.done():
+            task.cancel()
+    await asyncio.wait({hurry, *ends})
+    for end in ends:
+        if not end.cancelled():
+            end.result()
+
+
+class _Stop:
+    """SIGINT or SIGTERM: the first asks to finish what runs, the second to end at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self.asked.is_set():
+            self.at_once.set()
+        else:
+            click.echo("stopping; running replies may finish (again: stop at once)", err=True)
+            self.asked.set()
+
+    async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether the work was done; it is cancelled when a signal comes first."""
+        working = asyncio.ensure_future(work)
+        asked = asyncio.ensure_future(self.asked.wait())
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            asked.cancel()
+            working.result()
+            return True
+        working.cancel()
+        await asyncio.wait({working})
+        return False
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files as far as we may: each client needs one, and one to its upstream."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    with contextlib.suppress(ValueError, OSError):  # a system with a lower limit of its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _check_bind(settings: Settings) -> None:
+    host = settings.server.host
+    if settings.auth.open or is_loopback(host):
+        return
+    if not Keyring(accounts(settings), required=settings.auth.required).closed:
+        raise SettingsError(
+            f"server.host {host!r} can be reached by others, and the gateway has no keys: make one (ragway keys "
+            "create), listen on 127.0.0.1, or set auth.open: true if something else guards this address"
+        )
+
+
+@contextlib.contextmanager
+def _listen(settings: Settings) -> Iterator[socket.socket]:
+    host, port = settings.server.host, settings.server.port
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, proto)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host!r}: {error.strerror or error}") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: no frame waits for the next
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}; name another with --port"
+            ) from error
+        yield listener
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """What an example asks about."""
+
+    collection: str  # "" where the example needs to name none
+    question: str
+
+
+_NO_TOPIC = _Topic("", "Hello!")
+
+
+async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
+    """A question that a document here answers, if there is one that everybody may read; names what is not ingested."""
+    knowledge = Client(Path(settings.data))
+    try:
+        if not index.ready:
+            return _NO_TOPIC
+        wanted = settings.retrieval.collections
+        rows = await knowledge.collections()
+        for name in wanted:
+            if name not in {row.name for row in rows}:
+                click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
+        for name in sorted((row.name for row in rows if row.documents), key=lambda name: name not in wanted):
+            for document in await knowledge.documents(name, after="", limit=1):
+                return _Topic("" if name in wanted else name, _question(document.title))
+    except RetrievalError:  # it died just now, and is started again; or a collection was deleted
+        pass
+    finally:
+        await knowledge.close()
+    return _NO_TOPIC
+
+
+def _question(title: str) -> str:
+    title = textwrap.shorten(title, _TITLE_CHARS, placeholder=" …")
+    return title if title.endswith("?") else f'What is said about "{title}"?'
+
+
+def _greet(listener: socket.socket, models: Sequence[str], settings: Settings, topic: _Topic) -> None:
+    host, port = listener.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    workers, keyed = settings.server.workers, Keyring(accounts(settings), required=settings.auth.required).closed
+    by = f" with {workers} workers" if workers > 1 else ""
+    key = " with a key in RAGWAY_KEY (ragway keys create)" if keyed else ""
+    click.echo(f"ragway serves on {address}/v1{by} (Ctrl-C ends it). Try{key}:\n", err=True)
+    model = next(iter(models), "gpt-4o-mini")
+    body = {
+        "model": f"rag/{topic.collection}/{model}" if topic.collection else model,
+        "messages": [{"role": "user", "content": topic.question}],
+    }
+    shown = ' -H "authorization: Bearer $RAGWAY_KEY"' if keyed else ""
+    said = shlex.quote(json.dumps(body, ensure_ascii=False))
+    click.echo(f"curl {address}/v1/chat/completions{shown} -H 'content-type: application/json' -d {said}\n")

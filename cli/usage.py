@@ -1,0 +1,88 @@
+"""ragway usage: what was used, summed up from the rows that gateways write of their requests."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.common import echo, opened_accounts, options
+from proxy.access.usage import COMPARISONS, Wish, as_csv, sums, wish_of
+
+# What a table shows beside the names of a group, and as what; CSV and JSON have all.
+_SHOWN = {
+    "requests": "requests", "failed": "failed", "prompt_tokens": "prompt", "completion_tokens": "completion",
+    "injected_tokens": "injected", "estimated": "estimated", "cost_usd": "dollars", "mean_total_ms": "mean ms",
+}  # fmt: skip
+_ADDED_UP = [name for name in _SHOWN if not name.startswith("mean_")]
+
+
+@click.command("usage")
+@click.option("--by", help="Names of a sum: some of team, key, model, day, with commas (default: team,model).")
+@click.option("--since", help="First day, as 2026-11-01, in UTC (default: the first there is).")
+@click.option("--until", help="Last day, included (default: the last there is).")
+@click.option("--key", help="Of the key with this id alone.")
+@click.option("--csv", "as_", flag_value="csv", help="CSV, with a header.")
+@click.option("--json", "as_", flag_value="json", help="A JSON list.")
+@options
+def command(
+    by: str | None,
+    since: str | None,
+    until: str | None,
+    key: str | None,
+    as_: str | None,
+    config_file: Path | None,
+    data: str | None,
+) -> None:
+    """Sum up what was used: requests, tokens, dollars and times, by team, key, model or day.
+
+    \b
+    ragway usage --by day,key --since 2026-11-01
+    ragway usage --by team,model --csv > november.csv
+
+    A gateway writes what it served within a second or two, and may run meanwhile.
+    """
+    try:
+        wish = wish_of(by=by, since=since, until=until, key=key)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    with opened_accounts(config_file, data) as accounts:
+        if key and key != COMPARISONS:
+            accounts.key(key)  # or it is told that there is none
+        rows = sums(accounts, wish)
+    if as_ == "json":
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    elif as_ == "csv":
+        click.echo(as_csv(rows, wish), nl=False)
+    elif rows:
+        _print(rows, wish)
+    elif since or until or key:
+        echo("nothing was recorded of this key or in these days", err=True)
+    else:
+        echo("nothing was recorded yet: see usage.record, by default it is what keys (ragway keys) use", err=True)
+
+
+def _print(rows: Sequence[Mapping[str, Any]], wish: Wish) -> None:
+    """A table, with a line for all of it."""
+    lines = [[*wish.by, *_SHOWN.values()]]
+    lines += [[*(row[name] or "-" for name in wish.by), *_numbers(row)] for row in rows]
+    total = {name: sum(row[name] for row in rows) for name in _ADDED_UP}
+    whole = sum(row["mean_total_ms"] * row["requests"] for row in rows)
+    if len(rows) > 1:
+        total["mean_total_ms"] = whole / total["requests"]
+        lines.append(["all", *[""] * (len(wish.by) - 1), *_numbers(total)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.ljust(width) if i < len(wish.by) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        echo("  ".join(cells).rstrip())
+    if unpriced := sum(row["unpriced"] for row in rows):
+        echo(f"without {unpriced} requests for models whose price is not known", err=True)
+
+
+def _numbers(row: Mapping[str, Any]) -> list[str]:
+    shapes = {"cost_usd": ",.4f", "mean_total_ms": ",.0f"}
+    return [format(row[name], shapes.get(name, ",")) for name in _SHOWN]

@@ -1,0 +1,264 @@
+"""The part of a gateway that one process serves; and `main`, the life of a process that serves nothing else.
+
+`ragway serve` starts one such process or several, and hands them settings and connections; what parent and worker say
+to each other is in `proxy.server.workers`.
+"""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import uvloop
+
+from cli.build import gateway
+from config.settings import Settings, SettingsError, load
+from proxy.observe.metrics import Metrics
+from proxy.server.drain import Connections
+from proxy.server.http1 import Limits
+from retrieval.errors import RetrievalError
+from retrieval.rpc.client import Client
+from runtime import garbage, logs, scheduling
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_BACKLOG = 2048
+_AT_A_TIME = 64  # connections taken in one turn of the event loop
+_AGAIN_S = 0.05
+_PATIENCE_S = 60.0  # from the start on, in which a search waits for an index that starts: 2 to 15 s where it is quick
+
+
+class Serving:
+    """A gateway and its connections, in this process."""
+
+    def __init__(
+        self, settings: Settings, gone: Callable[[], None] = lambda: None, metrics: Metrics | None = None
+    ) -> None:
+        """gone: called for each connection that ended. metrics: shared with others.
+
+        Raises SettingsError, RetrievalError.
+        """
+        self._missing = "starting"
+        self._knowledge = Client(Path(settings.data))
+        self._knowledge.starting = True
+        self._begun = asyncio.Event()
+        self._patient_until_s = time.monotonic() + _PATIENCE_S
+        self._made = gateway(
+            settings, self._knowledge, ready=lambda: self._missing, begun=self._until_begun, metrics=metrics
+        )
+        server = settings.server
+        limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
+        self.connections = Connections(self._made.app, limits, gone)
+        self._watching: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Future[tuple[None, None, None]] | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
+        await self.connections.listen(listener, _BACKLOG)
+        await self.warm()
+
+    async def warm(self) -> None:
+        """Load what takes long, where a model needs it, and keep keys and accounts up to date from now on."""
+        self._watching = asyncio.create_task(self._made.keyring.watch())
+        made = self._made
+        await asyncio.to_thread(made.receipts.warm)
+        self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.comparing.keeper.keep())
+        if self._made.translated is not None:
+            await self._made.translated.warm()
+        garbage.settle()
+
+    def tell(self, missing: str) -> None:
+        """What /readyz answers from now on; "" is ready."""
+        self._missing = missing
+        if missing != "starting":
+            self._begin()
+
+    def _begin(self) -> None:
+        self._knowledge.starting = False
+        self._begun.set()
+
+    async def _until_begun(self) -> None:
+        """Return as soon as the index was started, or could not be; sooner where that takes too long."""
+        if not self._begun.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
+                    await self._begun.wait()
+
+    async def drain(self, patience_s: float) -> None:
+        """Take nothing more, let what runs finish, cut it after `patience_s` or when cancelled, and close all."""
+        self._missing = "stopping"
+        self._begin()
+        try:
+            await self.connections.drain(patience_s)
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+            await self._made.mcp.close()
+            await self._made.comparing.close()
+            if self._keeping is not None:
+                self._made.ledger.leave()
+                self._made.receipts.leave()
+                self._made.comparing.keeper.leave()
+                await self._keeping
+            await self._knowledge.close()
+            self._made.client.close()
+            if self._made.translated is not None:
+                await self._made.translated.close()
+
+
+class _Worker:
+    """A worker process's life, as its parent tells it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._said = b""
+        self._descriptors: list[int] = []
+        self._taking: set[asyncio.Task[None]] = set()
+        self._gone = 0
+        self._telling = False
+        self._serving: Serving | None = None
+        self.leave = asyncio.Event()
+        self.cut = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve until told to drain; returns the exit code."""
+        settings, metrics = await self._first_line()
+        logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+        scheduling.at_once()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.leave.set)
+        try:
+            self._serving = Serving(settings, self._count_gone, metrics)
+        except (SettingsError, RetrievalError) as error:
+            self._tell("error " + " ".join(str(error).split()))
+            return 1
+        loop.add_reader(self._channel, self._receive)
+        self._hear(b"")  # what came with the settings
+        self._tell("up")
+        cut = asyncio.ensure_future(self.cut.wait())
+        leaving = asyncio.ensure_future(self.leave.wait())
+        warming = asyncio.ensure_future(self._warm(self._serving))
+        await asyncio.wait({warming, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if warming.done():
+            warming.result()
+        await leaving
+        self._tell("leaving")
+        draining = asyncio.ensure_future(self._serving.drain(settings.server.shutdown_s))
+        await asyncio.wait({draining, cut}, return_when=asyncio.FIRST_COMPLETED)
+        if not draining.done():
+            draining.cancel()
+            await asyncio.wait({draining})
+        return 0
+
+    async def _first_line(self) -> tuple[Settings, Metrics]:
+        """The first line. Connections come only after we said `up`."""
+        line = b""
+        while b"\n" not in line:
+            part = await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16)
+            if not part:
+                raise SystemExit(0)  # the parent is gone
+            line += part
+        line, self._said = line.split(b"\n", 1)
+        number, counts, flags = orjson.loads(line)
+        return load(environ={}, flags=flags), Metrics(Path(counts), number)
+
+    async def _warm(self, serving: Serving) -> None:
+        await serving.warm()
+        self._tell(f"warm {_memory_bytes()}")
+
+    def _receive(self) -> None:
+        for _ in range(_AT_A_TIME):
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._channel, 1 << 12, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:  # the parent is gone
+                asyncio.get_running_loop().remove_reader(self._channel)
+                self.leave.set()
+                return
+            self._descriptors += descriptors
+            self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self._said = (self._said + data).split(b"\n")
+        for line in lines:
+            self._take(*line.decode("utf-8", "replace").partition(" ")[::2])
+
+    def _take(self, word: str, rest: str) -> None:
+        assert self._serving is not None  # made before the channel is read
+        if word == "connection":
+            if not self._descriptors:  # no descriptor was free for it: the system has closed it
+                self._count_gone()
+                return
+            taking = asyncio.ensure_future(self._take_connection(self._serving, self._descriptors.pop(0)))
+            self._taking.add(taking)
+            taking.add_done_callback(self._taking.discard)
+        elif word == "missing":
+            if not self.leave.is_set():
+                self._serving.tell(rest)
+        elif word == "ping":
+            self._tell("pong")
+        elif word == "drain":
+            self.leave.set()
+        elif word == "cut":
+            self.leave.set()
+            self.cut.set()
+
+    async def _take_connection(self, serving: Serving, descriptor: int) -> None:
+        accepted = socket.socket(fileno=descriptor)
+        accepted.setblocking(False)
+        try:
+            await serving.connections.take(accepted)
+        except OSError:  # it is gone already
+            accepted.close()
+            self._count_gone()
+
+    def _count_gone(self) -> None:
+        self._gone += 1
+        if not self._telling:
+            self._telling = True
+            asyncio.get_running_loop().call_soon(self._tell_of_gone)
+
+    def _tell_of_gone(self) -> None:
+        self._telling = False
+        gone, self._gone = self._gone, 0
+        if not self._tell(f"gone {gone}"):
+            self._gone += gone
+            self._telling = True
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._tell_of_gone)
+
+    def _tell(self, line: str) -> bool:
+        """Whether the parent could be told; lines are far shorter than the channel's room, so never half of one."""
+        try:
+            self._channel.send(line.encode() + b"\n")
+        except BlockingIOError:
+            return False
+        except OSError:  # it is gone: the channel's end says so, too
+            return True
+        return True
+
+
+def _memory_bytes() -> int:
+    """Resident memory of this process."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:  # no Linux: the largest it ever was
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return pages * resource.getpagesize()
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
+    channel = socket.socket(fileno=os.dup(0))
+    channel.setblocking(False)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    with channel, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_Worker(channel).run())

@@ -1,0 +1,133 @@
+"""A passage to a question that a model drafts of it: what is asked, and what of its reply is good enough for a person.
+
+The reply is read strictly: one JSON object of a question, a reference answer and facts, every fact both in the passage
+and in the reference, as answers are held against facts. What is otherwise is dropped with a reason; nothing is mended.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from evaluation.answers.prompts import Prompt, json_object
+from evaluation.answers.records import Question, Reply, Shown
+from evaluation.answers.scoring.scores import states
+from evaluation.answers.scoring.terms import terms
+
+PLACES = ("title", "source", "passage")
+_ALIKE = 0.8  # share of the words of two questions that both have, where a fact is in both
+_ID_BYTES = 5
+
+UNREADABLE = "the reply is not the JSON that was asked for"
+CUT_OFF = "the reply was cut off at the longest answer (--set max_tokens=NUMBER)"
+NOTHING_TO_ASK = "the model found nothing to ask about"
+NOT_IN_PASSAGE = "a fact is not in the passage"
+NOT_IN_REFERENCE = "a fact is not in the reference"
+IN_QUESTION = "a fact is in the question"
+ALIKE = "the question is much like another one"
+
+
+class Dropped(ValueError):
+    """A reply of which no question is made; the text says why, in a few words that can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a model made of a passage."""
+
+    question: str
+    reference: str
+    facts: tuple[str, ...]
+
+
+def asking(passage: Shown, collection: str, prompt: Prompt) -> Question:
+    """The question whose answer is a draft: its `reference` is the passage, its `gold` the passage's source."""
+    text = prompt.render(title=passage.title, source=passage.source, passage=passage.text)
+    digest = hashlib.blake2b(f"{passage.document}\0{passage.text}".encode(), digest_size=_ID_BYTES).hexdigest()
+    messages = [{"role": "user", "content": text}]
+    return Question(f"{collection}-{digest}", messages, reference=passage.text, gold=[passage.source])
+
+
+def draft_of(asked: Question, reply: Reply) -> Draft:
+    """The draft of a reply that stands. Raises Dropped."""
+    if reply.error is not None:
+        raise Dropped(f"the model refused it: {reply.error}")
+    try:
+        return read_reply(reply.answer or "", asked.reference or "")
+    except Dropped as error:
+        if str(error) == UNREADABLE and reply.finish_reason == "length":
+            raise Dropped(CUT_OFF) from error
+        raise
+
+
+def read_reply(text: str, passage: str) -> Draft:
+    """A model's reply about a passage. Raises Dropped."""
+    try:
+        found = json_object(text)
+        if found.get("question", "") is None:
+            raise Dropped(NOTHING_TO_ASK)
+        question, reference = _text(found, "question"), _text(found, "reference")
+        facts = found.get("facts")
+        if not isinstance(facts, list) or not facts:
+            raise ValueError("facts must be a list with something in it")
+        draft = Draft(question, reference, tuple(dict.fromkeys(_text({"fact": fact}, "fact") for fact in facts)))
+    except Dropped:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Dropped(UNREADABLE) from error
+    for where, reason in ((passage, NOT_IN_PASSAGE), (reference, NOT_IN_REFERENCE)):
+        if not all(_stands(fact, where) for fact in draft.facts):
+            raise Dropped(reason)
+    if any(_stands(fact, question) for fact in draft.facts):
+        raise Dropped(IN_QUESTION)
+    return draft
+
+
+def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str, Any]:
+    """The line of the questions' file, with its mark."""
+    at = datetime.fromtimestamp(reply.at_s, UTC).isoformat(timespec="seconds")
+    return {
+        "id": asked.id, "question": draft.question, "reference": draft.reference, "must": draft.facts,
+        "gold": asked.gold, "drafted": {"by": model, "at": at, "passage": asked.reference},
+    }  # fmt: skip
+
+
+class Known:
+    """The questions that there are, to tell whether another one says anything new."""
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self._all = [(_words(_asked(one)), {_words(fact) for fact in one.must}) for one in questions]
+
+    def has(self, draft: Draft) -> bool:
+        """Whether one has the same words, or most of them and a fact that is asked for."""
+        words, facts = _words(draft.question), {_words(fact) for fact in draft.facts}
+        return any(
+            words == other or (len(words & other) >= _ALIKE * len(words | other) and facts & theirs)
+            for other, theirs in self._all
+        )
+
+    def add(self, draft: Draft) -> None:
+        self._all.append((_words(draft.question), {_words(fact) for fact in draft.facts}))
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    """A text that is not empty and can be written. Raises ValueError."""
+    text = found.get(name)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{name} must be a text that is not empty")
+    text.encode()  # half a surrogate pair has no UTF-8
+    return text.strip()
+
+
+def _stands(fact: str, text: str) -> bool:
+    return states(text, terms(text), fact)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
+
+
+def _asked(question: Question) -> str:
+    content = question.messages[-1].get("content")
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,114 @@
+"""How far a judge can be believed: what it could not say, whether the order sways it, whether rules agree with it."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluation.answers.judges.judge import KINDS, Judgement, in_both_orders
+from evaluation.answers.judges.judgements import said_by
+from evaluation.answers.records import Asked
+from evaluation.answers.scoring.faults import Fault, counted
+from evaluation.answers.scoring.scored import Scored
+from evaluation.answers.scoring.verdict import SAME
+
+_HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One kind of judgement beside the deterministic score of the same answers. tau: Kendall's tau-b, from -1 to 1.
+
+    of, same: answers of which both are above or both below one half; of a preference, pairs of answers of which both
+    prefer one, and the same one.
+    """
+
+    of: int
+    same: int
+    tau: float | None  # None: fewer than two, or one of both always says the same
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    """What a judge did, by kind where that matters."""
+
+    model: str
+    asked: Mapping[str, int]
+    faults: Mapping[str, Mapping[Fault, int]]  # kind -> what has no score, and why
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+    cost_unknown: int  # replies without a known price
+    swapped: int  # pairs of answers that were shown in both orders
+    swayed: int  # of those, where the order changed which one is preferred
+    agreement: Mapping[str, Agreement]
+
+    @property
+    def failures(self) -> int:
+        """Of all that it was asked, what has no score."""
+        return sum(sum(found.values()) for found in self.faults.values())
+
+
+def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scored]) -> JudgeReport:
+    """Of one judge. What it cost holds requests that failed, too, and what was asked again."""
+    its = [one for one in attempts if one.model == model]
+    said = said_by(model, its)
+    by_rule = {one.reply.asked: score for one in found if (score := one.scores["score"]) is not None}
+    usages = [one.usage for one in its if one.usage is not None]
+    stands = {one.key: one for one in its} | {one.key: one for one in said}
+    kinds = [kind for kind in KINDS if any(one.kind == kind for one in stands.values())]
+    both = in_both_orders(said).values()
+    return JudgeReport(
+        model=model,
+        asked={kind: sum(one.kind == kind for one in stands.values()) for kind in kinds},
+        faults={kind: counted(_fault(one) for one in stands.values() if one.kind == kind) for kind in kinds},
+        tokens_in=sum(one.prompt for one in usages), tokens_out=sum(one.completion for one in usages),
+        cost_usd=sum(one.cost_usd or 0.0 for one in its),
+        cost_unknown=sum(one.cost_usd is None for one in its),
+        swapped=len(both), swayed=sum(first != second for first, second in both),
+        agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
+    )  # fmt: skip
+
+
+def _fault(one: Judgement) -> Fault | None:
+    """Why it has no verdict; an earlier version kept only that it has none."""
+    if one.error is not None:
+        return "failed"
+    return None if one.verdict is not None else one.fault or "unreadable"
+
+
+def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[Asked, float]) -> Agreement:
+    pairs = _preferred(judgements, by_rule) if kind == "preference" else _scored(kind, judgements, by_rule)
+    sides = [(x, y) for x, y in pairs if _HALF not in (x, y)]
+    return Agreement(len(sides), sum((x > _HALF) == (y > _HALF) for x, y in sides), _tau(pairs))
+
+
+def _scored(kind: str, judgements: Iterable[Judgement], by_rule: Mapping[Asked, float]) -> list[tuple[float, float]]:
+    """(judged, by rule) of each answer that has both."""
+    return [
+        (one.score, rule)
+        for one in judgements
+        if one.kind == kind
+        and one.score is not None
+        and (rule := by_rule.get((one.question, one.variant, one.repeat))) is not None
+    ]
+
+
+def _preferred(judgements: Iterable[Judgement], by_rule: Mapping[Asked, float]) -> list[tuple[float, float]]:
+    """(judged, by rule) of each pair of answers: 1 where the first is better, 0 where the second, else one half."""
+    found = []
+    for (question, variant, against, repeat, *_), scores in in_both_orders(judgements).items():
+        first, second = by_rule.get((question, variant, repeat)), by_rule.get((question, against or "", repeat))
+        if first is not None and second is not None:
+            change = first - second
+            rule = _HALF if abs(change) <= SAME else float(change > 0)
+            found.append((statistics.fmean(scores), rule))
+    return found
+
+
+def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Kendall's tau-b."""
+    from scipy.stats import kendalltau
+
+    if any(len({pair[side] for pair in pairs}) < 2 for side in (0, 1)):
+        return None
+    return float(kendalltau(*zip(*pairs, strict=True)).statistic)

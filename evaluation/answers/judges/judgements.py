@@ -1,0 +1,69 @@
+"""What judges said of a run, in its folder.
+
+    judge_asked.jsonl  a line before each request to a judge, with the most that it may cost
+    judgements.jsonl   a line for each that ended, with the request and what was said
+
+Of several lines of one judge about the same the last one that is no error stands.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from evaluation.answers.judges.judge import Judgement, Key
+from evaluation.answers.records import BenchError, Worst
+from evaluation.answers.runs import rows_of
+from proxy.exchange import Tokens
+
+_HASH_BYTES = 8
+
+
+def asked_file(folder: Path) -> Path:
+    return folder / "judge_asked.jsonl"
+
+
+def file(folder: Path) -> Path:
+    return folder / "judgements.jsonl"
+
+
+def attempts(folder: Path) -> Iterator[Judgement]:
+    """Every row of judgements.jsonl, in the order written. Raises BenchError where a row is none."""
+    for row in rows_of(file(folder)):
+        try:
+            yield judgement_from(row)
+        except (TypeError, KeyError) as error:
+            raise BenchError(f"{file(folder)} has a row that is not a judgement ({error}): take it out") from error
+
+
+def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:
+    """What stands of one judge."""
+    return list({one.key: one for one in attempts if one.model == model and one.error is None}.values())
+
+
+def judges(attempts: Iterable[Judgement]) -> list[str]:
+    """The models that said something, the last one last."""
+    return list(dict.fromkeys(reversed([one.model for one in attempts if one.error is None])))[::-1]
+
+
+def sent(folder: Path) -> Iterator[tuple[Key, str, float, Worst]]:
+    """Every row of judge_asked.jsonl: what was asked, whom, when, and the most that it may have used."""
+    for row in rows_of(asked_file(folder)):
+        worst = Worst(row["prompt_tokens"], row["answer_tokens"], row["usd"])
+        key = row["question"], row["variant"], row["against"], row["repeat"], row["kind"], row["order"]
+        yield key, row["model"], row["at_s"], worst
+
+
+def prompt_hash(prompt: str) -> str:
+    """By which it is known whether a judge was asked with the prompts of now."""
+    return hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
+
+
+def judgement_from(row: Mapping[str, Any]) -> Judgement:
+    """The judgement of a row. Raises TypeError where a member is missing."""
+    usage = row.get("usage")
+    names = {one.name for one in fields(Judgement)}
+    tokens = {one.name for one in fields(Tokens)}
+    told = None if usage is None else Tokens(**{name: value for name, value in usage.items() if name in tokens})
+    return Judgement(**{name: value for name, value in row.items() if name in names} | {"usage": told})

@@ -1,0 +1,138 @@
+"""The user's questions, a JSON object a line, to Questions. What is wrong is told with its line."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from evaluation.answers.records import BenchError, Question
+
+_TEXTS = ("must", "must_not", "gold", "tags")
+_MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answerable", "drafted", "group")
+
+
+def read(path: Path) -> list[Question]:
+    """The questions of a file, in its order; an empty line is none. Raises BenchError.
+
+    A question without an `id` is named by its line.
+    """
+    found = read_any(path)
+    if not found:
+        raise BenchError(f'{path} has no questions: write {{"question": "…"}} on a line each')
+    return found
+
+
+def read_any(path: Path) -> list[Question]:
+    """The same of a file that may have none yet. Raises BenchError."""
+    try:
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    except OSError as error:
+        raise BenchError(f"cannot read the questions: {path}: {error.strerror or error}") from error
+    found: dict[str, Question] = {}
+    places: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            question = _question(line, number)
+            if question.id in found:
+                raise _Wrong(f"the id {question.id!r} stands in line {places[question.id]} already")
+        except _Wrong as error:
+            raise BenchError(f"{path}, line {number}: {error}") from error
+        found[question.id], places[question.id] = question, number
+    return list(found.values())
+
+
+def about_drafted(questions: Iterable[Question]) -> str:
+    """What a reader must know where a model drafted questions and no person has checked them; "" where none is so."""
+    asked = list(questions)
+    models = [str(question.drafted.get("by")) for question in asked if question.drafted is not None]
+    if not models:
+        return ""
+    by = ", ".join(dict.fromkeys(models))
+    return f"Drafted by a model ({by}), not checked by a person: {len(models)} of {len(asked)} questions."
+
+
+def are_mixed(questions: Iterable[Question]) -> bool:
+    """Whether some are drafted and some are not."""
+    return len({question.drafted is None for question in questions}) > 1
+
+
+class _Wrong(ValueError):
+    pass
+
+
+def _question(line: bytes, number: int) -> Question:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _Wrong(f"not JSON from column {error.colno} on: {error.msg}") from error
+    if not isinstance(row, dict):
+        raise _Wrong("must be a JSON object")
+    if unknown := sorted(set(row) - set(_MEMBERS)):
+        raise _Wrong(f"has an unknown member {unknown[0]!r}; known are {', '.join(_MEMBERS)}")
+    row = {name: value for name, value in row.items() if value is not None}
+    if "facts" in row and "must" in row:
+        raise _Wrong("has both 'facts' and 'must', which are the same: leave one")
+    if "facts" in row:
+        row["must"] = row.pop("facts")
+    must, must_not, gold, tags = (_texts(row, name) for name in _TEXTS)
+    id, messages, reference = _name(row.get("id", number), "id"), _messages(row), _text(row, "reference")
+    group = _name(row["group"], "group") if "group" in row else None
+    return Question(id, messages, reference, must, must_not, gold, tags, _yes_or_no(row), _drafted(row), group)
+
+
+def _name(value: object, member: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).isprintable() or value == "":
+        raise _Wrong(f"{member!r} must be a name or a whole number, got {value!r}")
+    return str(value)
+
+
+def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    if ("question" in row) == ("messages" in row):
+        raise _Wrong("needs 'question' (a text) or 'messages' (a conversation), one of them")
+    if "question" in row:
+        text = row["question"]
+        if not isinstance(text, str) or not text.strip():
+            raise _Wrong("'question' must be a text that is not empty")
+        return ({"role": "user", "content": text},)
+    messages = row["messages"]
+    if not isinstance(messages, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("role"), str) and {"content", "tool_calls"} & set(each)
+        for each in messages
+    ):
+        raise _Wrong("'messages' must be a list of objects with 'role' and 'content'")
+    if not any(each["role"] == "user" for each in messages):
+        raise _Wrong("'messages' has no message of the role 'user', so nothing is asked")
+    return tuple(messages)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _Wrong(f"{name!r} must be a text, got {value!r}")
+    return value
+
+
+def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A text alone is a list of it."""
+    value = row.get(name, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) and each.strip() for each in texts):
+        raise _Wrong(f"{name!r} must be a list of texts, none of them empty, got {value!r}")
+    return tuple(texts)
+
+
+def _yes_or_no(row: Mapping[str, Any]) -> bool | None:
+    value = row.get("answerable")
+    if value is not None and not isinstance(value, bool):
+        raise _Wrong(f"'answerable' must be true or false, got {value!r}")
+    return value
+
+
+def _drafted(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    value = row.get("drafted")
+    if value is not None and not (isinstance(value, dict) and isinstance(value.get("by"), str)):
+        raise _Wrong("'drafted' must be an object with 'by', the model; take it out where a person has checked it")
+    return value

@@ -1,0 +1,220 @@
+"""Two runs question by question: the same variants asked before and after something was changed."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evaluation.answers.judges.judge import asked_text
+from evaluation.answers.reports.report import MAIN, RULES, Measured
+from evaluation.answers.reports.view import number
+from evaluation.answers.scoring.costs import QUANTITIES, extra
+from evaluation.answers.scoring.faults import told
+from evaluation.answers.scoring.scored import JUDGED
+from evaluation.answers.scoring.verdict import Compared, Values, compared
+from evaluation.retrieval.tables import table
+from evaluation.stats.significance import Difference, interval
+
+_MOST_NAMED = 40  # questions in a line
+_MOST_CHARS = 80  # of a question
+_HALF = 0.5
+_TURNS: Mapping[str, Sequence[tuple[bool | None, bool | None]]] = {
+    "right before, wrong after": [(True, False)], "wrong before, right after": [(False, True)],
+    "an answer before, none or a failure after": [(True, None), (False, None)],
+    "none or a failure before, an answer after": [(None, True), (None, False)],
+}  # fmt: skip
+_SAYS_NOTHING = ("id", "object")  # of a collection: its name is known
+_COMPARED_OF_HEAD = ("questions_file", "base_url", "repeats", "seed", "left_out", "gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A question that came out otherwise. None: there was no answer, or a failure."""
+
+    id: str
+    asked: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """One variant in both runs, over the questions that both have."""
+
+    variant: str
+    main: Compared | None  # of the score that verdicts are made of
+    scores: Mapping[str, Compared]
+    more: Mapping[str, Difference]
+    score: str  # that tells right, above one half, from wrong; ""
+    turned: Mapping[str, tuple[Turned, ...]]  # what became of questions -> these
+
+
+@dataclass(frozen=True, slots=True)
+class Diffs:
+    """All variants of two runs. only_*: names and ids that the other run lacks."""
+
+    before: str
+    after: str
+    variants: tuple[Diff, ...]
+    settings: tuple[str, ...]  # what differs in how they were asked
+    failures: tuple[str, ...]  # of each run, in words
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    changed_questions: tuple[str, ...]  # same id, other row: left out
+    judges: tuple[str, ...]  # before, after, where they differ: judged scores are left out
+
+
+def diff(before: Measured, after: Measured) -> Diffs:
+    """What changed between two runs. A variant is the same by its name, a question by its whole row."""
+    same = {id for id, question in after.questions.items() if before.questions.get(id) == question}
+    judges = [_judge(run) for run in (before, after)]
+    common = [one.name for one in after.head.variants if one.name in before.values]
+    return Diffs(
+        before.head.id, after.head.id, tuple(_diff(name, before, after, same) for name in common),
+        settings=_settings(before, after),
+        failures=(*_failures("before", before), *_failures("after", after)),
+        only_before=_missing(before, after), only_after=_missing(after, before),
+        changed_questions=tuple(id for id in after.questions if id in before.questions and id not in same),
+        judges=tuple(judges) if "" not in judges and len(set(judges)) > 1 else (),
+    )  # fmt: skip
+
+
+def as_json(found: Diffs) -> dict[str, Any]:
+    """The differences as plain values."""
+    return {"ragway_bench_diff": 1, **asdict(found)}
+
+
+def text(found: Diffs, *, markdown: bool = False) -> str:
+    """What changed, as tables and lists for a terminal."""
+    rows = [
+        [f"{one.variant}: {each.score}", each.word, number(each.before), number(each.after), interval(each.change),
+         str(len(each.harmed)), str(len(each.unchanged)), str(len(each.helped))]
+        for one in found.variants for each in one.scores.values()
+    ]  # fmt: skip
+    rows += [
+        [f"{one.variant}: {QUANTITIES[name]}", "", "", "",
+         interval(change, "+z.6f" if name == "cost_usd" else "+z,.1f"), "", "", ""]
+        for one in found.variants for name, change in one.more.items()
+    ]  # fmt: skip
+    head = ["score or cost", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped"]
+    below = [f"differs: {line}" for line in found.settings]
+    below += [] if found.settings else ["settings: no difference in what the runs keep of them"]
+    below += [line for one in found.variants for line in (*_turned(one), *_questions(one))]
+    for name, ids in (("only before", found.only_before), ("only after", found.only_after),
+                      ("changed between the runs and left out", found.changed_questions)):  # fmt: skip
+        below += [f"{name}: {', '.join(ids)}"] if ids else []
+    below += [f"the judges differ, so no judged score is compared: {', '.join(found.judges)}"] if found.judges else []
+    if not rows:
+        below.append("nothing to compare: no variant and question in common")
+    first = "".join(f"{line}\n\n" if markdown else f"{line}\n" for line in found.failures)
+    return first + table(f"before: {found.before}; after: {found.after}", head, rows, below, markdown=markdown)
+
+
+def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
+    old, new = before.values[name], after.values[name]
+    kept = {score: _only(values, same) for score, values in new.items()}
+    judged = JUDGED if _judge(before) == _judge(after) else ()
+    scores = {
+        score: one
+        for score in (*RULES, *judged)
+        if score != "preference" and score in old and score in kept and not before.missing and not after.missing
+        and (one := compared(
+            score, old[score], kept[score], seed=after.head.seed, groups=after.groups,
+            wrong=[(before.wrong[name][score], _only(after.wrong[name][score], same))],
+        )) is not None
+    }  # fmt: skip
+    rows = [
+        [(one.reply.question, one.costs) for one in run.scored
+         if one.reply.variant == name and one.reply.question in same]
+        for run in (before, after)
+    ]  # fmt: skip
+    main = next((scores[score] for score in MAIN if score in scores), None)
+    told_by = next((score for score in MAIN if score != "preference" and (score in old or score in new)), "")
+    turned = _changes(old.get(told_by, {}), new.get(told_by, {}), after, same)
+    return Diff(name, main, scores, extra(*rows, seed=after.head.seed, groups=after.groups), told_by, turned)
+
+
+def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[str, tuple[Turned, ...]]:
+    """Right to wrong, back, and to and from failures, in the order of the questions."""
+    found: dict[str, list[Turned]] = {name: [] for name in _TURNS}
+    for id in (id for id in after.questions if id in same):
+        states = tuple(None if value is None else value > _HALF for value in (old.get(id), new.get(id)))
+        for name, turn in _TURNS.items():
+            if states in turn:
+                found[name].append(Turned(id, asked_text(after.questions[id]), old.get(id), new.get(id)))
+    return {name: tuple(rows) for name, rows in found.items() if rows}
+
+
+def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
+    """What of the runs' heads differs, but for what names a run."""
+    old, new = (_flat("", {name: value for name, value in asdict(run.head).items() if name in _COMPARED_OF_HEAD})
+                for run in (before, after))  # fmt: skip
+    return tuple(
+        f"{name}: {old.get(name, 'not known')} before, {new.get(name, 'not known')} after"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    )
+
+
+def _flat(name: str, value: Any) -> dict[str, str]:
+    """Nested values by dotted names; rows of a list by their id."""
+    if isinstance(value, list):
+        value = {str(row.get("id", at)) if isinstance(row, dict) else str(at): row for at, row in enumerate(value)}
+    if not isinstance(value, dict):
+        return {name: "none" if value is None else str(value)}
+    found: dict[str, str] = {}
+    for key, each in value.items():
+        if key in _SAYS_NOTHING:
+            continue
+        found |= _flat(f"{name}.{key}" if name else str(key), each)
+    return found
+
+
+def _failures(when: str, run: Measured) -> list[str]:
+    lines = [f"{when}: {run.missing} replies are missing, so there is no verdict"] if run.missing else []
+    return lines + [f"{when}: {name}: {told(faults)}" for name, faults in run.faults.items() if faults]
+
+
+def _only(values: Values, ids: Set[str]) -> Values:
+    return {id: value for id, value in values.items() if id in ids}
+
+
+def _judge(run: Measured) -> str:
+    """The model whose judgements count; scores of two judges are no change of answers."""
+    return run.judges[-1] if run.judges else ""
+
+
+def _missing(one: Measured, other: Measured) -> tuple[str, ...]:
+    names = [each.name for each in one.head.variants if each.name not in other.values]
+    return (*names, *(id for id in one.questions if id not in other.questions))
+
+
+def _turned(one: Diff) -> list[str]:
+    """The questions that are right now and were not, and the like, each on a line."""
+    lines = []
+    for name, rows in one.turned.items():
+        lines.append(f"{one.variant}: {name} ({len(rows)}, {one.score}):")
+        lines += [
+            f"    {row.id} {number(row.before, '.2f')} -> {number(row.after, '.2f')}  {_short(row.asked)}"
+            for row in rows[:_MOST_NAMED]
+        ]
+        lines += [f"    and {len(rows) - _MOST_NAMED} more"] if len(rows) > _MOST_NAMED else []
+    return lines
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST_CHARS else plain[: _MOST_CHARS - 1] + "…"
+
+
+def _questions(one: Diff) -> list[str]:
+    """The questions that came out otherwise, the worst first."""
+    if one.main is None:
+        return []
+    named = [("harmed", one.main.harmed), ("helped", one.main.helped)]
+    return [
+        f"{one.variant}: {what} ({one.main.score}): "
+        + ", ".join(f"{id} {one.main.changes[id]:+z.2f}" for id in ids[:_MOST_NAMED])
+        + (f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else "")
+        for what, ids in named
+        if ids
+    ]

@@ -1,0 +1,148 @@
+"""A report to its files: report.json, report.md and report.html, one page without scripts that asks no network.
+
+Answers and passages are untrusted text: the page escapes everything, its policy forbids whatever loads or runs, and
+Markdown quotes them in fences that they cannot close.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from evaluation.answers.questions import about_drafted
+from evaluation.answers.reports import plots
+from evaluation.answers.reports.plots import Bar, Tone
+from evaluation.answers.reports.report import Report, as_json
+from evaluation.answers.reports.view import Card, Changed, View, failures
+from evaluation.answers.scoring.verdict import SAME, Compared, Word
+from evaluation.retrieval.tables import table
+
+_TONES: dict[Word, Tone] = {
+    "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
+}  # fmt: skip
+_MOST_ROWS = 30  # of a plot
+_MOST_OF_EACH = 4  # verdicts that have plots of their own; all are in the tables
+_AT_ONCE = 8  # changed questions that are listed before one asks for the others
+_FENCE = re.compile(r"`{3,}")
+_MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
+
+
+def write(made: Report, shown: View, folder: Path) -> list[Path]:
+    """Write all three files, each whole or not at all. Raises OSError."""
+    contents = {
+        "report.json": orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+        "report.md": markdown(shown).encode("utf-8", "replace"),
+        "report.html": page(made, shown).encode("utf-8", "replace"),
+    }
+    for name, content in contents.items():
+        new = folder / f"{name}.new"
+        try:
+            new.write_bytes(content)
+            os.replace(new, folder / name)  # noqa: PTH105 - Path.replace is the same
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+    return [folder / name for name in contents]
+
+
+def summary(made: Report, shown: View) -> list[str]:
+    """What failed, then the verdicts in a line or two each, for a terminal."""
+    lines = failures(made) + [
+        line
+        for one in shown.verdicts
+        for line in (one.title, *(f"    {text}" for text in (one.sentence, one.counts, one.price) if text))
+    ]
+    lines += [f"{compared}: {word}, {change}" for compared, word, _, _, change, *_ in shown.beside.rows]
+    about = about_drafted(made.questions.values())
+    return [*lines, about] if about else lines
+
+
+def page(made: Report, shown: View) -> str:
+    """The page."""
+    from jinja2 import Environment
+
+    text = Path(__file__).with_name("page.html").read_text("utf-8")
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    return template.render(
+        title=shown.title, about=shown.about, notes=shown.notes, verdicts=shown.verdicts, tables=shown.tables,
+        reading=shown.reading, plots=_plots(made), beside=shown.beside,
+        at_once=_AT_ONCE,
+    )  # fmt: skip
+
+
+def markdown(shown: View) -> str:
+    """The same without plots."""
+    parts = [f"# {_line(shown.title)}", _line(shown.about), *(f"> {_line(note)}" for note in shown.notes), "## Verdict"]
+    for one in shown.verdicts:
+        parts += [f"### {_line(one.title)}", _line(one.sentence), *([one.counts] if one.total else []), one.price]
+    for one in shown.verdicts:
+        parts += _changed("Harmed", one, one.worst_of, one.worst)
+    for section in (shown.beside, *shown.tables) if shown.beside.rows else shown.tables:
+        rows = [[_line(cell) for cell in row] for row in section.rows]
+        parts += [
+            f"## {section.title}",
+            _line(section.text),
+            table("", list(section.head), rows, [], markdown=True).removeprefix("****").strip(),
+        ]
+    for one in shown.verdicts:
+        parts += _changed("Helped", one, one.best_of, one.best)
+    parts += ["## How to read this", shown.reading]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _changed(what: str, one: Card, of: str, rows: Sequence[Changed]) -> list[str]:
+    if not rows:
+        return []
+    parts = [f"## {what}: {_line(one.title)}", of]
+    for each in rows:
+        parts += [f"### {each.change} {_line(each.id)}", _fenced(each.asked)]
+        parts += ["\n".join(f"- {name}: {_line(text)}" for name, text in each.known)]
+        for said in each.said:
+            parts += [f"**{_line(said.variant)}** ({said.scores})", _fenced(said.answer)]
+        for number, passage in enumerate(each.passages or (), 1):
+            parts += [f"[{number}] {_line(passage.title)} ({_line(passage.source)})", _fenced(passage.text)]
+        if each.passages is None:
+            parts.append("The passages are not known: no receipt was kept.")
+    return parts
+
+
+def _plots(made: Report) -> list[tuple[str, str]]:
+    """(caption, SVG)."""
+    found = []
+    mains = [(f"{one.variant} against {one.against}", one.main) for one in made.leading if one.main]
+    beside = [(f"{one.variant} against {one.against}", one.main) for one in made.beside if one.main]
+    tags = [(f"By tag: {one.variant}", list(one.tags.items())) for one in made.leading[:_MOST_OF_EACH]]
+    for caption, rows in (("Mean difference of the score, with its 95 % interval", mains), *tags,
+                          ("Beside other models", beside)):  # fmt: skip
+        if rows:
+            bars = [_bar(label, each) for label, each in rows[:_MOST_ROWS]]
+            found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
+    for label, main in mains[:_MOST_OF_EACH]:
+        caption = f"Every question: {label}"
+        svg = plots.changes(
+            list(main.changes.values()), same=SAME, title=caption, axis="questions, from the worst to the best"
+        )
+        found.append((caption, svg))
+    for name, caption in (("first_ms", "Time to the first token: median and 95th percentile"),
+                          ("total_ms", "Time of the whole answer: median and 95th percentile")):  # fmt: skip
+        slow = [(one.variant.name, its.p50, its.p95) for one in made.variants if (its := one.costs.spent.get(name))]
+        if slow:
+            found.append((caption, plots.times(slow[:_MOST_ROWS], title=caption, axis="ms")))
+    return found
+
+
+def _bar(label: str, one: Compared) -> Bar:
+    return Bar(label, one.change.mean, one.change.low, one.change.high, _TONES[one.word])
+
+
+def _line(text: str) -> str:
+    """Text on one line, in which Markdown and HTML see nothing."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def _fenced(text: str) -> str:
+    """Text in a fence that is longer than any in it."""
+    fence = "`" * max(3, 1 + max((len(ticks) for ticks in _FENCE.findall(text)), default=0))
+    return f"{fence}text\n{text.strip()}\n{fence}"

@@ -1,0 +1,279 @@
+"""A run's folder to its report: verdicts, scores, costs, what changed for the worse; as plain values for every form.
+
+Everything is computed anew from the requests and replies that the folder keeps.
+"""
+
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evaluation.answers.judges.agreement import JudgeReport, judge_report
+from evaluation.answers.judges.judge import Judgement
+from evaluation.answers.judges.judgements import judges, said_by
+from evaluation.answers.questions import are_mixed
+from evaluation.answers.records import Asked, BenchError, Question, Reply, Variant
+from evaluation.answers.runs import Head
+from evaluation.answers.scoring.costs import Costs, costs, extra
+from evaluation.answers.scoring.faults import MANY, Fault, counted, fault_of
+from evaluation.answers.scoring.groups import groups_of
+from evaluation.answers.scoring.scored import (
+    JUDGED,
+    Scored,
+    across,
+    baselines,
+    judged_values,
+    scored,
+    values_of,
+    wrong_judged_values,
+    wrong_preferences,
+    wrong_values,
+)
+from evaluation.answers.scoring.scores import refuses
+from evaluation.answers.scoring.verdict import Compared, Pair, Values, by_tag, compared, grouped
+from evaluation.stats.significance import Difference
+
+VERSION = 1  # of the JSON
+MAIN = ("score", "correctness", "preference")  # a verdict is made of the first of these that both variants have
+RULES = ("score", "exact", "normalised", "f1", "reference", "numbers", "must", "must_not", "facts", "refusal")
+FOUND = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
+
+
+@dataclass(frozen=True, slots=True)
+class VariantReport:
+    """What one variant did."""
+
+    variant: Variant
+    replies: int  # that brought an answer, whole or not
+    asked: int  # all that there is to ask, asked or not
+    missing: int  # of those, without any reply
+    faults: Mapping[Fault, int]  # what went wrong -> how often
+    faulty: Sequence[str]  # the questions where it did
+    failures: Mapping[str, int]  # error -> how often
+    declined: int  # answers in words that say that they cannot be given
+    statuses: Mapping[str, int]  # x-rag-status -> how often
+    scores: Mapping[str, float]  # means over questions, failures left out; without those that no question has
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One variant beside another. `main` None: no question has a score in both."""
+
+    variant: str
+    against: str
+    own: bool  # the same model, raw
+    main: Compared | None
+    scores: Mapping[str, Compared]
+    tags: Mapping[str, Compared]  # of `main`
+    origins: Mapping[str, Compared]  # of `main`, over drafted and over written questions; {} where all are of one kind
+    more: Mapping[str, Difference]  # quantity -> what a question costs more
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The scores of a run."""
+
+    head: Head
+    questions: Mapping[str, Question]
+    scored: Sequence[Scored]
+    values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> its mean; judged ones, too
+    wrong: Mapping[str, Mapping[str, Values]]  # the same with failures counted as wrong, but for preferences
+    judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
+    groups: Mapping[str, str]  # question -> the first of those that count as one with it
+    faults: Mapping[str, Mapping[Fault, int]]  # variant -> what went wrong -> how often
+    missing: int  # (question, variant, repeat) without any reply: there is no verdict before there is one of each
+
+    def answers(self, question: str, variant: str) -> list[Scored]:
+        """The answers of a variant to a question, by repeat."""
+        found = [one for one in self.scored if (one.reply.question, one.reply.variant) == (question, variant)]
+        return sorted(found, key=lambda one: one.reply.repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Measured):
+    """All of a run."""
+
+    variants: Sequence[VariantReport]
+    leading: Sequence[Verdict]  # beside the same model raw; where nothing was asked raw, beside the first variant
+    beside: Sequence[Verdict]  # beside other models raw: of these the main score and the costs
+    judge: JudgeReport | None
+    unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
+
+    @property
+    def many_failures(self) -> bool:
+        """Whether so much failed that it may hide or make a difference that matters."""
+        shares = [(sum(one.faults.values()), one.asked) for one in self.variants]
+        if self.judge is not None:
+            shares.append((self.judge.failures, sum(self.judge.asked.values())))
+        depends = any(one.main is not None and one.main.word == "depends" for one in (*self.leading, *self.beside))
+        return depends or any(failed > MANY * asked for failed, asked in shares)
+
+
+def measured(
+    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
+    *, judge: str | None = None,
+) -> Measured:  # fmt: skip
+    """The scores of what a run's folder holds, whole or not.
+
+    attempts: to judge. judge: the model whose judgements count (default: the one that judged last). Raises BenchError:
+    that one judged nothing.
+    """
+    known = {question.id: question for question in questions}
+    models = judges(attempts)
+    if judge is not None:
+        if judge not in models:
+            raise BenchError(f"{judge} has judged nothing of this run; {', '.join(models) or 'no model'} has")
+        models = [*(one for one in models if one != judge), judge]
+    judged = said_by(models[-1], attempts) if models else []
+    found = scored(known, replies)
+    faulty = {one.asked for one in replies if fault_of(one) is not None}
+    values = {one.name: _values(one.name, found, judged, faulty) for one in head.variants}
+    its = [one for one in attempts if models and one.model == models[-1]]
+    wrong = {
+        name: {
+            score: wrong_judged_values(judged, its, name, score, faulty) if score in JUDGED
+            else wrong_values(known, found, replies, name, score)
+            for score in scores if score != "preference"
+        }
+        for name, scores in values.items()
+    }  # fmt: skip
+    missing = sum(_missing(one.name, head, known, replies) for one in head.variants)
+    faults = {
+        one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name) for one in head.variants
+    }
+    return Measured(head, known, found, values, wrong, models, groups_of(questions), faults, missing)
+
+
+def report(
+    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
+    *, judge: str | None = None,
+) -> Report:  # fmt: skip
+    """The report of what a run's folder holds; arguments and errors as of `measured`."""
+    of = measured(head, questions, replies, attempts, judge=judge)
+    own, others = baselines(head.variants).items(), across(head.variants)
+    leading, beside = (own, others) if own else (others, ())
+    judged = said_by(of.judges[-1], attempts) if of.judges else []
+
+    def preferences(variant: str, against: str) -> list[Pair]:
+        return wrong_preferences(judged, replies, variant, against)
+
+    return Report(
+        of.head, of.questions, of.scored, of.values, of.wrong, of.judges, of.groups, of.faults, of.missing,
+        [_variant(one, replies, of) for one in head.variants],
+        [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
+        [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
+        judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
+        len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
+    )  # fmt: skip
+
+
+def as_json(made: Report) -> dict[str, Any]:
+    """The report as plain values, with every question's means, without the texts (which the folder has)."""
+    return {
+        "ragway_bench_report": VERSION,
+        "run": asdict(made.head),
+        "questions": len(made.questions),
+        "groups": len(set(made.groups.values())),
+        "drafted": sum(one.drafted is not None for one in made.questions.values()),
+        "unasked": made.unasked,
+        "complete": not made.missing,
+        "many_failures": made.many_failures,
+        "variants": [asdict(one) for one in made.variants],
+        "verdicts": [{**asdict(one), "sentence": sentence_of(made, one)} for one in (*made.leading, *made.beside)],
+        "judge": asdict(made.judge) if made.judge else None,
+        "by_question": made.values,
+    }
+
+
+def sentence_of(of: Measured, one: Verdict) -> str:
+    """What a reader is told of a verdict, in a sentence or two."""
+    if of.missing:
+        return f"No verdict: the run is not complete, {of.missing} replies are missing."
+    if one.main is not None:
+        return one.main.sentence(own=one.own)
+    answered = [{each.reply.question for each in of.scored if each.reply.variant == name and each.fault is None}
+                for name in (one.variant, one.against)]  # fmt: skip
+    if not answered[0] & answered[1]:
+        return "No verdict: no question has an answer in both."
+    if of.judges:
+        return "No verdict: no question has a score in both, and no preference of the judge can be read in both orders."
+    return "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
+
+
+def _missing(variant: str, head: Head, questions: Iterable[str], replies: Iterable[Reply]) -> int:
+    """Of all that there is to ask of a variant, what has no reply."""
+    there = {(reply.question, reply.repeat) for reply in replies if reply.variant == variant}
+    return len(set(itertools.product(questions, range(head.repeats))) - there)
+
+
+def _values(
+    variant: str, found: Sequence[Scored], judged: Sequence[Judgement], faulty: Set[Asked]
+) -> dict[str, Values]:  # fmt: skip
+    """Score -> question -> its mean, without scores that no question has."""
+    given: dict[str, Values] = {score: values_of(found, variant, score) for score in (*RULES, *FOUND)}
+    given |= {kind: judged_values(judged, variant, kind, faulty=faulty) for kind in JUDGED}
+    return {score: values for score, values in given.items() if values}
+
+
+def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> VariantReport:
+    its = [reply for reply in replies if reply.variant == variant.name]
+    answered = [one for one in of.scored if one.reply.variant == variant.name]
+    asked = len(of.questions) * of.head.repeats
+    faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
+    return VariantReport(
+        variant, len(answered), asked, _missing(variant.name, of.head, of.questions, replies),
+        of.faults[variant.name], tuple(faulty),
+        dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
+        sum(one.fault is None and refuses(one.reply.answer or "") for one in answered),
+        dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
+        {score: statistics.fmean(grouped(values, of.groups).values())
+         for score, values in of.values[variant.name].items()},
+        costs([one.costs for one in answered], [one.reply.stages_ms for one in answered]),
+    )  # fmt: skip
+
+
+def _verdict(
+    variant: str, against: str, of: Measured, preferences: Callable[[str, str], list[Pair]], *, own: bool, parts: bool
+) -> Verdict:  # fmt: skip
+    """parts: whether every score, tag and origin has a verdict, too. preferences: with failures counted."""
+    rows = {name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
+            for name in (against, variant)}  # fmt: skip
+    more = extra(rows[against], rows[variant], seed=of.head.seed, groups=of.groups)
+    if of.missing:
+        return Verdict(variant, against, own, None, {}, {}, {}, more)
+    before, after = dict(of.values[against]), dict(of.values[variant])
+    if not own:
+        after.pop("preference", None)  # of the variant over its own model's raw one
+    if preferred := after.get("preference"):  # judged of the pair: the other side of the same judgement
+        before["preference"] = {question: 1 - score for question, score in preferred.items()}
+
+    known = [score for score in (*RULES, *JUDGED) if set(before.get(score, ())) & set(after.get(score, ()))]
+    main = next((score for score in MAIN if score in known), None)
+    shown = known if parts else [score for score in known if score == main]
+    seed, groups = of.head.seed, of.groups
+    wrong = {
+        score: preferences(variant, against) if score == "preference"
+        else [(of.wrong[against][score], of.wrong[variant][score])]
+        for score in shown
+    }  # fmt: skip
+    scores = {
+        score: one for score in shown
+        if (one := compared(score, before[score], after[score], seed=seed, groups=groups, wrong=wrong[score]))
+    }  # fmt: skip
+    tags, origins = _parts(of.questions) if parts else ({}, {})
+    return Verdict(
+        variant, against, own, scores.get(main or ""), scores,
+        by_tag(main, before[main], after[main], tags, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
+        by_tag(main, before[main], after[main], origins, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
+        more,
+    )  # fmt: skip
+
+
+def _parts(questions: Mapping[str, Question]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
+    """Question -> its tags, and what it comes from, where they come from both."""
+    mixed = are_mixed(questions.values())
+    origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
+    return {id: one.tags for id, one in questions.items()}, origins

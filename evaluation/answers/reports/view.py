@@ -1,0 +1,416 @@
+"""A report to what a reader sees of it: sentences, cards and tables of text, the same for the page and for Markdown."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluation.answers.judges.judge import asked_text
+from evaluation.answers.questions import about_drafted
+from evaluation.answers.reports.report import (
+    FOUND,
+    RULES,
+    Report,
+    VariantReport,
+    Verdict,
+    sentence_of,
+)
+from evaluation.answers.run.searched import about_leaks
+from evaluation.answers.scoring.costs import QUANTITIES, Costs
+from evaluation.answers.scoring.faults import TOLD, Fault, told
+from evaluation.answers.scoring.scored import JUDGED, Scored
+from evaluation.answers.scoring.verdict import MATTERS, SAME, Compared
+from evaluation.stats.significance import FEWEST, interval
+
+MOST_SHOWN = 50  # changed questions of one verdict that are shown with their texts
+MOST_HELPED = 10
+_MOST_GROUPS = 5  # that are named
+_MOST_ERROR_CHARS = 160
+_WITHOUT_PASSAGES = ("empty", "skipped")
+_MOST_FAULTY = 20  # questions that are named
+_NONE = "–"
+_TITLES = {
+    "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
+    "no better": ("it does not help", "no better"), "undecided": ("no verdict", "no verdict"),
+    "depends": ("no verdict, it depends on the failures", "no verdict"),
+}  # fmt: skip
+_READING = (
+    f"A question counts once: its score is the mean of its repeats, between 0 and 1. It is helped or harmed where its "
+    f"score moved by more than {SAME:g}. In brackets stand 95 % intervals of the mean change. A variant helps where "
+    f"the whole interval is above +{MATTERS:g}, makes answers worse where it is below -{MATTERS:g}, and does not help "
+    f"where it lies between them; elsewhere there is no verdict, nor where failures left out and failures counted as "
+    f"wrong answers say two different things. Detectable is the smallest true difference that so "
+    f"many questions show to matter in four runs of five; needed is how many tell whether this one does. With many "
+    f"tags or scores some intervals miss the truth by chance: one in twenty. Costs of fewer than {FEWEST} questions "
+    f"have no interval."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    text: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    variant: str
+    scores: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A question that came out otherwise. passages None: not known."""
+
+    id: str
+    change: str
+    asked: str
+    tags: str
+    known: Sequence[tuple[str, str]]  # what the question's row says of the right answer
+    said: Sequence[Said]
+    passages: Sequence[Any] | None
+    sources: str
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One verdict."""
+
+    title: str
+    css: str
+    sentence: str
+    counts: str
+    helped: int
+    unchanged: int
+    harmed: int
+    price: str
+    worst_of: str
+    worst: Sequence[Changed]
+    best_of: str
+    best: Sequence[Changed]
+
+    @property
+    def total(self) -> int:
+        return self.helped + self.unchanged + self.harmed
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    title: str
+    about: str
+    notes: Sequence[str]
+    verdicts: Sequence[Card]
+    beside: Table  # verdicts beside other models
+    tables: Sequence[Table]
+    reading: str = _READING
+
+
+def view(made: Report) -> View:
+    """Everything that is shown of a report, in its order."""
+    head = made.head
+    day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(head.created_s))
+    repeats = f", each asked {head.repeats} times" if head.repeats > 1 else ""
+    cards = [_card(made, one) for one in made.leading]
+    title = cards[0].title if len(cards) == 1 else f"{len(made.questions)} questions, {len(head.variants)} variants"
+    return View(
+        title=title,
+        about=f"Run {head.id}, {day}; {len(made.questions)} questions of {Path(head.questions_file).name}{repeats}; "
+        f"{', '.join(one.name for one in head.variants)}",
+        notes=_notes(made), verdicts=cards, beside=_beside(made),
+        tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _found(made),
+                                    _costs(made), _more(made), _stages(made), _failures(made), _judge(made),
+                                    _agreement(made)) if table.rows],
+    )  # fmt: skip
+
+
+def number(value: float | None, form: str = ".3f") -> str:
+    return _NONE if value is None else format(value, form)
+
+
+def failures(made: Report) -> list[str]:
+    """What went wrong, variant by variant, which a reader must know before any verdict."""
+    lines = [leaked] if (leaked := about_leaks(made.head.leaked, len(made.questions))) else []
+    if made.unasked > 0:
+        lines.append(
+            f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
+            "questions and --run goes on with it."
+        )
+    for one in made.variants:
+        lines += [f"{one.variant.name}: {line}" for line in _failures_of(one)]
+    if (judge := made.judge) is not None and judge.failures:
+        faults = sum((Counter(found) for found in judge.faults.values()), Counter[Fault]())
+        lines.append(
+            f"The judge {judge.model}: {judge.failures} of {sum(judge.asked.values())} judgements have no score "
+            f"({told(dict(faults))})."
+        )
+    return lines
+
+
+def _failures_of(one: VariantReport) -> Iterator[str]:
+    if failed := sum(one.faults.values()):
+        most = next(iter(one.failures.items()), None)
+        why = "" if most is None else f"; {most[1]} times: {most[0][:_MOST_ERROR_CHARS]}"
+        yield f"{failed} of {one.asked} answers are failures ({told(one.faults)}{why})."
+    if one.variant.mode == "rag" and (none := sum(one.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
+        yield f"retrieval found nothing for {none} of {one.asked} answers, which are as good as raw."
+    if one.declined:
+        yield f"{one.declined} of {one.asked} answers say that they cannot be given; they are scored as answers."
+
+
+def _notes(made: Report) -> list[str]:
+    notes = failures(made)
+    if about := about_drafted(made.questions.values()):
+        notes.append(about)
+    if one := _one_question(made):
+        notes.append(one)
+    if made.judges[1:]:
+        others = ", ".join(made.judges[:-1])
+        notes.append(f"Judged scores are those of {made.judges[-1]}. {others} judged, too: `report --judge` shows it.")
+    estimated = sum(one.reply.usage is not None and one.reply.usage.estimated for one in made.scored)
+    if estimated:
+        notes.append(f"The upstream did not say the tokens of {estimated} answers: they are estimated.")
+    notes += [f"{name} was left out: {why}" for name, why in made.head.left_out.items()]
+    return notes
+
+
+def _one_question(made: Report) -> str:
+    """Which questions count as one; "" where none do."""
+    forms = Counter(made.groups.values())
+    many = [f"{id} ({times})" for id, times in forms.most_common(_MOST_GROUPS) if times > 1]
+    if not many:
+        return ""
+    more = " …" if sum(times > 1 for times in forms.values()) > len(many) else ""
+    return (
+        f"{len(made.groups)} questions count as {len(forms)}: those of one `group` or that ask the same are one "
+        f"question. The largest, by their first: {', '.join(many)}{more}."
+    )
+
+
+def _card(made: Report, one: Verdict) -> Card:
+    title = f"{one.variant} against {one.against}"
+    price = f"A question costs {more}." if (more := _price(one)) else "What it costs is not known."
+    if one.main is None:
+        return Card(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
+    main = one.main
+    counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
+    return Card(
+        title=f"{title}: {_TITLES[main.word][not one.own]}", css=main.word,
+        sentence=f"{sentence_of(made, one)} {_named(main.score).capitalize()} {main.before:.3f} before, "
+        f"{main.after:.3f} after.",
+        counts=counts, helped=len(main.helped), unchanged=len(main.unchanged), harmed=len(main.harmed), price=price,
+        worst_of=_of(main.harmed, MOST_SHOWN), worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
+        best_of=_of(main.helped, MOST_HELPED), best=_changed(made, one, main.helped[:MOST_HELPED]),
+    )  # fmt: skip
+
+
+def _beside(made: Report) -> Table:
+    rows = [
+        [f"{one.variant} against {one.against}", _TITLES[one.main.word][1], *_compared(one.main),
+         *(number(one.more[name].mean if name in one.more else None, form)
+           for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f")))]
+        for one in made.beside if one.main
+    ]  # fmt: skip
+    text = "Whether it does as well as another model without passages."
+    return Table(
+        "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
+    )
+
+
+def _of(ids: Sequence[str], most: int) -> str:
+    more = f"; the first {most} are shown, all are in report.json" if len(ids) > most else ""
+    return f"{len(ids)} question{'s' if len(ids) != 1 else ''}, the largest change first{more}."
+
+
+def _named(score: str) -> str:
+    return f"judged {score}" if score in JUDGED else score.replace("_", " ")
+
+
+def _price(one: Verdict) -> str:
+    """What a question costs more, in one line."""
+    parts = []
+    for name, unit, form in (
+        ("first_ms", "ms to the first token", "+z,.0f"), ("total_ms", "ms in all", "+z,.0f"),
+        ("prompt", "tokens in", "+z,.0f"), ("completion", "tokens out", "+z,.0f"), ("cost_usd", "$", "+z.6f"),
+    ):  # fmt: skip
+        if name in one.more:
+            parts.append(f"{one.more[name].mean:{form}} {unit}")
+    return ", ".join(parts)
+
+
+def _changed(made: Report, one: Verdict, ids: Sequence[str]) -> list[Changed]:
+    """Questions of a verdict; the first one is shown open."""
+    if one.main is None:
+        return []
+    return [_change(made, one, id, one.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
+
+
+def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) -> Changed:
+    question = made.questions[id]
+    before, after = made.answers(id, one.against), made.answers(id, one.variant)
+    shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
+    known = [("reference", question.reference or ""), ("must say", "; ".join(question.must)),
+             ("must not say", "; ".join(question.must_not)), ("gold", ", ".join(question.gold))]  # fmt: skip
+    if question.answerable is False:
+        known.append(("answerable", "no: it should be refused"))
+    if question.drafted is not None:
+        known.append(("drafted", "by a model, not checked by a person"))
+    return Changed(
+        id=id, change=number(change, "+z.2f"), asked=asked_text(question), tags=", ".join(question.tags),
+        known=[(name, text) for name, text in known if text],
+        said=[_said(each) for rows in (before, after) for each in rows],
+        passages=shown.passages if shown else None, sources=", ".join(shown.sources) if shown else "", open=first,
+    )  # fmt: skip
+
+
+def _said(one: Scored) -> Said:
+    scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := one.scores.get(name)) is not None)
+    repeat = f" (repeat {one.reply.repeat + 1})" if one.reply.repeat else ""
+    fault = f" ({TOLD[one.fault]})" if one.fault else ""
+    return Said(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
+
+
+def _differences(made: Report) -> Table:
+    rows = [
+        [_once(one, at), _named(each.score), *_compared(each)]
+        for one in made.leading
+        for at, each in enumerate(one.scores.values())
+    ]
+    text = "The verdict is made of the first one that there is."
+    return Table("Every score", text, ["compared", "score", *_COMPARED], rows)
+
+
+def _once(one: Verdict, at: int) -> str:
+    """What the first of several rows says of all."""
+    return "" if at else f"{one.variant} against {one.against}"
+
+
+_COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable", "needed")
+
+
+def _compared(each: Compared) -> list[str]:
+    return [
+        number(each.before), number(each.after), interval(each.change), str(len(each.harmed)),
+        str(len(each.unchanged)), str(len(each.helped)), number(each.detectable, ".2f"), f"{each.needed:,}",
+    ]  # fmt: skip
+
+
+def _origins(made: Report) -> Table:
+    text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
+    return _parts("Drafted and written", text, [(one, one.origins) for one in made.leading])
+
+
+def _tags(made: Report) -> Table:
+    return _parts("By tag", "", [(one, one.tags) for one in made.leading])
+
+
+def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, Compared]]]) -> Table:
+    """A verdict for each part of the questions."""
+    rows = [
+        [f"{part}: {one.variant}", each.word, *_compared(each)]
+        for one, parts in verdicts
+        for part, each in parts.items()
+    ]
+    return Table(title, text, ["questions of", "verdict", *_COMPARED], rows)
+
+
+def _scores(made: Report) -> Table:
+    text = "Means over the questions that have the score. docs/bench-scores.md says what each is."
+    return _means(made, "Scores of each variant", text, (*RULES, *JUDGED))
+
+
+def _found(made: Report) -> Table:
+    return _means(made, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
+
+
+def _means(made: Report, title: str, text: str, scores: Sequence[str]) -> Table:
+    names = [name for name in scores if any(name in one.scores for one in made.variants)]
+    rows = [
+        [one.variant.name, *(number(one.scores.get(name)) for name in names)]
+        for one in made.variants
+        if any(name in one.scores for name in names)
+    ]
+    return Table(title, text, ["variant", *map(_named, names)], rows)
+
+
+def _costs(made: Report) -> Table:
+    rows = [[one.variant.name, str(one.replies), *_spent(one.costs)] for one in made.variants]
+    head = ["variant", "answers", "first token ms p50", "p95", "total ms p50", "p95", "tokens in", "out", "injected",
+            "$ an answer", "$ in all"]  # fmt: skip
+    return Table("Costs", "Tokens are means of an answer. The judge's cost is not among these.", head, rows)
+
+
+def _spent(its: Costs) -> list[str]:
+    found = its.spent
+    cells = [number(getattr(found[name], part) if name in found else None, ",.0f")
+             for name in ("first_ms", "total_ms") for part in ("p50", "p95")]  # fmt: skip
+    cells += [
+        number(found[name].mean if name in found else None, ",.0f") for name in ("prompt", "completion", "injected")
+    ]
+    money = found.get("cost_usd")
+    return [*cells, number(money.mean if money else None, ".6f"), number(money.total if money else None, ".4f")]
+
+
+def _more(made: Report) -> Table:
+    rows = [
+        [_once(one, at), QUANTITIES[name], interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
+         str(change.questions)]
+        for one in made.leading for at, (name, change) in enumerate(one.more.items())
+    ]  # fmt: skip
+    return Table("What a question costs more", "", ["compared", "of", "difference [95 %]", "questions"], rows)
+
+
+def _stages(made: Report) -> Table:
+    longest_first = sorted((list(one.costs.stages_ms) for one in made.variants), key=len, reverse=True)
+    names = list(dict.fromkeys(stage for stages in longest_first for stage in stages))
+    rows = [
+        [one.variant.name, *(number(one.costs.stages_ms.get(name), ",.1f") for name in names)]
+        for one in made.variants if one.costs.stages_ms
+    ]  # fmt: skip
+    return Table("Stages", "Median milliseconds in the gateway, from Server-Timing.", ["variant", *names], rows)
+
+
+def _failures(made: Report) -> Table:
+    rows = [
+        [one.variant.name, str(times), error[:300]] for one in made.variants for error, times in one.failures.items()
+    ]
+    rows += [
+        [one.variant.name, str(times), f"{TOLD[fault]}; questions: {_some(one.faulty)}"]
+        for one in made.variants for fault, times in one.faults.items()
+    ]  # fmt: skip
+    text = "They count in no mean; a verdict holds only where it is the same with these counted as wrong answers."
+    return Table("Failures", text, ["variant", "times", "what"], rows)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_MOST_FAULTY]) + (f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else "")
+
+
+def _judge(made: Report) -> Table:
+    judge = made.judge
+    if judge is None:
+        return Table("The judge", "", [], [])
+    text = (
+        f"{judge.model}: {judge.tokens_in:,} tokens in, {judge.tokens_out:,} out, ${judge.cost_usd:.4f}"
+        + (f" ({judge.cost_unknown} replies without a known price)" if judge.cost_unknown else "")
+        + f". Of {judge.swapped} pairs shown in both orders, {judge.swayed} were judged otherwise in the other order."
+    )
+    rows = [[kind, str(asked), told(judge.faults[kind]) or "none"] for kind, asked in judge.asked.items()]
+    return Table("The judge", text, ["kind", "asked", "without a score"], rows)
+
+
+def _agreement(made: Report) -> Table:
+    rows = [
+        [kind, f"{one.same} of {one.of}", number(one.tau, ".2f")]
+        for kind, one in (made.judge.agreement.items() if made.judge else ())
+    ]
+    text = (
+        "The deterministic score of the same answers beside the judged one: both above or both below one half (of "
+        "preferences: the same answer preferred), and Kendall's tau-b, 1: the same order, 0: unrelated."
+    )
+    return Table("Does the judge agree with the rules?", text, ["kind", "same side", "tau-b"], rows)

@@ -1,0 +1,194 @@
+"""One question to one variant: a streamed chat completion, timed, to a Reply. What fails is a Reply as well."""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import orjson
+
+from evaluation.answers.records import Asked, BenchError, Rag, Reply
+from evaluation.answers.requests.receipts import Receipts
+from proxy.access.auth import is_loopback
+from proxy.access.prices import Price
+from proxy.access.tee import BYTES_A_TOKEN, tokens_in
+from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
+from proxy.exchange import Tokens
+
+CHATS = "/v1/chat/completions"
+_COLLECTIONS = "/v1/knowledge/collections"
+_CONNECT_S = 10.0
+_MOST_ERROR_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One attempt: what is asked, and how."""
+
+    asked: Asked
+    at_s: float
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    kept: Mapping[str, Any]  # the body as the run keeps it
+    price: Price | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A reply, and what of it concerns the next attempt."""
+
+    reply: Reply
+    code: str = ""  # of the error
+    wait_s: float | None = None  # the gateway asks to wait so long
+
+
+class Gateway:
+    """The gateway that is asked, over HTTP."""
+
+    def __init__(self, base_url: str, key: str, *, timeout_s: float, concurrency: int) -> None:
+        """key: "" sends none. timeout_s: of silence. Raises BenchError: that is no address."""
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        limits = httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1)
+        timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S)
+        base = _address(base_url)
+        # Proxies of the environment are for addresses elsewhere.
+        self.client = httpx.AsyncClient(
+            base_url=base, headers=headers, limits=limits, timeout=timeout, trust_env=not is_loopback(base.host)
+        )
+        self.receipts = Receipts(self.client)
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+    async def described(self) -> dict[str, Any]:
+        """What can be told of it: our version, and its collections where the key may list them.
+
+        Raises BenchError: it does not answer.
+        """
+        try:
+            got = await self.client.get(_COLLECTIONS)
+        except httpx.RequestError as error:
+            raise BenchError(f"{self.client.base_url} does not answer: {_told(error)}") from error
+        told: dict[str, Any] = {"version": version("ragway")}
+        with contextlib.suppress(ValueError, AttributeError):  # something else than a ragway
+            if got.status_code == 200:
+                told["collections"] = got.json().get("data")
+        return told
+
+    async def ask(self, call: Call) -> Heard:
+        """What comes of it; only cancelling raises."""
+        clock = _Clock()
+        sent = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
+        reading, head, error = Reading(streamed=True), None, ""
+        try:
+            async with self.client.stream("POST", CHATS, content=orjson.dumps(call.body), headers=sent) as head:
+                if head.status_code != 200:
+                    return await _refused(call, head, clock)
+                reading = Reading(streamed=not head.headers.get("content-type", "").startswith("application/json"))
+                async for received in head.aiter_bytes():
+                    reading.take(received, clock.ms())
+                reading.end(clock.ms())
+        except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
+            return Heard(_unsent(call, f"cannot connect to {self.client.base_url}: {_told(failure)}"))
+        except (httpx.RequestError, TooLong) as failure:
+            error = _told(failure)
+        total_ms = clock.ms()
+        error = error or reading.error or ("" if reading.whole else "the reply broke off before its end")
+        rag = await self._rag(head)
+        status = 0 if head is None else head.status_code
+        usage = reading.usage or _estimated(call, reading, rag) if status in (0, 200) else None
+        reply = Reply(
+            *call.asked, call.at_s, status, reading.answer, reading.finish_reason, error or None, rag, usage,
+            _cost(usage, call.price), reading.first_ms, total_ms, _stages(head), call.kept, reading.raw,
+            reading.refused,
+        )  # fmt: skip
+        return Heard(reply)
+
+    async def _rag(self, head: httpx.Response | None) -> Rag:
+        rag = _rag_of(head)
+        return rag if rag.status != "augmented" else await self.receipts.of(rag)
+
+
+class _Clock:
+    """Milliseconds since it was made."""
+
+    def __init__(self) -> None:
+        self._begun = time.perf_counter()
+
+    def ms(self) -> float:
+        return (time.perf_counter() - self._begun) * 1000
+
+
+def _unsent(call: Call, error: str) -> Reply:
+    """What comes of an attempt that reached nobody."""
+    return Reply(
+        *call.asked, call.at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, call.kept, ""
+    )  # fmt: skip
+
+
+async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
+    """What a reply says that is none."""
+    body = b""
+    async for received in head.aiter_bytes():
+        body = (body + received)[:_MOST_ERROR_BYTES]
+    told, code = error_of(body)
+    reply = Reply(
+        *call.asked, call.at_s, head.status_code, None, None, f"{head.status_code}: {told}", _rag_of(head), None, 0.0,
+        None, clock.ms(), _stages(head), call.kept, body.decode("utf-8", "replace"),
+    )  # fmt: skip
+    return Heard(reply, code, wait_s(head.headers.get("retry-after", ""), time.time()))
+
+
+def _address(base_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(base_url.rstrip("/").removesuffix("/v1"))
+    except httpx.InvalidURL as error:
+        raise BenchError(f"--base-url {base_url!r}: {error}; write http://HOST:PORT/v1") from error
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+        raise BenchError(f"--base-url {base_url!r}: write http://HOST:PORT/v1")
+    return url
+
+
+def wait_s(header: str, now_s: float) -> float | None:
+    """The seconds of a Retry-After header, which may be a date (RFC 9110, 10.2.3); None: it says nothing."""
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now_s)
+    except (ValueError, TypeError):
+        return None
+
+
+def _rag_of(head: httpx.Response | None) -> Rag:
+    if head is None:
+        return Rag()
+    told = head.headers
+    sources = [unquote(each) for each in told.get("x-rag-sources", "").split(",") if each]
+    return Rag(told.get("x-rag-status", ""), told.get("x-rag-reason", ""), told.get("x-rag-id", ""), sources)
+
+
+def _stages(head: httpx.Response | None) -> Mapping[str, float]:
+    return {} if head is None else stages_of(head.headers.get("server-timing", ""))
+
+
+def _estimated(call: Call, reading: Reading, rag: Rag) -> Tokens:
+    """About what it took, where the upstream does not say: four bytes a token."""
+    prompt = tokens_in(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
+    return Tokens(prompt, -(-reading.said_bytes() // BYTES_A_TOKEN), estimated=True)
+
+
+def _cost(usage: Tokens | None, price: Price | None) -> float | None:
+    if usage is None:
+        return 0.0
+    return None if price is None else price.of(usage)
+
+
+def _told(failure: Exception) -> str:
+    return str(failure) or type(failure).__name__

@@ -1,0 +1,107 @@
+"""What a run will use, told before it starts: tokens and dollars, about and at most."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from evaluation.answers.records import Asked, Question, Variant, Worst
+from evaluation.answers.requests.spending import answer_cap, worst_of
+from evaluation.answers.run.running import Terms, body_of
+from proxy.access.tee import tokens_in
+from proxy.exchange import Tokens
+
+ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the requests of a variant will use, about and at most."""
+
+    variant: str
+    requests: int
+    prompt_tokens: int
+    answer_tokens: int
+    usd: float | None  # None: the price is not known
+    most_usd: float | None  # None: that, or the longest answer, is not known
+
+    def __add__(self, other: "Estimate") -> "Estimate":
+        return Estimate(
+            self.variant, self.requests + other.requests, self.prompt_tokens + other.prompt_tokens,
+            self.answer_tokens + other.answer_tokens, _sum(self.usd, other.usd), _sum(self.most_usd, other.most_usd),
+        )  # fmt: skip
+
+
+def estimates(
+    left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
+) -> list[Estimate]:
+    """Of each variant, in their order, what is left to be asked."""
+    asked = {question.id: question for question in questions}
+    found = {variant.name: Estimate(variant.name, 0, 0, 0, 0.0, 0.0) for variant in variants}
+    ways = {variant.name: variant for variant in variants}
+    ones: dict[tuple[str, str], Estimate] = {}
+    for id, name, _ in left:
+        if (id, name) not in ones:
+            ones[id, name] = _one(asked[id], ways[name], terms)
+        found[name] += ones[id, name]
+    return list(found.values())
+
+
+def largest(
+    left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
+) -> tuple[Worst, str] | None:  # fmt: skip
+    """The request that may use the most of what is left to be asked, and its variant; None: nothing is left."""
+    asked, ways = {one.id: one for one in questions}, {one.name: one for one in variants}
+    found = [(_worst(asked[id], ways[name], terms), name) for id, name in {one[:2] for one in left}]
+    return max(found, key=lambda one: (one[0].usd or 0.0, one[0].prompt_tokens), default=None)
+
+
+def _worst(question: Question, variant: Variant, terms: Terms) -> Worst:
+    body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
+    price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
+    return worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+
+
+def _one(question: Question, variant: Variant, terms: Terms) -> Estimate:
+    body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
+    price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
+    prompt = tokens_in(orjson.dumps(body["messages"])) + (terms.budget_tokens if variant.mode == "rag" else 0)
+    answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
+    usd = None if price is None else price.of(Tokens(prompt, answer))
+    worst = worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+    return Estimate(variant.name, 1, prompt, answer, usd, worst.usd)
+
+
+def table(rows: Sequence[Estimate]) -> str:
+    """The estimates as lines of text, with a sum."""
+    total = Estimate("all", 0, 0, 0, 0.0, 0.0)
+    for row in rows:
+        total += row
+    lines = [["variant", "requests", "tokens in", "tokens out", "dollars", "at most"]]
+    for row in [*rows, total] if len(rows) > 1 else rows:
+        numbers = [f"{each:,}" for each in (row.requests, row.prompt_tokens, row.answer_tokens)]
+        lines.append([row.variant, *numbers, _dollars(row.usd), _dollars(row.most_usd)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return "\n".join("  ".join([cells[0].lstrip().ljust(widths[0]), *cells[1:]]) for cells in lines)
+
+
+def unknown_prices(variants: Sequence[Variant], terms: Terms) -> list[str]:
+    """The models whose price is not known."""
+    return [model for model in dict.fromkeys(one.model for one in variants) if terms.price_of(model) is None]
+
+
+def unknown_caps(variants: Sequence[Variant], terms: Terms) -> list[str]:
+    """The models whose longest answer is not known."""
+    caps: Mapping[str, int | None] = {
+        one.name: answer_cap(one.settings, terms.size_of(one.model)) for one in variants
+    }  # fmt: skip
+    return list(dict.fromkeys(one.model for one in variants if caps[one.name] is None))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _dollars(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.4f}"

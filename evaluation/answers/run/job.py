@@ -1,0 +1,155 @@
+"""A run that is wanted: begun, or gone on with where an earlier one of the same kind stopped."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from evaluation.answers.records import BenchError, Leak, Question, Variant
+from evaluation.answers.requests.spending import Purse, check_ceiling, must_fit, spent
+from evaluation.answers.run import whole
+from evaluation.answers.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
+from evaluation.answers.run.running import Terms, Whole, body_of, order_of
+from evaluation.answers.runs import Head, Run, differences
+from proxy.access.prices import Size
+from proxy.augment.inject import Template
+
+_ID_BYTES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user says of a run."""
+
+    questions_file: Path
+    questions: Sequence[Question]
+    variants: Sequence[Variant]
+    folder: Path
+    base_url: str | None  # None: a gateway begun for the run
+    repeats: int
+    seed: int
+    max_usd: float | None
+    max_tokens: int | None
+    draft: Mapping[str, Any] | None = None  # as of a run's Head
+
+
+class Job:
+    """A run on its way: what is asked in it, what was asked before, what is left."""
+
+    def __init__(self, wish: Wish) -> None:
+        """Raises BenchError: the folder has another run."""
+        self._wish = wish
+        self.folder = wish.folder
+        self._questions: Sequence[Question] = wish.questions
+        self._before = Run.at(wish.folder)
+        self._done = set() if self._before is None else self._before.done()
+        self._left_out: Mapping[str, str] = {} if self._before is None else self._before.head.left_out
+        if self._before is not None:
+            if differs := differences(self._before, self._head({}, {}), self._questions):
+                text = f"{wish.folder} has another run ({'; '.join(differs)}): name another folder with --run"
+                raise BenchError(text)
+            self._questions = self._before.questions
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Those that can be asked."""
+        return [one for one in self._wish.variants if one.name not in self._left_out]
+
+    def _head(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> Head:
+        wish, now_s = self._wish, time.time()
+        return Head(
+            f"run-{os.urandom(_ID_BYTES).hex()}", now_s, str(wish.questions_file), wish.base_url, wish.repeats,
+            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway, leaked, wish.draft,
+        )  # fmt: skip
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        return self._questions
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the folder has a part of it."""
+        return self._before is not None
+
+    @property
+    def finished(self) -> bool:
+        return self._before is not None and not self._left()
+
+    def _left(self) -> list[tuple[str, str, int]]:
+        order = order_of(self._questions, self.variants, self._wish.repeats, self._wish.seed)
+        return [asked for asked in order if asked not in self._done]
+
+    async def wholes(
+        self, client: httpx.AsyncClient, template: Template, default: Sequence[str], size_of: Callable[[str], Size]
+    ) -> dict[str, Whole]:
+        """Name of each variant that puts a whole collection in front -> that text.
+
+        A run that goes on takes the texts that it has. Variants that do not fit are left out from now on. default: the
+        collections of variants that name none. Raises BenchError where a collection cannot be read, or nothing is left.
+        """
+        found: dict[str, Whole] = {}
+        texts: dict[tuple[str, ...], str] = {}
+        left_out = dict(self._left_out)
+        for variant in (one for one in self.variants if one.mode == "whole"):
+            names = tuple(variant.collections or default)
+            file = Run.whole_file(self.folder, names)
+            if names not in texts:
+                kept = self._before is not None and file.exists()
+                texts[names] = file.read_text("utf-8") if kept else await whole.text_of(client, names, template)
+            if self._before is None and (why := self._misfit(variant, texts[names], size_of(variant.model))):
+                left_out[variant.name] = why
+            else:
+                found[variant.name] = Whole(texts[names], file.name)
+        self._left_out = left_out
+        if not self.variants:
+            raise BenchError("; ".join(f"{name} is left out: {why}" for name, why in left_out.items()))
+        return found
+
+    def _misfit(self, variant: Variant, text: str, size: Size) -> str:
+        bodies = (body_of(question, variant, None, usage=True) for question in self._questions)
+        return next((why for body in bodies if (why := whole.misfit(body, text, size, variant.model))), "")
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Name of a variant -> why it cannot be asked."""
+        return self._left_out
+
+    def purse(self, terms: Terms) -> Purse:
+        """The ceiling. Raises BenchError where it could not be kept, or does not allow for a request that is left."""
+        wish = self._wish
+        unpriced, uncapped = unknown_prices(self.variants, terms), unknown_caps(self.variants, terms)
+        check_ceiling(wish.max_usd, wish.max_tokens, unpriced=unpriced, uncapped=uncapped)
+        ceiling = wish.max_usd is not None or wish.max_tokens is not None
+        if ceiling and (most := largest(self._left(), self._questions, self.variants, terms)) is not None:
+            must_fit(wish.max_usd, wish.max_tokens, *most)
+        return Purse(wish.max_usd, wish.max_tokens)
+
+    def told(self, terms: Terms) -> str:
+        """What is about to be asked, and what it will use, as lines of text."""
+        left = self._left()
+        lines = [table(estimates(left, self._questions, self.variants, terms))]
+        if models := unknown_prices(self.variants, terms):
+            lines.append(f"the price of {', '.join(models)} is not known (--price MODEL=IN,OUT)")
+        if self._before is not None:
+            used = spent(self._before, terms.price_of)
+            lines.append(f"{self.folder} goes on: {len(left)} requests are left")
+            lines += used.told
+        return "\n".join(lines)
+
+    def run(
+        self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
+    ) -> Run:  # fmt: skip
+        """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
+        if self._before is None:
+            run = Run.begin(self.folder, self._head(gateway, leaked or {}), self._questions)
+        else:
+            head = replace(self._before.head, ceiling_usd=self._wish.max_usd, ceiling_tokens=self._wish.max_tokens)
+            run = replace(self._before, head=head)
+            run.write_head()
+        for one in wholes.values():
+            run.keep(one.file, one.text)
+        return run

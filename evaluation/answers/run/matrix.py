@@ -1,0 +1,132 @@
+"""Models, modes, collections and settings, each with each, to the variants of a run."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from evaluation.answers.records import BenchError, Mode, Variant
+
+# What the bench says itself.
+_OURS = ("model", "messages", "stream", "stream_options", "rag", "n")
+_OF_RETRIEVAL = ("k",)
+_MOST_K = 100
+MODES: Sequence[Mode] = ("raw", "rag", "whole")
+
+Settings = Mapping[str, Any]
+
+
+def variants(
+    models: Sequence[str], modes: Sequence[Mode], collections: Sequence[str], settings: Sequence[str]
+) -> list[Variant]:
+    """Every combination, raw ones first of each model. Raises BenchError.
+
+    collections: each "a" or "a,b" (searched together), none: the gateway's own. settings: each "name=value,name=value",
+    as one variant has them, none: the gateway's own.
+    """
+    chosen: Sequence[Sequence[str] | None] = [names_of(each) for each in collections] or [None]
+    sets: Sequence[Settings] = [settings_of(each) for each in settings] or [{}]
+    found: dict[str, Variant] = {}
+    for model in models:
+        _check_model(model)
+        for mode in (mode for mode in MODES if mode in modes):
+            for one in _of(model, mode, chosen, sets):
+                found.setdefault(one.name, one)
+    return list(found.values())
+
+
+def _of(
+    model: str, mode: Mode, collections: Sequence[Sequence[str] | None], sets: Sequence[Settings]
+) -> Iterator[Variant]:
+    if mode == "raw":
+        collections = [None]
+    for names, settings in itertools.product(collections, sets):
+        kept = settings if mode == "rag" else {k: v for k, v in settings.items() if k not in _OF_RETRIEVAL}
+        shown = [f"{name}={_shown(value)}" for name, value in kept.items()]
+        name = " ".join([model, mode, *([",".join(names)] if names else []), *shown])
+        yield Variant(name, model, mode, names, kept)
+
+
+def names_of(collections: str) -> list[str]:
+    """The collections of "a,b". Raises BenchError."""
+    names = [name.strip() for name in collections.split(",")]
+    if not all(name and name.isprintable() for name in names):
+        raise BenchError(f"--collection {collections!r}: write a name, or several with commas")
+    return list(dict.fromkeys(names))
+
+
+def settings_of(text: str) -> Settings:
+    """The settings of "k=3,temperature=0": values are JSON where they can be read as it, else texts.
+
+    A comma within brackets, braces or quotes is the value's. Raises BenchError.
+    """
+    found: dict[str, Any] = {}
+    for part in _parts(text):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not name or not value:
+            raise BenchError(f"--set {text!r}: write name=value, several with commas")
+        if name in _OURS:
+            raise BenchError(f"--set {text!r}: {name} is not for you to set; the bench does")
+        if name in found:
+            raise BenchError(f"--set {text!r} sets {name} twice")
+        found[name] = _value(value)
+    k = found.get("k")
+    if "k" in found and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MOST_K):
+        raise BenchError(f"--set {text!r}: k must be a whole number from 1 to {_MOST_K}")
+    return found
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text at its commas, those within JSON's brackets and quotes left."""
+    depth, quoted, escaped, part = 0, False, False, ""
+    for char in text:
+        if char == "," and not depth and not quoted:
+            yield part
+            part = ""
+            continue
+        part += char
+        if char == '"' and not escaped:
+            quoted = not quoted
+        elif not quoted:
+            depth += (char in "[{") - (char in "]}")
+        escaped = char == "\\" and not escaped
+    yield part
+
+
+def _value(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _check_model(model: str) -> None:
+    if not model or not model.isprintable() or " " in model:
+        raise BenchError(f"--model {model!r} is not a model name")
+    if model.startswith(("raw/", "rag/")):
+        raise BenchError(f"--model {model!r}: give the name alone; --mode and --collection say the rest")
+
+
+def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage: bool) -> dict[str, Any]:
+    """The body of the request that asks a variant. usage: whether it asks for the tokens it takes."""
+    body: dict[str, Any] = {"model": variant.model, "messages": list(messages)}
+    body |= {name: value for name, value in variant.settings.items() if name not in _OF_RETRIEVAL}
+    body["stream"] = True
+    if usage:
+        body["stream_options"] = {"include_usage": True}
+    if variant.mode == "rag":
+        rag: dict[str, Any] = {"enabled": True}
+        if variant.collections is not None:
+            rag["collections"] = list(variant.collections)
+        body["rag"] = rag | {name: variant.settings[name] for name in _OF_RETRIEVAL if name in variant.settings}
+    return body
+
+
+def headers_of(variant: Variant) -> dict[str, str]:
+    """The headers that go with it."""
+    return {"x-rag": "on" if variant.mode == "rag" else "off"}

@@ -1,0 +1,203 @@
+"""The collections of a run, before its first request: are they there, do they hold documents, and even the questions?
+
+A question that stands in a document nearly word for word is found by its own words, perhaps with its answer behind it:
+what a run says of such questions holds for no other ones. It is found by the runs of three words that it shares with a
+document within a window of about its own length; the numbers of a question must all be there.
+"""
+
+import asyncio
+import bisect
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from evaluation.answers.judges.judge import asked_text
+from evaluation.answers.records import BenchError, Leak, Question, Variant
+from evaluation.answers.scoring.terms import holds, terms
+from proxy.dialects.reply import error_of
+
+_PATH = "/v1/knowledge/collections/{}/{}"
+_MOST_BYTES = 64 * 2**20  # of documents, over all collections
+_SHARED = 0.8  # of the runs of three words: nearly word for word
+_WINDOW = 1.3  # of the question's length
+_LEAST_TERMS, _LEAST_CHARS = 4, 12  # shorter questions ("Is TLS on?") stand anywhere by chance
+_NEAR_TERMS = 200  # behind a question, within which its answer is looked for
+_MOST_PLACES, _MOST_WINDOWS = 2000, 100  # of a question in a document: one that says the same over and over
+_MANY = 50  # documents that are looked through at a time
+
+
+def searched(variants: Iterable[Variant]) -> list[str]:
+    """The collections that variants name."""
+    named = (name for one in variants if one.mode != "raw" for name in one.collections or ())
+    return list(dict.fromkeys(named))
+
+
+async def checked(
+    client: httpx.AsyncClient, variants: Sequence[Variant], listed: Sequence[str] | None, default: Sequence[str]
+) -> list[str]:  # fmt: skip
+    """The collections that a run searches, each with documents in it.
+
+    listed: those that the gateway tells; None: it tells none. default: those that it searches where a variant names
+    none, as far as they are listed. Raises BenchError where one that is named is not there or has no documents, or
+    where none is left.
+    """
+    names = searched(variants)
+    for name in names:
+        if await _empty(client, name):
+            raise BenchError(f"the collection {name!r} has no documents: ingest some first")
+    if listed is not None and any(one.mode != "raw" and not one.collections for one in variants):
+        there = [name for name in default if name in listed]
+        full = [name for name in there if name in names or not await _empty(client, name)]
+        if not full:
+            what = ", ".join(default) or "any"
+            raise BenchError(f"there are no documents in {what}: ingest some, or name another with --collection")
+        names += [name for name in full if name not in names]
+    return names
+
+
+async def leaks(
+    client: httpx.AsyncClient, collections: Sequence[str], questions: Sequence[Question]
+) -> tuple[dict[str, Leak], str]:  # fmt: skip
+    """Question -> where it stands in a document, and why not all documents were looked through; "" where all were."""
+    looked = _Looked(questions)
+    left = _MOST_BYTES
+    for name in collections:
+        batch: list[bytes] = []
+        try:
+            async for line in _lines(client, name):
+                left -= len(line)
+                if left < 0:
+                    return looked.found, f"only the first {_MOST_BYTES >> 20} MB of the documents were looked through"
+                batch.append(line)
+                if len(batch) == _MANY:
+                    await asyncio.to_thread(looked.take, batch)
+                    batch = []
+            await asyncio.to_thread(looked.take, batch)
+        except (BenchError, orjson.JSONDecodeError, httpx.RequestError) as error:
+            return looked.found, f"the collection {name!r} could not be looked through: {error}"
+    return looked.found, ""
+
+
+def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
+    """What a reader must know of them; "" where there are none."""
+    if not leaked:
+        return ""
+    answers = sum(one.answer for one in leaked.values())
+    shown = ", ".join(f"{id} in {one.source}" for id, one in list(leaked.items())[:5])
+    more = " …" if len(leaked) > 5 else ""
+    with_answer = f", {answers} of them with the answer" if answers else ""
+    return (
+        f"Leak: {len(leaked)} of {questions} questions stand in the documents nearly word for word{with_answer} "
+        f"({shown}{more}). What is found for these says little of other questions."
+    )
+
+
+async def _empty(client: httpx.AsyncClient, name: str) -> bool:
+    """Whether a collection has no document to read. Raises BenchError where it cannot be read."""
+    why = f"the collection {name!r} cannot be read"
+    try:
+        got = await client.get(_PATH.format(quote(name, safe=""), "documents"), params={"limit": 1})
+        rows = orjson.loads(got.content)["data"] if got.status_code == 200 else None
+    except httpx.RequestError as error:
+        raise BenchError(f"{why}: {str(error) or type(error).__name__}") from error
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise BenchError(f"{why}: the reply has an unknown form: is this the address of a ragway gateway?") from error
+    if rows is None:
+        raise BenchError(f"{why}: {got.status_code}: {error_of(got.content)[0]}")
+    return not rows
+
+
+async def _lines(client: httpx.AsyncClient, name: str) -> AsyncIterator[bytes]:
+    """The documents of a collection, each as a JSON object. Raises BenchError."""
+    rest = b""
+    async with client.stream("GET", _PATH.format(quote(name, safe=""), "export")) as got:
+        if got.status_code != 200:
+            raise BenchError(f"{got.status_code}: {error_of(await got.aread())[0]}")
+        async for part in got.aiter_bytes():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                yield line
+    if rest:
+        yield rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A question in the form in which it is looked for."""
+
+    id: str
+    size: int  # terms
+    runs: int
+    numbers: frozenset[str]
+    answers: Sequence[Sequence[str]]  # all of these must stand near it
+
+
+class _Looked:
+    """Documents looked through for questions."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self.found: dict[str, Leak] = {}
+        self._runs: dict[tuple[str, ...], list[tuple[_Wanted, int]]] = defaultdict(list)
+        for one in questions:
+            said = terms(asked_text(one).rpartition("The question:\n")[2])
+            if len(said) < _LEAST_TERMS or sum(map(len, said)) < _LEAST_CHARS:
+                continue
+            runs = _runs(said)
+            known = [one.reference] if one.reference else one.must
+            answers = [phrase for text in known if (phrase := terms(text))]
+            numbers = frozenset(term for term in said if term[-1].isdecimal())
+            wanted = _Wanted(one.id, len(said), len(set(runs)), numbers, answers)
+            for at, run in enumerate(runs):
+                self._runs[run].append((wanted, at))
+
+    def take(self, rows: Sequence[bytes]) -> None:
+        """Look through documents, as an export has them."""
+        for row in rows:
+            document = orjson.loads(row)
+            text = f"{document.get('title', '')}\n\n{document.get('text', '')}"
+            self._look(terms(text), str(document.get("source") or document.get("id")))
+
+    def _look(self, held: Sequence[str], source: str) -> None:
+        met: dict[str, list[tuple[int, int]]] = defaultdict(list)  # question -> (place in the document, which run)
+        wanted: dict[str, _Wanted] = {}
+        for place, run in enumerate(_runs(held)):
+            for one, at in self._runs.get(run, ()):
+                if len(met[one.id]) < _MOST_PLACES:
+                    met[one.id].append((place, at))
+                    wanted[one.id] = one
+        for id, places in met.items():
+            one = wanted[id]
+            known = self.found.get(id)
+            if known is not None and (known.answer or not one.answers):
+                continue
+            for begin in itertools.islice(_windows(places, one), _MOST_WINDOWS):
+                window = held[begin : begin + int(_WINDOW * one.size) + 1]
+                if not one.numbers <= set(window):
+                    continue
+                near = held[begin : begin + one.size + _NEAR_TERMS]
+                answer = bool(one.answers) and all(holds(near, phrase) for phrase in one.answers)
+                if known is None or answer:
+                    self.found[id] = known = Leak(source, answer)
+                if answer:
+                    break
+
+
+def _runs(said: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(zip(said, said[1:], said[2:], strict=False))
+
+
+def _windows(places: Sequence[tuple[int, int]], wanted: _Wanted) -> Iterable[int]:
+    """Where in a document windows begin that hold enough of a question's runs."""
+    longest = int(_WINDOW * wanted.size) + 1
+    starts = [place for place, _ in places]
+    for begin in dict.fromkeys(starts):
+        first, behind = bisect.bisect_left(starts, begin), bisect.bisect_left(starts, begin + longest)
+        if behind - first >= _SHARED * wanted.runs and len({at for _, at in places[first:behind]}) >= (
+            _SHARED * wanted.runs
+        ):
+            yield begin

@@ -1,0 +1,179 @@
+"""A run's replies and judgements to scores: what each reply scored and cost, and what each question came to."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.answers.judges.judge import Judgement, in_both_orders
+from evaluation.answers.records import Asked, Question, Reply, Variant
+from evaluation.answers.scoring.costs import Quantities
+from evaluation.answers.scoring.faults import Fault, fault_of
+from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores
+from evaluation.answers.scoring.verdict import Pair, Values, means
+
+JUDGED = ("correctness", "relevance", "faithfulness", "preference")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One reply that brought an answer."""
+
+    reply: Reply
+    scores: Scores
+    costs: Quantities
+
+    @property
+    def fault(self) -> Fault | None:
+        return fault_of(self.reply)
+
+
+def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[Scored]:
+    """Every reply but those with an error, scored. Those with another fault cost something, but count in no score."""
+    return [
+        Scored(reply, _scores(questions[reply.question], reply), _costs(reply))
+        for reply in replies
+        if reply.error is None and reply.question in questions
+    ]
+
+
+def values_of(found: Iterable[Scored], variant: str, score: str) -> Values:
+    """Question -> its mean score in a variant, failures left out."""
+    its = (one for one in found if one.reply.variant == variant and one.fault is None)
+    return means((one.reply.question, one.scores.get(score)) for one in its)
+
+
+def wrong_values(
+    questions: Mapping[str, Question], found: Iterable[Scored], replies: Iterable[Reply], variant: str, score: str
+) -> Values:
+    """The same with failures counted as wrong: 0 where an empty answer would have that score."""
+    known = {one.reply.asked: one.scores.get(score) for one in found if one.fault is None}
+    its = (one for one in replies if one.variant == variant and one.question in questions)
+    return means(
+        (one.question, known[one.asked] if one.asked in known else _lowest(questions[one.question], score))
+        for one in its
+    )
+
+
+def judged_values(
+    judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[Asked] = ()
+) -> Values:  # fmt: skip
+    """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders.
+
+    faulty: answers that are none, and whose judgements do not count.
+    """
+    without = set(faulty)
+    its = [one for one in judgements
+           if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]  # fmt: skip
+    if kind == "preference":
+        return means((key[0], score) for key, scores in in_both_orders(its).items() for score in scores)
+    return means((one.question, one.score) for one in its)
+
+
+def wrong_judged_values(
+    judgements: Iterable[Judgement], asked: Iterable[Judgement], variant: str, kind: str, faulty: Iterable[Asked]
+) -> Values:  # fmt: skip
+    """The same of a kind that is no preference, with 0 for what has no score. asked: every attempt of the judge."""
+    without = set(faulty)
+    scores = {one.key: one.score for one in judgements if one.score is not None or one.verdict is not None}
+    keys = {one.key for one in asked if (one.variant, one.kind) == (variant, kind)}
+    rows = [(key[0], 0.0 if (key[0], variant, key[3]) in without else scores.get(key, 0.0)) for key in sorted(keys)]
+    judged = {(key[0], variant, key[3]) for key in keys}
+    rows += [(id, 0.0) for id, name, repeat in sorted(without - judged) if name == variant and keys]
+    return means(rows)
+
+
+def wrong_preferences(
+    judgements: Iterable[Judgement], replies: Iterable[Reply], variant: str, against: str
+) -> list[Pair]:  # fmt: skip
+    """(before, after) of a preference with failures counted: one answer that failed loses, of two none is preferred.
+
+    A pair without a judgement that can be read is counted as lost, and in the second of both readings as won.
+    """
+    its = [one for one in judgements if (one.variant, one.against, one.kind) == (variant, against, "preference")]
+    known = {(key[0], key[3]): statistics.fmean(scores) for key, scores in in_both_orders(its).items()}
+    sound = {reply.asked: fault_of(reply) is None for reply in replies}
+    both = [(id, repeat) for id, name, repeat in sound if name == variant and (id, against, repeat) in sound]
+    found: list[Pair] = []
+    for unjudged in (0.0, 1.0):
+        rows = []
+        for id, repeat in both:
+            one, other = sound[id, variant, repeat], sound[id, against, repeat]
+            rows.append((id, known.get((id, repeat), unjudged) if one and other else 0.5 + (one - other) / 2))
+        after = means(rows)
+        found.append(({id: 1 - score for id, score in after.items()}, after))
+    return found
+
+
+def baselines(variants: Sequence[Variant]) -> dict[str, str]:
+    """Variant -> what it is compared with: the raw variant of its model with its settings, else the model's first one.
+
+    A model's first raw variant has none; its other raw ones are compared with it.
+    """
+    raw: dict[str, list[Variant]] = {}
+    for one in variants:
+        if one.mode == "raw":
+            raw.setdefault(one.model, []).append(one)
+    found = {}
+    for one in variants:
+        like = [other for other in raw.get(one.model, ()) if other.name != one.name and one.mode != "raw"
+                and _of_the_model(other) == _of_the_model(one)]  # fmt: skip
+        against = (like or raw.get(one.model) or [one])[0]
+        if against.name != one.name:
+            found[one.name] = against.name
+    return found
+
+
+def _of_the_model(variant: Variant) -> dict[str, Any]:
+    """The settings that the model is asked with; `k` is retrieval's."""
+    return {name: value for name, value in variant.settings.items() if name != "k"}
+
+
+def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
+    """(variant, raw variant of another model): whether a small model with passages does as well as a large one raw.
+
+    Where the run has no raw variant at all, every variant and the first one.
+    """
+    raw = [one for one in variants if one.mode == "raw"]
+    if not raw:
+        return [(one.name, variants[0].name) for one in variants[1:]]
+    return [
+        (one.name, other.name) for one in variants for other in raw if one.mode != "raw" and one.model != other.model
+    ]
+
+
+def _judged(one: Judgement) -> list[Asked]:
+    """The answers that a judgement is of."""
+    return [(one.question, name, one.repeat) for name in (one.variant, one.against) if name is not None]
+
+
+def _lowest(question: Question, score: str) -> float | None:
+    """What no answer scores; None where no answer has this score."""
+    scores = answer_scores(
+        "", reference=question.reference, must=question.must, must_not=question.must_not, answerable=question.answerable
+    )
+    return None if scores.get(score) is None else 0.0
+
+
+def _scores(question: Question, reply: Reply) -> Scores:
+    answer, passages = reply.answer or "", reply.rag.passages
+    sources = [one.source for one in passages] if passages is not None else list(reply.rag.sources)
+    return answer_scores(
+        answer, reference=question.reference, must=question.must, must_not=question.must_not,
+        answerable=question.answerable,
+    ) | found_scores(
+        answer, sources=sources, documents=[one.document for one in passages or ()],
+        gold=question.gold if reply.rag.status not in ("", "off") else (),
+    )  # fmt: skip
+
+
+def _costs(reply: Reply) -> Quantities:
+    usage = reply.usage
+    tokens: Quantities = {
+        name: None if usage is None else getattr(usage, name)
+        for name in ("prompt", "completion", "cached", "reasoning")
+    }
+    return {
+        "first_ms": reply.first_ms, "total_ms": reply.total_ms, **tokens,
+        "injected": 0 if reply.rag.status == "off" else reply.rag.injected_tokens, "cost_usd": reply.cost_usd,
+    }  # fmt: skip

@@ -1,0 +1,168 @@
+"""An answer to its scores, by rules alone: the same answer gets the same scores, and no model is asked.
+
+Every score is between 0 and 1, and None where the question gives nothing to hold the answer against. `score` is the one
+that verdicts are made of. What is compared, and why no evaluation library does it, is in docs/bench-scores.md.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from evaluation.answers.scoring.terms import holds, numbers, terms, words
+from evaluation.retrieval import metrics
+from evaluation.retrieval.judged import judged_id
+
+Scores = dict[str, float | None]
+
+# How an answer begins that says it cannot be given. Looked for in its first sentences only: an answer that ends with
+# "the pages do not mention Windows" has answered. "X does not include Y" is an answer, too, unless X is the material.
+_MATERIAL = (
+    r"(?:context|documents?|documentation|passages?|texts?|sources?|pages?|materials?|excerpts?|references?|article"
+    r"|information|question)"
+)
+_REFUSALS = re.compile(
+    rf"""
+    \b(i|we)\ (do\ not|don't|cannot|can't|could\ not|couldn't|am\ not\ able\ to|am\ unable\ to)\ (\w+\ )?
+        (know|have|find|see|answer|determine|tell|confirm|say|provide)\b
+    |\b(i\ am|i'm|we\ are|we're)\ (not\ (sure|certain|aware)|unable\ to|not\ able\ to|sorry)\b
+    |\b(unable|not\ able|not\ possible|impossible)\ to\ (answer|determine|find|say|tell|confirm)\b
+    |\b(cannot|can't|can\ not)\ be\ (answered|determined)\b
+    |\b(no|any)\ (\w+\ )?(information|mention|details?|answer)\ (\w+\ )?(about|on|of|regarding|for|available|to)\b
+    |\bno\ (\w+\ )?(information|mention|details?|answer)\b.{{0,60}}?\b(found|available|given|provided|{_MATERIAL})\b
+    |\b{_MATERIAL}\b.{{0,60}}?\b(do|does|did|is|are|was|were)(\ not|n't)\ (\w+\ )?
+        (mention|contain|say|state|specif|provid|includ|cover|answer|describ|giv|address|discuss|tell)
+    |\b(is|are|was|were)(\ not|n't)\ (\w+\ )?
+        (mentioned|contained|stated|specified|provided|covered|described|given|found|addressed|discussed)
+        \ (\w+\ ){{0,3}}{_MATERIAL}\b
+    |\b(not\ enough|insufficient)\ (information|context|detail)
+    |\bich\ wei(ß|ss)\ (es\ |das\ )?nicht|\bkeine\ (information|angabe|antwort)
+    |\b(kann|können)\b.{{0,60}}\bnicht\ (beantwort|sagen|finden|angeben)
+    |\bje\ ne\ sais\ pas\b|\bje\ ne\ (peux|trouve)\ pas\ (répondre|dire|trouver|de\ réponse)|\baucune\ information
+    |\bno\ (lo\ )?sé\b|\bno\ puedo\ (responder|decir|encontrar)|\bno\ hay\ información
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_REFUSED_WITHIN = 2  # sentences
+_MARKS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
+
+
+def answer_scores(
+    answer: str, *, reference: str | None, must: Sequence[str], must_not: Sequence[str], answerable: bool | None
+) -> Scores:
+    """What can be said of an answer from the question's own row.
+
+    exact, normalised: it is the reference, to the letter or in SQuAD's form. f1: SQuAD's token F1. reference: 1 where
+    the reference stands in it as a phrase, else f1. numbers: share of the reference's numbers and versions in it.
+    must: share of the required facts in it. must_not: share of the forbidden ones that are not. facts: must, or 0 where
+    a forbidden one is in it. refusal: it says that it cannot be given, where that is right, and does not where it
+    is wrong (only where the question says which).
+    """
+    held, refused = terms(answer), refuses(answer)
+    there = [states(answer, held, fact) for fact in must]
+    forbidden = [states(answer, held, fact) for fact in must_not]
+    scores: Scores = {
+        "exact": None, "normalised": None, "f1": None, "reference": None, "numbers": None,
+        "must": _share(there), "must_not": _share([not found for found in forbidden]),
+        "facts": None, "refusal": None,
+    }  # fmt: skip
+    if reference is not None:
+        scores |= _against(answer, held, reference)
+    if must or must_not:
+        scores["facts"] = 0.0 if any(forbidden) else 1.0 if not must else scores["must"]
+    if answerable is not None:
+        scores["refusal"] = float(refused is not answerable)
+    score = _score(scores, answerable=answerable, refused=refused)
+    return {"score": 0.0 if score is not None and not answer.strip() else score, **scores}
+
+
+def refuses(answer: str) -> bool:
+    """Whether an answer begins by saying that it cannot be given. English, German, French and Spanish are known."""
+    sentences = [part for part in _SENTENCE_END.split(answer.replace("’", "'").strip()) if part]
+    return bool(_REFUSALS.search(" ".join(" ".join(sentences[:_REFUSED_WITHIN]).split())))
+
+
+def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str], gold: Sequence[str]) -> Scores:
+    """What can be said of the passages that stood in front of the model, best first, and of how the answer cites them.
+
+    sources, documents: of each passage (documents may be empty). gold: sources or ids of documents; without any, or
+    without passages to look at, everything is None. A document is cited by the number of one of its passages in
+    brackets, as in [2], or by its source. cited: share of the gold documents that were in front and are cited.
+    cited_gold: share of the citations that are of gold documents.
+    """
+    names = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
+    if not gold:
+        return dict.fromkeys(names)
+    wanted = frozenset(gold)
+    ids = [_gold_id(source, document, wanted) for source, document in _paired(sources, documents)]
+    grades = dict.fromkeys(wanted, 1)
+    once = list(dict.fromkeys(ids))
+    cited = _cited(answer, sources, ids)
+    there = wanted & set(ids)
+    return {
+        "context_precision": metrics.context_precision(ids, grades),
+        "context_recall": metrics.context_recall(ids, grades),
+        "ndcg": metrics.ndcg(once, grades, max(len(once), 1)),
+        "cited": len(cited & there) / len(there) if there else None,
+        "cited_gold": len(cited & wanted) / len(cited) if cited else None,
+    }
+
+
+def _score(scores: Scores, *, answerable: bool | None, refused: bool) -> float | None:
+    """The one score: of refusing where nothing answers, else of the facts, else of the reference.
+
+    A refusal has words in common with many a reference, and gets nothing for them.
+    """
+    if answerable is False:
+        return scores["refusal"]
+    if scores["facts"] is not None:
+        return scores["facts"]
+    return 0.0 if refused and scores["reference"] not in (None, 1.0) else scores["reference"]
+
+
+def _against(answer: str, held: Sequence[str], reference: str) -> Scores:
+    answered, wanted = words(answer), words(reference)
+    f1 = _f1(answered, wanted)
+    there = numbers(reference)
+    return {
+        "exact": float(answer.strip() == reference.strip()),
+        "normalised": float(answered == wanted),
+        "f1": f1,
+        "reference": 1.0 if holds(held, terms(reference)) else f1,
+        "numbers": len(there & set(held)) / len(there) if there else None,
+    }
+
+
+def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
+    """SQuAD's: the harmonic mean of the shares of common words; of two texts without words 1, of one of them 0."""
+    if not answered or not wanted:
+        return float(not answered and not wanted)
+    common = (Counter(answered) & Counter(wanted)).total()
+    return 2 * common / (len(answered) + len(wanted))
+
+
+def states(answer: str, held: Sequence[str], fact: str) -> bool:
+    """Whether a fact stands in an answer; one without words or numbers ("--", "=>") is looked for as it is.
+
+    held: the answer's terms.
+    """
+    phrase = terms(fact)
+    return holds(held, phrase) if phrase else bool(fact.strip()) and fact.strip() in answer
+
+
+def _share(found: Sequence[bool]) -> float | None:
+    return sum(found) / len(found) if found else None
+
+
+def _paired(sources: Sequence[str], documents: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(sources, documents or [""] * len(sources), strict=True)
+
+
+def _gold_id(source: str, document: str, wanted: frozenset[str]) -> str:
+    return document if document in wanted else judged_id(source, wanted)
+
+
+def _cited(answer: str, sources: Sequence[str], ids: Sequence[str]) -> set[str]:
+    marked = {int(number) for marks in _MARKS.findall(answer) for number in re.findall(r"\d+", marks)}
+    named = {at for at, source in enumerate(sources, 1) if source and source in answer}
+    return {ids[at - 1] for at in marked | named if 0 < at <= len(ids)}

@@ -1,0 +1,119 @@
+"""Results to tables: of plain text for a terminal, or of Markdown for a page."""
+
+import os
+from collections.abc import Sequence
+
+from evaluation.retrieval.compare import Compared
+from evaluation.retrieval.results import MAIN, Average, RungResult, SetResult, compared, nothing
+from evaluation.stats.significance import Difference, interval
+
+_COLUMNS = {
+    "nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10",
+    "ctx P": "context_precision", "ctx R": "context_recall", "MRR": "mrr", "MAP": "map",
+}  # fmt: skip
+_HEAD = ["rung", *_COLUMNS, "p50 ms", "p95 ms", "nDCG@10 to the rung before [95 %]"]
+_NONE = "–"
+
+
+def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
+    """A set's ladder, with what it was measured on above it and what else there is to say below."""
+    rows = [
+        [
+            rung.label, *(_number(rung.mean(metric)) for metric in _COLUMNS.values()),
+            *(f"{rung.ms(percent):.1f}" if result.timed else _NONE for percent in (50, 95)), _change(rung.change),
+        ]
+        for rung in result.rungs
+    ]  # fmt: skip
+    of = f"{result.questions} questions, {result.documents} documents in {result.chunks} chunks ({result.origin})"
+    title = f"{result.name}: {of}; {result.embedder}; k = {result.k}"
+    below = [*_better_arm(result, seed=seed), *_injected(result), *(f"note: {note}" for note in result.notes)]
+    return table(title, _HEAD, rows, below, markdown=markdown)
+
+
+def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, markdown: bool) -> str:
+    """The ladder over several sets, each set counting the same."""
+    rows = [
+        [
+            one.label if one.sets == len(sets) else f"{one.label} ({one.sets} of {len(sets)} sets)",
+            *(_number(one.means[metric]) for metric in _COLUMNS.values()),
+            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (one.p50_ms, one.p95_ms)), _change(one.change),
+        ]
+        for one in averages
+    ]  # fmt: skip
+    title = f"Average of {len(sets)} sets: {', '.join(one.name for one in sets)}; {sets[0].embedder}"
+    return table(title, _HEAD, rows, [], markdown=markdown)
+
+
+def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) -> str:
+    """Two runs, or two embedders, side by side."""
+    head = ["set", "rung", "metric", "before", "after", "difference [95 %]", "better", "worse", "questions"]
+    cells = [
+        [
+            one.set, one.rung, one.metric, _number(one.before), _number(one.after), _change(one.change),
+            str(one.better), str(one.worse), str(one.change.questions),
+        ]
+        for one in rows
+    ]  # fmt: skip
+    return table(
+        title, head, cells, [] if rows else ["nothing to compare: no set and rung in common"], markdown=markdown
+    )
+
+
+def load_line(sets: Sequence[SetResult]) -> str:
+    """What else the machine did, for whoever reads the times."""
+    if not all(one.timed for one in sets):
+        return "no times: the vectors of the questions were kept (--untimed)"
+    highest, cores = max(load for one in sets for load in one.load), os.cpu_count() or 1
+    busy = "; the machine was busy with other work, so the times are too long" if highest > cores else ""
+    return f"load average at most {highest:.1f} on {cores} cores{busy}"
+
+
+def _better_arm(result: SetResult, *, seed: int) -> list[str]:
+    """What fusing adds to the better of both arms: that, not the rung before, is what it must not fall below."""
+    hybrid, arms = result.rung("hybrid"), [arm for name in ("bm25", "dense") if (arm := result.rung(name))]
+    if hybrid is None or len(arms) < 2:
+        return []
+    better: RungResult = max(arms, key=lambda arm: arm.mean(MAIN) or 0.0)
+    return [f"hybrid to its better arm ({better.label}): {_change(compared(better, hybrid, MAIN, seed=seed))}"]
+
+
+def _injected(result: SetResult) -> list[str]:
+    """How often the product injects nothing: the top rung's, which alone decides that."""
+    top = result.rung("configured")
+    if top is None:
+        return []
+    of = [("answerable", top.answerable), ("unanswerable", top.unanswerable)]
+    shares = [f"{nothing(rows)} of {len(rows)} {kind} ({nothing(rows) / len(rows):.1%})" for kind, rows in of if rows]
+    return [f"nothing injected ({top.label}): {', '.join(shares)}"]
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _change(change: Difference | None) -> str:
+    return _NONE if change is None else interval(change)
+
+
+def table(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:
+    """A title, a table and lines below it. The first column is text, the others are numbers."""
+    return _markdown(title, head, rows, below) if markdown else _text(title, head, rows, below)
+
+
+def _markdown(title: str, head: list[str], rows: list[list[str]], below: list[str]) -> str:
+    rule = ["---", *("---:" for _ in head[1:])]
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [head, rule, *rows])
+    notes = "".join(f"\n- {line}" for line in below)
+    return f"**{title}**\n\n{table}\n" + (notes + "\n" if notes else "")
+
+
+def _text(title: str, head: list[str], rows: list[list[str]], below: list[str]) -> str:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in [head, *rows]
+    ]
+    return "\n".join([title, *lines, *below]) + "\n"

@@ -1,0 +1,173 @@
+"""Live comparisons to what they show: lift and harm as a judge sees them, refusals, added cost and latency, by group.
+
+Live questions have no reference, so nothing here tells a right answer from a wrong one by rules. What decides is a
+judge's preference between the two answers, shown to it in both orders: the share preferred with passages less the
+share preferred raw, from -1 to 1. Without a judge there is no verdict. Refusals are counted by their words, and say
+how often a model answered at all. Comparisons that begin with the same message are one conversation, or one question,
+and count once, as their mean.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evaluation.answers.judges.judge import Judgement, in_both_orders
+from evaluation.answers.records import Question, Rag, Reply
+from evaluation.answers.scoring.costs import Quantities, extra
+from evaluation.answers.scoring.groups import groups_of
+from evaluation.answers.scoring.scores import refuses
+from evaluation.answers.scoring.verdict import Compared, Pair, Values, compared
+from evaluation.stats.significance import Difference
+from proxy.observe.shadow.comparison import Comparison, Side
+
+RAG, RAW = "with passages", "raw"
+ALL = ("all", "")
+Name = tuple[str, str]  # of a group: what it is one of, and which
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some comparisons, and what they show. None: there is nothing to tell it by."""
+
+    of: str  # all, sample, collection, key, model
+    name: str
+    comparisons: int
+    both: int  # brought an answer both times; all below is of these
+    only_rag: int  # the raw request brought none
+    only_raw: int  # the passages cost the answer
+    preference: Compared | None
+    refusals: Compared | None  # 1: the answer is a refusal
+    more: Mapping[str, Difference]  # quantity -> what a chat with passages takes more
+    estimated: int  # of both, those whose tokens one upstream did not tell
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReport:
+    """All that is kept of a time."""
+
+    groups: Sequence[Group]  # all of them first
+    judge: str | None
+    judged: int  # by this judge, in both orders
+    unreadable: int  # replies of the judge that gave no preference
+    swayed: int  # pairs of which it preferred another answer in the other order
+    raw_usd: float  # what the raw requests cost, without those whose price is not known
+    judge_usd: float
+    unpriced: int
+
+
+def answered(one: Comparison) -> bool:
+    """Whether both replies brought an answer in words."""
+    return _answers(one.rag) and _answers(one.raw)
+
+
+def pair_of(one: Comparison) -> tuple[Question, Reply, Reply]:
+    """What a judge is asked of: the question, the reply with passages and the raw one."""
+    question = Question(one.id, [{"role": turn.role, "content": turn.text} for turn in one.turns])
+    return question, _reply(one, RAG, one.rag), _reply(one, RAW, one.raw)
+
+
+def live_report(
+    found: Sequence[Comparison], said: Sequence[Judgement], judge: str | None, keys: Mapping[str, str], *, seed: int
+) -> LiveReport:  # fmt: skip
+    """said: by this judge alone; keys: id -> the name that readers know."""
+    ids = {one.id for one in found if answered(one)}
+    pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
+    known = {id: statistics.fmean(scores) for id, scores in pairs.items()}
+    groups: dict[Name, list[Comparison]] = {}
+    for one in found:
+        for name in _names(one, keys):
+            groups.setdefault(name, []).append(one)
+    begun = groups_of(Question(one.id, _opening(one)) for one in found)
+    return LiveReport(
+        [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)], judge, len(known),
+        sum(each.score is None for each in said),
+        sum(first != second for first, second in pairs.values()),
+        sum(one.raw.cost_usd or 0.0 for one in found), sum(each.cost_usd or 0.0 for each in said),
+        sum(one.raw.cost_usd is None for one in found),
+    )  # fmt: skip
+
+
+def as_json(made: LiveReport) -> dict[str, Any]:
+    """As plain values."""
+    row = asdict(made)
+    for group, told in zip(made.groups, row["groups"], strict=True):
+        told["sentence"] = None if group.preference is None else group.preference.sentence()
+    return {"ragway_bench_live": 1, **row}
+
+
+def _names(one: Comparison, keys: Mapping[str, str]) -> Iterable[Name]:
+    yield ALL
+    yield "sample", "asked for" if one.asked else "drawn"
+    yield "collection", ", ".join(one.collections) or "(none that the key may read)"
+    yield "key", keys.get(one.key, one.key) or "(no key)"
+    yield "model", one.model
+
+
+def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
+    """The groups in order, without samples and models that are all."""
+    kinds = ("all", "sample", "collection", "key", "model")
+    alone = {of for of in ("sample", "model") if sum(name[0] == of for name in groups) == 1}
+    return sorted((name for name in groups if name[0] not in alone), key=lambda name: (kinds.index(name[0]), name[1]))
+
+
+def _opening(one: Comparison) -> list[dict[str, str]]:
+    """The first message of a user, by which the chats of a conversation are known."""
+    return [{"role": "user", "content": turn.text} for turn in one.turns if turn.role == "user"][:1]
+
+
+def _group(
+    name: Name, found: Sequence[Comparison], known: Mapping[str, float], groups: Mapping[str, str], *, seed: int
+) -> Group:
+    both = [one for one in found if answered(one)]
+    after = {one.id: known[one.id] for one in both if one.id in known}
+    refused = [{one.id: float(refuses(one.raw.answer or "")) for one in both},
+               {one.id: float(refuses(one.rag.answer or "")) for one in both}]  # fmt: skip
+    return Group(
+        *name, len(found), len(both),
+        sum(_answers(one.rag) and not _answers(one.raw) for one in found),
+        sum(_answers(one.raw) and not _answers(one.rag) for one in found),
+        compared("preference", *_both(after), seed=seed, groups=groups, wrong=_with_failures(found, after)),
+        compared("refusal", *refused, seed=seed, groups=groups),
+        extra([(one.id, _quantities(one.raw, 0)) for one in both],
+              [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both], seed=seed, groups=groups),
+        sum(one.rag.tokens.estimated or one.raw.tokens.estimated for one in both),
+    )  # fmt: skip
+
+
+def _both(after: Values) -> Pair:
+    """Preferred raw, preferred with passages."""
+    return {id: 1 - score for id, score in after.items()}, after
+
+
+def _with_failures(found: Iterable[Comparison], known: Values) -> list[Pair]:
+    """The same with failures counted: one answer wins against none; a pair that is not judged is lost, or won."""
+    readings = []
+    for unjudged in (0.0, 1.0):
+        after = {}
+        for one in found:
+            rag, raw = _answers(one.rag), _answers(one.raw)
+            if rag and raw:
+                after[one.id] = known.get(one.id, unjudged)
+            elif rag or raw:
+                after[one.id] = float(rag)
+        readings.append(_both(after))
+    return readings
+
+
+def _answers(side: Side) -> bool:
+    return side.error is None and bool((side.answer or "").strip())
+
+
+def _quantities(side: Side, injected: int) -> Quantities:
+    return {
+        "first_ms": side.first_ms, "total_ms": side.total_ms, "prompt": side.tokens.prompt,
+        "completion": side.tokens.completion, "injected": injected, "cost_usd": side.cost_usd,
+    }  # fmt: skip
+
+
+def _reply(one: Comparison, variant: str, side: Side) -> Reply:
+    return Reply(
+        one.id, variant, 0, one.at_s, side.status, side.answer, side.finish_reason, side.error, Rag(), side.tokens,
+        side.cost_usd, side.first_ms, side.total_ms, {}, {}, "",
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""A report of live comparisons to tables, and one comparison to a page of text, for a terminal or as Markdown."""
+
+from evaluation.answers.scoring.verdict import Compared
+from evaluation.retrieval.tables import table
+from evaluation.shadow.summary import RAG, RAW, Group, LiveReport
+from evaluation.stats.significance import interval
+from proxy.observe.shadow.comparison import Comparison, Side
+
+_NONE = "–"
+_WORDS = {"undecided": "no verdict", "depends": "no verdict, it depends on the failures"}
+_LIFT = ("judged", "preference [95 %]", "helped", "unchanged", "harmed", "verdict")
+_ANSWERS = ("made", "both answered", "only with passages", "only raw", "refusals raw", "with", "difference [95 %]")
+_COSTS = {"first_ms": "first token, ms", "total_ms": "in all, ms", "prompt": "tokens in", "completion": "tokens out",
+          "cost_usd": "dollars"}  # fmt: skip
+_MOST_NAMED = 10
+
+
+def text(made: LiveReport, *, markdown: bool) -> str:
+    """Lift and harm, then what it costs, then whether there were answers at all."""
+    whole = made.groups[0]
+    costs_below = _costs_below(made, whole)
+    tables = [
+        ("Lift and harm", _LIFT, _lift, _lift_below(made, whole)),
+        ("What a chat with passages takes more than one without [95 %]", _COSTS.values(), _costs, costs_below),
+        ("Answers", _ANSWERS, _answers, ["a refusal is told by its words, and says nothing of whether it is right"]),
+    ]  # fmt: skip
+    return "\n".join(
+        table(
+            title,
+            ["comparisons of", *head],
+            [[_title(one), *row(one)] for one in made.groups],
+            below,
+            markdown=markdown,
+        )
+        for title, head, row, below in tables
+    )
+
+
+def shown(one: Comparison, key: str) -> str:
+    """One comparison: what was asked, and both answers."""
+    asked = [f"{turn.role}: {turn.text}" for turn in one.turns]
+    said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in one.judged]
+    parts = "\n\n".join([
+        f"{one.id}: {one.model}, {', '.join(one.collections)}, {key or 'no key'}, "
+        f"{'asked for' if one.asked else 'drawn'}",
+        *asked,
+        _side(RAG, one.rag), f"sources: {', '.join(one.sources)}", _side(RAW, one.raw),
+        *(["judged, 1 for the answer with passages:\n" + "\n".join(said)] if said else []),
+    ])  # fmt: skip
+    return _harmless(parts)
+
+
+def _side(name: str, side: Side) -> str:
+    times = [
+        f"{what} {ms:,.0f} ms" for what, ms in (("first", side.first_ms), ("in all", side.total_ms)) if ms is not None
+    ]
+    tokens = f"{'about ' if side.tokens.estimated else ''}{side.tokens.prompt} + {side.tokens.completion} tokens"
+    money = _NONE if side.cost_usd is None else f"${side.cost_usd:.6f}"
+    return f"--- {name}: {', '.join([*times, tokens, money])}\n{side.error or side.answer or '(no text)'}"
+
+
+def _lift(one: Group) -> list[str]:
+    found = one.preference
+    if found is None:
+        return ["0", *[_NONE] * 4, "no verdict"]
+    counts = (str(len(each)) for each in (found.helped, found.unchanged, found.harmed))
+    return [str(found.change.questions), interval(found.change, "+z.2f"), *counts, _WORDS.get(found.word, found.word)]
+
+
+def _costs(one: Group) -> list[str]:
+    return [
+        _NONE
+        if (change := one.more.get(name)) is None
+        else interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f")
+        for name in _COSTS
+    ]
+
+
+def _answers(one: Group) -> list[str]:
+    counts = [str(each) for each in (one.comparisons, one.both, one.only_rag, one.only_raw)]
+    found = one.refusals
+    if found is None:
+        return [*counts, *[_NONE] * 3]
+    return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+z.2f")]
+
+
+def _lift_below(made: LiveReport, whole: Group) -> list[str]:
+    lines = [f"{made.unreadable} replies of the judge could not be read"] if made.unreadable else []
+    if whole.preference is None:
+        why = "no pair was judged in both orders" if made.unreadable else "no model has judged these answers"
+        return [*lines, f"no verdict: {why} (ragway bench live --model MODEL)"]
+    if whole.both > made.judged:
+        lines.append(f"{whole.both - made.judged} of {whole.both} pairs are not judged, or not in both orders")
+    lines.append(f"{made.judge} judged {made.judged} pairs: {whole.preference.sentence()}")
+    if made.swayed:
+        lines.append(f"in {made.swayed} pairs the judge preferred otherwise in the other order")
+    return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval misses the truth by chance"]
+
+
+def _named(what: str, found: Compared) -> list[str]:
+    """The comparisons that came out worse, the worst first, for `ragway bench live ID`."""
+    ids = found.harmed
+    more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
+    return [f"{what}: {', '.join(ids[:_MOST_NAMED])}{more}"] if ids else []
+
+
+def _costs_below(made: LiveReport, whole: Group) -> list[str]:
+    lines = [f"the raw requests cost ${made.raw_usd:.4f}, this judge ${made.judge_usd:.4f}"]
+    if made.unpriced:
+        lines.append(f"without {made.unpriced} raw requests for models whose price is not known")
+    if whole.estimated:
+        lines.append(f"tokens of {whole.estimated} of {whole.both} comparisons are estimated")
+    return lines
+
+
+def _title(one: Group) -> str:
+    return _harmless(f"{one.of} {one.name}".strip())
+
+
+def _harmless(text: str) -> str:
+    """Without what would do something to a terminal: clients and models wrote it."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)

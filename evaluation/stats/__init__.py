@@ -1,0 +1,4 @@
+"""Statistics that both evaluations use.
+
+significance  paired differences and their bootstrap intervals
+"""

@@ -1,6 +1,0 @@
-"""`python -m proxy` is `ragway`."""
-
-from proxy.cli import main
-
-if __name__ == "__main__":  # and not in the processes that this one starts
-    main()

@@ -1,0 +1,122 @@
+"""Who may use the gateway, and what they may do: keys, or while there are none, programs on this machine.
+
+With keys the one credential is `Authorization: Bearer KEY`; every failure is the same 401. The header ends here: nobody
+behind this sees it, so that no key of ours can travel to an upstream.
+
+Without keys the gateway listens on loopback only (`ragway serve` refuses else). That alone does not keep a web page in
+a browser on the same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON
+(a form or an image tag cannot send that without asking first; `must_be_no_page` looks at that behind the routing). With
+`auth.open` something else guards the address, and `Host` is not looked at.
+"""
+
+import functools
+import ipaddress
+import re
+from collections.abc import Awaitable, Collection
+
+from proxy.access.keys import Keyring, bearer
+from proxy.access.rights import EVERYTHING
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+
+_UNGUARDED = ("/healthz", "/readyz")
+_UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, as a page may send them, too
+
+
+class Guard:
+    """Lets in whoever has a valid key; without keys, what cannot come from a web page."""
+
+    def __init__(self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str]) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._open = open
+        self._origins = frozenset(origins)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "http" and scope["path"] not in _UNGUARDED:
+            if self._keyring.closed:
+                self._admit(scope)
+            else:
+                self._check(scope)
+                exchange_of(scope).rights = EVERYTHING
+        return self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        secret = bearer(scope["headers"])
+        key = self._keyring.key_of(secret) if secret else None
+        if key is None:
+            message = "No valid key: send one of this gateway's as the header Authorization: Bearer KEY."
+            again = [(b"www-authenticate", b"Bearer")]
+            raise ApiError(401, message, code="invalid_api_key", headers=again)
+        exchange = exchange_of(scope)
+        exchange.owner = f"team:{key.team}" if key.team else key.id
+        exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+
+    def _check(self, scope: Scope) -> None:
+        host = origin = ""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+        if not self._open and not is_loopback(_hostname(host)):
+            message = f"The Host {host!r} is not this machine: without keys the gateway answers loopback names only."
+            raise ApiError(403, message, code="host_not_allowed", type="permission_error")
+        # The same name in both is our own page only where that name is this machine: any other may be rebound to it.
+        own = origin.partition("://")[2] == host and is_loopback(_hostname(host))
+        if origin and origin not in self._origins and not own:
+            raise origin_refused(origin)
+
+
+def origin_refused(origin: str, more: str = "") -> ApiError:
+    """The answer to a page of a site that is not listed; more: what else there is to say."""
+    message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins{more}."
+    return ApiError(403, message, code="origin_not_allowed", type="permission_error")
+
+
+def must_be_no_page(scope: Scope) -> None:
+    """While there are no keys: refuse a body that a web page could send without asking first. Raises ApiError 403, 415.
+
+    Whoever acts on a body has called this: only behind the routing is it known what is served, and of which type.
+    """
+    if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
+        return
+    if not _UPLOADS.fullmatch(scope["path"]):
+        must_be_json(scope)
+    elif not any(name == b"origin" for name, _ in scope["headers"]):  # where there is one, it is one of ours
+        _must_be_of_no_site(scope)
+
+
+def _must_be_of_no_site(scope: Scope) -> None:
+    """Refuse a form of another site's page: browsers say that, also where they keep the origin to themselves."""
+    if any(name == b"sec-fetch-site" and value not in (b"same-origin", b"none") for name, value in scope["headers"]):
+        message = "A page of another site may not upload files here."
+        raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
+
+
+def must_be_json(scope: Scope) -> None:
+    """Refuse a body of another type, or of none: a web page could send that without asking first."""
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    media = given.decode("latin-1").partition(";")[0].strip().lower()
+    if media != "application/json":
+        message = f"Send the body with content-type: application/json, got {media or 'none'!r}."
+        raise ApiError(415, message, code="unsupported_content_type")
+
+
+@functools.lru_cache(maxsize=1024)
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _hostname(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()

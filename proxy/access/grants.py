@@ -1,0 +1,118 @@
+"""What a new key is made with: read and checked by the same rules for `ragway keys` and for the admin API."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from proxy.access.keys import Key
+from proxy.access.limits import Limits, limits_of
+from proxy.access.rights import Names, Rights
+from proxy.access.sql import SqlAccounts
+from retrieval.attributes import checked_groups
+
+_MOST_NAME_CHARS = 200
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_DURATION = re.compile(r"(\d{1,6})([smhdw])")
+_COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\*")
+
+
+class BadGrant(ValueError):
+    """What no key can be made with. Says which, and what would do."""
+
+    def __init__(self, what: str, param: str) -> None:
+        super().__init__(what)
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a new key gets."""
+
+    name: str
+    team: str
+    rights: Rights
+    expires_s: float | None  # since the epoch; None: never
+    limits: Limits
+
+    def make(self, accounts: SqlAccounts) -> tuple[Key, str]:
+        """The key, and its secret, which is nowhere else. Raises RetrievalError."""
+        return accounts.create(self.name, self.rights, team=self.team, expires_s=self.expires_s, limits=self.limits)
+
+
+def grant_of(fields: Mapping[str, object]) -> Grant:
+    """A grant from foreign JSON: name, and some of team, read, write, groups, models, admin, expires (90d), limits.
+
+    Raises BadGrant.
+    """
+    read, write, models = (_names(fields.get(of), of) for of in ("read", "write", "models"))
+    admin, lasts_s = fields.get("admin"), duration_s(fields.get("expires"), "expires")
+    if not isinstance(admin, bool | None):
+        raise BadGrant("admin must be true or false", "admin")
+    if not (read or write or models or admin):
+        raise BadGrant("such a key could do nothing: give it read, write, models or admin", "read")
+    name, team = _text(fields.get("name"), "name", least=1), _text(fields.get("team", ""), "team")
+    rights = Rights(Names(read), Names(write), Names(models), _groups(fields.get("groups")), admin=admin is True)
+    expires_s = None if lasts_s is None else time.time() + lasts_s
+    return Grant(name, team, rights, expires_s, limits_of(changed_limits(fields.get("limits", {}))))
+
+
+def duration_s(value: object, param: str) -> float | None:
+    """Seconds, of text like 90d, 24h or 30m; None where none is given. Raises BadGrant."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise BadGrant(f"{param} {value!r}: write a number with s, m, h, d or w behind it, e.g. 90d", param)
+    return float(int(match[1]) * _UNITS_S[match[2]])
+
+
+def changed_limits(value: object) -> Mapping[str, object]:
+    """Limits by name, None where one is taken away. Raises BadGrant."""
+    if not isinstance(value, Mapping):
+        raise BadGrant("limits must be an object", "limits")
+    try:
+        limits_of(value)
+    except ValueError as error:
+        raise BadGrant(str(error), "limits") from error
+    return value
+
+
+def told(key: Key) -> dict[str, object]:
+    """A key as JSON, without its secret."""
+    rights = key.rights
+    return {
+        "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
+        "groups": rights.group_names, "models": rights.models.granted, "admin": rights.admin,
+        "created_s": key.created_s, "expires_s": key.expires_s, "revoked_s": key.revoked_s,
+        "limits": key.limits.given(),
+    }  # fmt: skip
+
+
+def _names(value: object, of: str) -> tuple[str, ...]:
+    """Names that are granted, each perhaps with * at its end."""
+    if not isinstance(value, list | tuple | None) or not all(isinstance(name, str) for name in value or ()):
+        raise BadGrant(f"{of} must be a list of names", of)
+    for name in value or ():
+        if of != "models" and _COLLECTION.fullmatch(name) is None:
+            raise BadGrant(f"{of} {name!r}: letters, digits, '.', '_' and '-', and * at the end only", of)
+        if not name or "*" in name[:-1] or not name.isprintable():
+            raise BadGrant(f"{of} {name!r}: the name of a model, with * at the end only", of)
+    return tuple(value or ())
+
+
+def _groups(value: object) -> tuple[str, ...] | None:
+    """Names of groups; * alone stands for all."""
+    if value in (["*"], ("*",)):
+        return None
+    try:
+        return checked_groups(value or ())
+    except ValueError as error:
+        raise BadGrant(str(error), "groups") from error
+
+
+def _text(value: object, param: str, *, least: int = 0) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not least <= len(value.strip()) <= _MOST_NAME_CHARS:
+        chars = f"{least} to {_MOST_NAME_CHARS} characters"
+        raise BadGrant(f"{param} must be text that can be printed, {chars}", param)
+    return value

@@ -1,0 +1,251 @@
+"""What keys use: admitted within their limits, counted, and written to the accounts, all off a request's way.
+
+In memory it keeps a `Meter` for each key with limits, and rows of usage that are not written yet. Once a second, or as
+soon as a share of a limit is used up, one transaction in a thread reports what was used, writes the rows and leases new
+shares. A request waits for that only where this process holds no share that would do, which is not known to be all.
+
+A lease lasts for some seconds. A process that could not renew it admits nobody on it; of a process that died, the
+others get it back. What a crash loses is the last second.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from math import inf
+from typing import Literal, Protocol
+
+from proxy.access.limits import UNLIMITED, Claim, Grant, Meter, Share, refusal
+from proxy.access.usage import Row, row_of
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, exchange_of
+from proxy.observe.metrics import Metrics
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+LEASE_S = 10.0  # as the accounts have it; processes' clocks may differ by the rest of it
+_VALID_S = 5.0  # as its holder has it
+_EVERY_S = 1.0
+_DRY_S = 1.0  # for so long nobody asks again for what was not there
+_KEEP_S = 2.0  # a share that nobody uses
+_KEEP_ALONE_S = 60.0  # the same where no other process could want it
+_PATIENCE_S = 2.0  # of a request that waits for a share
+_MOST_ROWS = 10_000  # not written yet; beyond it they are lost, and counted
+_ROWS_AT_ONCE = 500  # are written before the second is over
+_RETRY_AFTER_S = 2
+
+Record = Literal["with_keys", "always", "never"]  # of which requests usage is kept
+
+
+class Book(Protocol):
+    """Where usage is written and shares come from."""
+
+    def settle(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
+        """All of it or nothing: a grant for each claim, and whether no other process has shares.
+
+        Raises RetrievalError.
+        """
+        ...
+
+
+class Ledger:
+    """The meters and the unwritten rows of this process. Everything but `Book.settle` runs in the event loop."""
+
+    def __init__(
+        self, book: Book, *, record: Record, metrics: Metrics, now_s: Callable[[], float] = time.time,
+        clock_s: Callable[[], float] = time.monotonic, patience_s: float = _PATIENCE_S,
+    ) -> None:  # fmt: skip
+        """now_s: since the epoch, for windows; clock_s: only goes forward; patience_s: of a request for a share."""
+        self._book = book
+        self._record = record
+        self._metrics = metrics
+        self._now_s = now_s
+        self._clock_s = clock_s
+        self._patience_s = patience_s
+        self._meters: dict[str, Meter] = {}
+        self._active: set[Meter] = set()  # those with something to report
+        self._rows: list[Row] = []
+        self._holding = False  # leases, as the accounts have it
+        self._keep_s = _KEEP_S
+        self._valid_until_s = self._failed_until_s = -inf
+        self._wake = asyncio.Event()
+        self._next: asyncio.Future[None] | None = None  # the settling that some wait for
+        self._leaving = False
+        self._trouble = ""
+
+    # --- on a request's way ------------------------------------------------------------------------------------------
+
+    def admit(self, app: App, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Call the app for one more request of a key, if its limits allow it. Raises ApiError 429, 503."""
+        exchange = exchange_of(scope)
+        if exchange.limits is not UNLIMITED or self._keeps(exchange):
+            exchange.counted_by = self._ended
+        if exchange.limits is UNLIMITED:
+            return app(scope, receive, send)
+        meter = self._meter(exchange)
+        if not self._valid() or not meter.enough(None):
+            return self._admit_later(app, scope, receive, send)
+        exchange.ticket = meter.enter(self._clock_s())
+        self._active.add(meter)
+        return app(scope, receive, send)
+
+    async def _admit_later(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        meter = await self._until_enough(exchange, None)
+        exchange.ticket = meter.enter(self._clock_s())
+        self._active.add(meter)
+        await app(scope, receive, send)
+
+    async def reserve(self, exchange: Exchange, wanted_tokens: int, least_tokens: int) -> None:
+        """Take tokens of the key's limits before the model is asked: those wanted, or as many as the limits have.
+
+        Raises ApiError 429, 503.
+        """
+        ticket = exchange.ticket
+        if ticket is None:
+            return
+        meter = self._meter(exchange)
+        tokens = max(least_tokens, min(wanted_tokens, meter.most_tokens()))
+        if not self._valid() or not meter.enough(tokens):
+            meter = await self._until_enough(exchange, tokens)
+        meter.reserve(ticket, tokens)
+
+    def _ended(self, exchange: Exchange) -> None:
+        """A request that was counted is over, whatever became of it."""
+        ticket, tokens = exchange.ticket, exchange.tokens
+        money: tuple[Share, ...] = ()
+        if ticket is not None:
+            ticket.settle(tokens.prompt + tokens.completion if tokens is not None else 0)
+            ticket.close()
+            self._active.add(ticket.meter)
+            money = tuple(share for share in ticket.meter.shares.values() if share.money)
+        if not exchange.limited and (money or self._keeps(exchange)):
+            if len(self._rows) >= _MOST_ROWS:
+                self._metrics.usage_rows(lost=1)
+                return
+            self._rows.append(row_of(exchange, self._now_s(), money, kept=self._keeps(exchange)))
+            if len(self._rows) == _ROWS_AT_ONCE:
+                self._wake.set()
+
+    def _keeps(self, exchange: Exchange) -> bool:
+        return self._record == "always" or (self._record == "with_keys" and exchange.key != "")
+
+    def _meter(self, exchange: Exchange) -> Meter:
+        meter = self._meters.get(exchange.key)
+        if meter is None:
+            meter = self._meters[exchange.key] = Meter(exchange.key, exchange.limits)
+        return meter.at(self._now_s(), exchange.limits)
+
+    def _valid(self) -> bool:
+        """Whether what this process holds is surely its own."""
+        return self._clock_s() < self._valid_until_s
+
+    async def _until_enough(self, exchange: Exchange, tokens: int | None) -> Meter:
+        """The key's meter, as soon as it has enough. Raises ApiError 429: there is not so much; 503: nobody knows."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience_s):
+                while self._clock_s() >= self._failed_until_s:
+                    meter = self._meter(exchange)
+                    short = [pair for pair in meter.wanted(tokens) if not (self._valid() and pair[0].has(pair[1]))]
+                    if not short:
+                        return meter
+                    self._refuse_what_cannot_be(exchange, short)
+                    await self._more_of(meter, short)
+        exchange.limited = "unavailable"
+        message = "The accounts of this gateway cannot be reached, and this key has limits: try again later."
+        again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+        raise ApiError(503, message, code="limits_unavailable", type="server_error", headers=again)
+
+    def _refuse_what_cannot_be(self, exchange: Exchange, short: Sequence[tuple[Share, int]]) -> None:
+        hopeless = [pair for pair in short if pair[1] > pair[0].limit]
+        dry = hopeless or [pair for pair in short if self._clock_s() < pair[0].dry_until_s]
+        if dry:
+            share, amount = max(dry, key=lambda pair: (not pair[0].at_once, pair[0].ends_s))
+            exchange.limited = share.measure
+            raise refusal(share, amount, now_s=self._now_s())
+
+    async def _more_of(self, meter: Meter, short: Sequence[tuple[Share, int]]) -> None:
+        """Ask for more, and wait for the answer."""
+        for share, amount in short:
+            share.need += max(amount, 1)
+            share.used_s = self._clock_s()
+        self._active.add(meter)
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        self._wake.set()
+        await asyncio.shield(self._next)
+
+    # --- off it ------------------------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Report, write and lease, again and again, until `leave`; then all that is left is written and given back."""
+        while not self._leaving:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            await self.settle()
+        self._keep_s = -inf
+        await self.settle()
+
+    def leave(self) -> None:
+        """Let `keep` end."""
+        self._leaving = True
+        self._wake.set()
+
+    async def settle(self) -> None:
+        """Report and write what there is, and lease what is wanted."""
+        waiting, self._next = self._next, None
+        began_s = self._clock_s()
+        claimed, rows = self._claims(), self._rows
+        try:
+            if claimed or rows or self._holding:
+                self._rows = []
+                claims = [claim for _, claim in claimed]
+                self._granted(claimed, rows, *await asyncio.to_thread(self._book.settle, claims, rows))
+            self._valid_until_s = began_s + _VALID_S
+        except RetrievalError as error:
+            self._failed(claimed, rows, error)
+        finally:
+            if waiting is not None:
+                waiting.set_result(None)
+
+    def _claims(self) -> list[tuple[Share, Claim]]:
+        clock_s = self._clock_s()
+        # What could not be renewed in time may be others' by now.
+        keep_s = self._keep_s if self._valid() else -inf
+        claimed = []
+        for meter in tuple(self._active):
+            found = list(meter.claims(clock_s, keep_s=keep_s))
+            claimed += found
+            if not found:
+                self._active.discard(meter)
+        return claimed
+
+    def _granted(
+        self, claimed: Sequence[tuple[Share, Claim]], rows: Sequence[Row], grants: Sequence[Grant], alone: bool
+    ) -> None:
+        clock_s = self._clock_s()
+        for (share, claim), grant in zip(claimed, grants, strict=True):
+            share.left = grant.extra if claim.money else share.left + grant.extra
+            share.rest = grant.rest
+            if claim.need and grant.extra < (1 if claim.money else claim.need - claim.left):
+                share.dry_until_s = clock_s + _DRY_S
+        self._holding = bool(claimed)
+        self._keep_s = _KEEP_ALONE_S if alone else _KEEP_S
+        self._metrics.usage_rows(written=sum(row.kept for row in rows))
+        self._trouble = ""
+
+    def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[Row], error: RetrievalError) -> None:
+        """As if nothing had been reported. Shares that were given back stay so: the accounts may have it."""
+        for share, claim in claimed:
+            share.used += claim.used
+        kept = rows + self._rows
+        self._metrics.usage_rows(lost=len(kept[_MOST_ROWS:]))
+        self._rows = kept[:_MOST_ROWS]
+        self._failed_until_s = self._clock_s() + _EVERY_S
+        if str(error) != self._trouble:
+            log.error("cannot write usage; limits hold with the shares that this process has: %s", error)
+        self._trouble = str(error)

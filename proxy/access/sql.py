@@ -1,0 +1,190 @@
+"""Keys in SQL: made, listed, revoked and rotated by `ragway keys` and `admin`, read by every process that serves.
+
+They are in the catalog's PostgreSQL database, or have one of their own beside an SQLite catalog, so that neither waits
+for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from proxy.access.keys import Key, Lock, hash_of, new_secret
+from proxy.access.limits import UNLIMITED, Limits, limits_of
+from proxy.access.rights import Names, Rights, groups_of
+from proxy.database import Database
+from retrieval.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from runtime.database import Schema
+
+_FILE = "accounts.db"
+
+
+class UnknownKey(RetrievalError):
+    """No key has this id."""
+
+
+class SqlAccounts:
+    """The accounts in a data folder, where the file is made with the first key; or on a server."""
+
+    def __init__(self, data: Path, url: str = "") -> None:
+        """url: of a PostgreSQL database; "" = the data folder."""
+        self._database = Database(data / _FILE, url, what="the keys", schema=_schema)
+
+    def there(self) -> bool:
+        """Whether there is, or was, a database."""
+        return self._database.there()
+
+    def version(self) -> int:
+        if not self.there():
+            return 0
+        with self.reading() as sql:
+            return _last_change(sql)
+
+    def locks(self) -> list[Lock]:
+        found = []
+        for row in self._rows():
+            key = _key(row)
+            if key.revoked_s is not None:
+                continue
+            until_s = inf if key.expires_s is None else key.expires_s
+            found.append(Lock(row.hash, key, until_s))
+            if row.previous_hash is not None:
+                found.append(Lock(row.previous_hash, key, min(until_s, row.previous_until_s)))
+        return found
+
+    def keys(self) -> list[Key]:
+        """All there have been, oldest first."""
+        return [_key(row) for row in self._rows()] if self.version() else []
+
+    def key(self, id: str) -> Key:
+        """The one with this id. Raises UnknownKey."""
+        found = next((key for key in self.keys() if key.id == id), None)
+        if found is None:
+            raise _unknown(id)
+        return found
+
+    def create(
+        self, name: str, rights: Rights, *, team: str = "", expires_s: float | None = None, limits: Limits = UNLIMITED
+    ) -> tuple[Key, str]:
+        """A new key, and its secret, which is nowhere else. expires_s: seconds since the epoch."""
+        key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s, limits=limits)
+        secret = new_secret()
+        from proxy.access.tables import keys
+
+        with self.writing() as (sql, change):
+            sql.execute(keys.insert().values(change=change, hash=hash_of(secret), **_columns(key)))
+        return key, secret
+
+    def revoke(self, id: str) -> Key:
+        """From now on it opens nothing. Raises UnknownKey."""
+        return self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
+
+    def rotate(self, id: str, *, keep_s: float = 0.0) -> tuple[Key, str]:
+        """The same key with a new secret; the one before opens for `keep_s` more. Raises UnknownKey."""
+        secret = new_secret()
+
+        def changed(row: "Row[Any]") -> dict[str, object]:
+            if row.revoked_s is not None:
+                raise UnknownKey(f"{id} is revoked: create a new key")
+            before = {"previous_hash": row.hash, "previous_until_s": time() + keep_s} if keep_s > 0 else {}
+            return {"hash": hash_of(secret), "previous_hash": None, **before}
+
+        return self._change(id, changed), secret
+
+    def limit(self, id: str, limits: Mapping[str, object]) -> Key:
+        """Change these of a key's limits; None takes one away. Raises UnknownKey, ValueError."""
+
+        def changed(row: "Row[Any]") -> dict[str, object]:
+            key = _key(row)
+            return {"rights": _granted(replace(key, limits=limits_of({**key.limits.given(), **limits})))}
+
+        return self._change(id, changed)
+
+    def reading(self) -> "AbstractContextManager[Connection]":
+        """Raises RetrievalError for what the database refuses."""
+        return self._database.reading()
+
+    @contextmanager
+    def writing(self) -> "Iterator[tuple[Connection, int]]":
+        """A transaction without others beside it, and the number of its change. Raises RetrievalError."""
+        with self._database.writing() as sql:
+            yield sql, _last_change(sql) + 1
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:
+        from sqlalchemy import select
+
+        from proxy.access.tables import keys
+
+        this = keys.c.id == id
+        if self._database.empty():
+            raise _unknown(id)
+        with self.writing() as (sql, change):
+            row = sql.execute(select(keys).where(this)).one_or_none()
+            if row is None:
+                raise _unknown(id)
+            sql.execute(keys.update().where(this).values(change=change, **changed(row)))
+            return _key(sql.execute(select(keys).where(this)).one())
+
+    def _rows(self) -> "Sequence[Row[Any]]":
+        from sqlalchemy import select
+
+        from proxy.access.tables import keys
+
+        with self.reading() as sql:
+            return sql.execute(select(keys).order_by(keys.c.created_s, keys.c.id)).all()
+
+
+def _schema() -> "Schema":
+    from proxy.access.tables import schema
+
+    return schema
+
+
+def _last_change(sql: "Connection") -> int:
+    """The number of the last change; 0 before the first."""
+    from sqlalchemy import func, select
+
+    from proxy.access.tables import keys
+
+    last: int = sql.execute(select(func.coalesce(func.max(keys.c.change), 0))).scalar_one()
+    return last
+
+
+def _unknown(id: str) -> UnknownKey:
+    return UnknownKey(f"there is no key {id!r}: `ragway keys list` has all")
+
+
+def _columns(key: Key) -> dict[str, object]:
+    return {
+        "id": key.id, "name": key.name, "team": key.team, "created_s": key.created_s, "expires_s": key.expires_s,
+        "revoked_s": key.revoked_s, "rights": _granted(key),
+    }  # fmt: skip
+
+
+def _granted(key: Key) -> str:
+    rights = key.rights
+    granted = {"read": rights.read.granted, "write": rights.write.granted, "models": rights.models.granted}
+    more = {"groups": rights.group_names, "admin": rights.admin, "limits": key.limits.given()}
+    return orjson.dumps({**granted, **more}).decode()
+
+
+def _key(row: "Row[Any]") -> Key:
+    granted = orjson.loads(row.rights)
+    read, write, models = (Names(granted.get(of, ())) for of in ("read", "write", "models"))
+    rights = Rights(read, write, models, groups_of(granted.get("groups", ())), admin=granted.get("admin") is True)
+    limits = limits_of(granted.get("limits", {}))
+    return Key(row.id, row.name, row.team, rights, row.created_s, row.expires_s, row.revoked_s, limits)

@@ -1,0 +1,241 @@
+"""Usage: one row for each request that was counted, and sums of them by team, key, model and day."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from proxy.access.limits import NANO, Share
+from proxy.access.prices import price_of
+from proxy.access.sql import SqlAccounts
+from proxy.access.tee import BYTES_A_TOKEN, tokens_in
+from proxy.exchange import Exchange, Tokens
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+COMPARISONS = "comparisons"  # whose the raw requests of live comparisons are, in place of a key and a team
+BY = ("team", "key", "model", "day")
+_MOST_CHARS = 100  # of what a client named
+_UNUSED = Tokens(0, 0)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+Window = tuple[str, int, int]  # a measure, begin and end in seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one request used."""
+
+    request: str
+    at_s: float
+    key: str
+    path: str
+    model: str
+    price_of: str | None  # the model by the upstream's name; None: it is free, as the built-in echo is
+    status: int
+    tokens: Tokens
+    injected_tokens: int  # of tokens.prompt
+    total_ms: float
+    stages_ms: Mapping[str, float]
+    money: tuple[Window, ...]  # the windows in which its cost counts
+    kept: bool  # not only counted
+
+
+def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> Row:
+    """The row of a request that is over."""
+    target, tokens = exchange.target, exchange.tokens or _UNUSED
+    priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
+    return Row(
+        exchange.id, at_s, exchange.key, exchange.path[:_MOST_CHARS], exchange.model[:_MOST_CHARS],
+        priced, exchange.status, tokens, _injected(tokens.prompt, exchange), exchange.elapsed_ms(),
+        exchange.timings_ms,
+        tuple((share.measure, share.starts_s, share.ends_s) for share in money), kept,
+    )  # fmt: skip
+
+
+def _injected(prompt_tokens: int, exchange: Exchange) -> int:
+    """The tokens of the prompt that are passages and the text around them: by their share of the request's bytes.
+
+    Only the upstream knows its tokens, and it does not say which were passages. The embedder's count of the passages is
+    by another tokenizer, and was seen above that of the whole prompt.
+    """
+    if not exchange.injected_bytes or not exchange.body:
+        return 0
+    share = exchange.injected_bytes / BYTES_A_TOKEN / tokens_in(exchange.body)
+    return round(prompt_tokens * min(share, 1.0))
+
+
+def cost_of(row: Row) -> float | None:
+    """Dollars; None: the model's price is not known."""
+    if row.price_of is None or not (row.tokens.prompt or row.tokens.completion):
+        return 0.0
+    price = price_of(row.price_of)
+    return None if price is None else price.of(row.tokens)
+
+
+def money_spent(rows: Sequence[Row]) -> dict[tuple[str, Window], int]:
+    """Billionths of a dollar that count in windows of keys."""
+    spent: dict[tuple[str, Window], int] = {}
+    for row in rows:
+        cost = cost_of(row) if row.money else None
+        if cost:
+            for window in row.money:
+                spent[row.key, window] = spent.get((row.key, window), 0) + round(cost * NANO)
+    return spent
+
+
+def write(sql: "Connection", rows: Sequence[Row]) -> None:
+    """Add rows to the accounts."""
+    from proxy.access.tables import usage
+
+    values = [_columns(row) for row in rows if row.kept]
+    if values:
+        sql.execute(usage.insert(), values)
+
+
+def forget(sql: "Connection", before_s: float) -> None:
+    """Delete the rows of days before the one that a time is in."""
+    from proxy.access.tables import usage
+
+    sql.execute(usage.delete().where(usage.c.day < _day(before_s)))
+
+
+def _columns(row: Row) -> dict[str, object]:
+    tokens, stages_ms = row.tokens, row.stages_ms
+    return {
+        "request": row.request, "at_s": row.at_s, "day": _day(row.at_s), "key": row.key, "path": _plain(row.path),
+        "model": _plain(row.model), "status": row.status, "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion, "injected_tokens": row.injected_tokens,
+        "cached_tokens": tokens.cached, "reasoning_tokens": tokens.reasoning, "estimated": tokens.estimated,
+        "cost_usd": cost_of(row), "total_ms": row.total_ms, "retrieval_ms": stages_ms.get("retrieval"),
+        "upstream_ms": stages_ms.get("upstream"), "stages_ms": orjson.dumps(stages_ms).decode(),
+    }  # fmt: skip
+
+
+def _day(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d")
+
+
+def _plain(text: str) -> str:
+    """What a client named, without what no database takes and what would do something to a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which sums are wanted."""
+
+    by: tuple[str, ...] = ("team", "model")
+    since: str = ""  # a day, as 2026-11-22; "" = the first there is
+    until: str = ""  # the same, included; "" = the last
+    key: str | None = None  # of one key alone
+
+
+def wish_of(*, by: str | None, since: str | None, until: str | None, key: str | None = None) -> Wish:
+    """A wish from text. Raises ValueError, which says what is wrong."""
+    parts = tuple(part.strip() for part in by.split(",")) if by is not None else Wish().by
+    for part in parts:
+        if part not in BY or parts.count(part) > 1:
+            raise ValueError(f"by must be some of {', '.join(BY)}, each once; got {by!r}")
+    for name, day in (("since", since), ("until", until)):
+        if day and not _is_day(day):
+            raise ValueError(f"{name} must be a day like 2026-11-22, got {day!r}")
+    if since and until and since > until:
+        raise ValueError(f"since must not be after until; got {since} and {until}")
+    return Wish(parts, since or "", until or "", key)
+
+
+def _is_day(text: str) -> bool:
+    if _DAY.fullmatch(text) is None:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+COUNTED = (
+    "requests", "failed", "prompt_tokens", "completion_tokens", "injected_tokens", "cached_tokens", "reasoning_tokens",
+    "estimated", "cost_usd", "unpriced", "mean_total_ms", "mean_retrieval_ms", "mean_upstream_ms",
+)  # fmt: skip
+
+
+def sums(accounts: SqlAccounts, wish: Wish) -> list[dict[str, Any]]:
+    """For each group, in order: its names, then what is COUNTED. Raises RetrievalError.
+
+    estimated: requests whose tokens the upstream did not tell; unpriced: requests for a model without a known price,
+    of which `cost_usd` has nothing.
+    """
+    if not accounts.there():
+        return []
+    with accounts.reading() as sql:
+        return _summed(sql, wish)
+
+
+def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
+    from sqlalchemy import BigInteger, case, cast, func, or_, select
+
+    from proxy.access.tables import keys, usage
+
+    u = usage.c
+    team = case((u.key == COMPARISONS, COMPARISONS), else_=func.coalesce(keys.c.team, ""))
+    names = {"team": team, "key": u.key, "model": u.model, "day": u.day}
+    groups = [names[name] for name in wish.by]
+    counts = {
+        "requests": func.count(),
+        "failed": func.sum(case((or_(u.status < 200, u.status >= 400), 1), else_=0)),
+        **{name: cast(func.sum(u[name]), BigInteger) for name in COUNTED if name.endswith("_tokens")},
+        "estimated": func.sum(case((u.estimated, 1), else_=0)),
+        "cost_usd": func.coalesce(func.sum(u.cost_usd), 0.0),
+        "unpriced": func.sum(case((u.cost_usd.is_(None), 1), else_=0)),
+        **{f"mean_{stage}": func.avg(u[stage]) for stage in ("total_ms", "retrieval_ms", "upstream_ms")},
+    }
+    columns = [group.label(name) for name, group in zip(wish.by, groups, strict=True)]
+    columns += [counts[name].label(name) for name in COUNTED]
+    asked = select(*columns).select_from(usage.outerjoin(keys, keys.c.id == u.key))
+    if wish.since:
+        asked = asked.where(u.day >= wish.since)
+    if wish.until:
+        asked = asked.where(u.day <= wish.until)
+    if wish.key is not None:
+        asked = asked.where(u.key == wish.key)
+    return [_read(dict(row)) for row in sql.execute(asked.group_by(*groups).order_by(*groups)).mappings()]
+
+
+def _read(found: dict[str, Any]) -> dict[str, Any]:
+    """As the same types whatever the database."""
+    for name in COUNTED:
+        value = found[name]
+        if name == "cost_usd":
+            found[name] = round(float(value), 9)
+        elif name.startswith("mean_"):
+            found[name] = None if value is None else round(float(value), 1)
+        else:
+            found[name] = int(value)
+    return found
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], wish: Wish) -> str:
+    """Sums as CSV (RFC 4180), with a header."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    columns = (*wish.by, *COUNTED)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row[column]) for column in columns])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula: clients name models."""
+    return "'" + value if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,0 +1,108 @@
+"""What a request for a path that is not served here is told: the path that was probably meant, or what there is.
+
+A client with a wrong base_url, one of Azure's or Anthropic's, or a name mistyped: each is told its own way out.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher, get_close_matches
+
+import orjson
+from starlette.routing import compile_path
+
+from proxy.asgi import Scope
+from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+from runtime.logs import cut
+
+_CHATS = "POST /v1/chat/completions"
+_DEPLOYMENT = re.compile(r".*/deployments/([^/]+)/(.+)")
+_OURS = ("knowledge", "admin")  # /v1/… of which no upstream knows anything
+_MOST_CHARS = 300  # of a path that is compared: the time grows with the square
+_ALIKE = 0.7  # of two names of which one may be the other, mistyped: "serach" and "search" have .83
+
+
+class Advice:
+    """Knows what is served."""
+
+    def __init__(self, served: Iterable[str]) -> None:
+        """served: paths, or templates of them as the router's ("/v1/models/{name:path}")."""
+        self._templates = [template.strip("/").split("/") for template in served]
+        self._patterns = [compile_path("/" + "/".join(template))[0] for template in self._templates]
+
+    def unknown(self, scope: Scope) -> ApiError:
+        """The 404, in the dialect that the client speaks."""
+        path = scope["path"]
+        start = f"{scope['method']} {cut(path)} is not served here"
+        names = [name for name in path.split("/") if name]
+        behind = names[len(names) - names[::-1].index("v1") :] if "v1" in names else names  # the last /v1
+        anthropic = behind[:1] == ["messages"] or any(name == b"anthropic-version" for name, _ in scope["headers"])
+        meant, why = self._meant(path, names, behind)
+        if meant:
+            message = f"{start}: the path is {meant}. {why}"
+        elif anthropic:
+            message = (
+                f"{start}: this gateway speaks OpenAI's dialect. Chats with passages, with Claude models too, are "
+                f"{_CHATS}. To have Anthropic's requests relayed without passages, list /v1/messages in upstream.paths."
+            )
+        elif len(path) <= _MOST_CHARS and (near := self._near(names)):
+            message = f"{start}: did you mean {near}?"
+            if near.startswith("/v1/knowledge"):
+                message += " GET /v1/knowledge/openapi.json tells all that there is."
+        elif names[:1] == ["v1"] and names[1:2] and names[1] not in _OURS:
+            message = f"{start}: list it in upstream.paths to relay it."
+        else:
+            message = f"{start}: this is OpenAI's API, with {_CHATS} and others below /v1; a base_url ends in /v1."
+        if anthropic:
+            return AnthropicError(404, message, request_id=exchange_of(scope).id)
+        return ApiError(404, message, code="unknown_path")
+
+    def _meant(self, path: str, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
+        """A path that is served and that this one holds, with what is wrong about it; "" where there is none."""
+        found = [
+            ("/" + "/".join(names), "It has single slashes, and none at its end."),
+            ("/".join(["/v1", *behind]), "A client's base_url ends in /v1, once."),
+            ("/" + "/".join(behind), "It is not below /v1."),
+        ]
+        deployment = _DEPLOYMENT.fullmatch(path)
+        if deployment:
+            model = cut(deployment[1])
+            why = f"Instead of Azure's client take OpenAI's, with a base_url that ends in /v1, and {model!r} as model."
+            found = [("/v1/" + deployment[2].strip("/"), why)]
+        served = (one for one in found if any(pattern.fullmatch(one[0]) for pattern in self._patterns))
+        return next(served, ("", ""))
+
+    def _near(self, names: Sequence[str]) -> str:
+        """The path with the names that were probably mistyped corrected; "" where none is like it."""
+        found: list[tuple[float, str]] = []
+        for template in self._templates:
+            if len(template) == len(names):
+                likeness = [_likeness(a.lower(), b) for a, b in zip(names, template, strict=True) if b[0] != "{"]
+                if min(likeness) >= _ALIKE:
+                    filled = [a if b[0] == "{" else b for a, b in zip(names, template, strict=True)]
+                    found.append((sum(likeness) / len(likeness), "/" + "/".join(filled)))
+        if found:
+            return max(found)[1]
+        if names[:1] == ["v1"] and any(_likeness(name.lower(), one) >= _ALIKE for name in names[1:2] for one in _OURS):
+            every = ["/" + "/".join(template) for template in self._templates]
+            return next(iter(get_close_matches("/" + "/".join(names), every, n=1)), "")
+        return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _likeness(a: str, b: str) -> float:
+    return 1.0 if a == b else SequenceMatcher(None, a, b, autojunk=False).ratio()
+
+
+class AnthropicError(ApiError):
+    """An error of ours as clients of Anthropic's API read it."""
+
+    def __init__(self, status: int, message: str, *, request_id: str) -> None:
+        super().__init__(status, message, code="unknown_path", type="not_found_error")
+        self._request_id = request_id
+
+    def body(self) -> bytes:
+        """Anthropic's error body as JSON."""
+        error = {"type": self.type, "message": self.message.encode("utf-8", "backslashreplace").decode()}
+        return orjson.dumps({"type": "error", "error": error, "request_id": self._request_id})

@@ -1,0 +1,189 @@
+"""What the routes share: whom they answer, the search, and what is said where the index refuses."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.routing import Route
+
+from proxy.access import permitted
+from proxy.access.rights import Rights
+from proxy.api.knowledge.parameters import fields_of, invalid
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.errors import ApiError, method_not_allowed
+from proxy.exchange import exchange_of
+from retrieval.errors import (
+    CollectionExists,
+    IndexDown,
+    Invalid,
+    NotReadable,
+    RetrievalError,
+    UnknownCollection,
+    UnknownDocument,
+    UnknownFile,
+    UnknownJob,
+)  # fmt: skip
+from retrieval.knowledge import PLAIN, Knowledge, Lookup
+from retrieval.records import CollectionInfo, Retrieved, Turn, View
+
+_RETRY_AFTER_S = 5  # an index process that died is back within seconds
+_WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with another status than 200."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | Reply]]
+
+
+class Access:
+    """The documents, as far as a caller may use them."""
+
+    def __init__(self, knowledge: Knowledge, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
+        """enabled: whether there is retrieval. deadline_s: of each call of the index."""
+        self.knowledge = knowledge
+        self._enabled = enabled
+        self._deadline_s = deadline_s
+        self._max_body_bytes = max_body_bytes
+
+    def route(self, path: str, *, writing: Sequence[str] = (), slow: Sequence[str] = (), **answers: Answer) -> Route:
+        """A path, and by method what answers there.
+
+        writing: methods that write, beside PUT and DELETE. slow: those that keep the index's deadlines themselves.
+        """
+        return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing), slow))
+
+    async def collection(self, scope: Scope) -> CollectionInfo:
+        """The collection that the path names. Raises UnknownCollection, also where it may not be read."""
+        name = scope["path_params"]["name"]
+        rows = await permitted.readable(self.knowledge, rights_of(scope))
+        row = next((row for row in rows if row.name == name), None)
+        if row is None:
+            raise permitted.unknown(name, [row.name for row in rows])
+        return row
+
+    async def search(
+        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, filter: str,
+        lookup: Lookup = PLAIN,
+    ) -> Retrieved:  # fmt: skip
+        """explicit: whether the caller named the collections. filter: as of `View`.
+
+        Raises UnknownCollection, RetrievalError.
+        """
+
+        def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
+            return self.knowledge.retrieve([Turn("user", query)], names, k=k, view=view, lookup=lookup)
+
+        found = await permitted.search(
+            retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit, filter=filter
+        )
+        exchange_of(scope).timings_ms.update(found.timings_ms)
+        return found
+
+    async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
+        """The body's fields, which are some of these."""
+        return await fields_of(scope, receive, *names, max_bytes=self._max_body_bytes)
+
+    def check(self, scope: Scope, methods: Sequence[str]) -> None:
+        """Refuse what nothing answers here."""
+        if scope["method"] not in methods:
+            raise method_not_allowed(scope["method"], scope["path"], methods)
+        if not self._enabled:
+            raise no_index()
+
+    @contextlib.asynccontextmanager
+    async def asking(self, *, writing: bool = False, slow: bool = False) -> AsyncIterator[None]:
+        """What the index refuses, as an answer of ours. slow: however long it takes."""
+        deadline_s = _WRITE_DEADLINE_S if writing else self._deadline_s
+        try:
+            async with asyncio.timeout(None if slow else deadline_s):
+                yield
+        except permitted.NotThere as error:
+            raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+        except UnknownCollection as error:  # the index names all that there are
+            message = "The collection was deleted meanwhile."
+            raise ApiError(404, message, code="collection_not_found", param="collection") from error
+        except CollectionExists as error:
+            raise ApiError(409, f"{error}.", code="collection_exists", param="name") from error
+        except Invalid as error:
+            raise invalid(str(error), "name") from error
+        except NotReadable as error:
+            raise forbidden(f"{error}.", "collection") from error
+        except UnknownDocument as error:
+            raise ApiError(404, f"{error}.", code="document_not_found", param="document") from error
+        except UnknownFile as error:
+            raise ApiError(404, f"{error}.", code="file_not_found", param="file") from error
+        except UnknownJob as error:
+            raise ApiError(404, f"{error}.", code="job_not_found", param="job") from error
+        except TimeoutError as error:
+            raise _unavailable("The index took too long: try again later.") from error
+        except IndexDown as error:
+            raise _unavailable("The index is down, and is started again: try again later.") from error
+        except RetrievalError as error:
+            raise _unavailable(f"{error}.") from error
+
+
+class _Endpoint:
+    """One of the routes: its answer to each method, and what is said where there is none."""
+
+    def __init__(
+        self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str], slow: Sequence[str]
+    ) -> None:
+        self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
+        self._access = access
+        self._writing = writing
+        self._slow = slow
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._access.check(scope, list(self._answers))
+        method = scope["method"]
+        async with self._access.asking(writing=method in self._writing, slow=method in self._slow):
+            found = await self._answers[scope["method"]](scope, receive)
+        reply = found if isinstance(found, Reply) else Reply(200, found)
+        await send_json(send, reply.status, orjson.dumps(reply.body))
+
+
+def rights_of(scope: Scope) -> Rights:
+    return exchange_of(scope).rights
+
+
+def must_write(name: str, rights: Rights) -> None:
+    """To be called for what may be read: of anything else it would tell that it is there."""
+    if name not in rights.write:
+        raise forbidden(f"This key may read the collection {name!r}, and not write it.", "collection")
+
+
+def must_make(name: str, rights: Rights) -> None:
+    """To be called before anybody looks whether it is there: the answer must not tell."""
+    if name not in rights.write or name not in rights.read:
+        raise forbidden(
+            f"This key may not make a collection {name!r}: that takes the rights to read and to write it.", "name"
+        )
+
+
+def forbidden(message: str, param: str) -> ApiError:
+    return ApiError(403, message, code="forbidden", type="permission_error", param=param)
+
+
+def no_index() -> ApiError:
+    return _unavailable("This gateway has no index (retrieval.enabled is false).")
+
+
+def _unavailable(message: str) -> ApiError:
+    again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+    return ApiError(503, message, code="knowledge_unavailable", type="server_error", headers=again)
+
+
+def listed(rows: Sequence[Mapping[str, Any]], *, more: bool = False) -> dict[str, Any]:
+    """A page of rows as OpenAI's lists are; more: whether others follow behind its last id."""
+    ids = [row["id"] for row in rows]
+    first, last = (ids[0], ids[-1]) if ids else (None, None)
+    return {"object": "list", "data": rows, "first_id": first, "last_id": last, "has_more": more}

@@ -1,0 +1,53 @@
+"""All routes of the Knowledge API."""
+
+from collections.abc import Collection
+
+from starlette.routing import Route
+
+from proxy.api.knowledge.access import Access
+from proxy.api.knowledge.attachments import Attachments
+from proxy.api.knowledge.description import Description
+from proxy.api.knowledge.documents import Documents
+from proxy.api.knowledge.files import PATH as FILES
+from proxy.api.knowledge.files import Files
+from proxy.api.knowledge.forms import UploadOptions
+from proxy.api.knowledge.puts import Puts
+from proxy.api.knowledge.receipts import ReceiptsApi
+from proxy.api.knowledge.searches import Searches, SearchSettings
+from proxy.api.knowledge.stores import PATH as STORES
+from proxy.api.knowledge.stores import Stores
+from proxy.api.knowledge.uploads import Uploads
+from proxy.observe.receipts.keeper import Receipts
+from retrieval.knowledge import Knowledge
+
+
+class KnowledgeApi:
+    """What the routes answer with."""
+
+    def __init__(
+        self, knowledge: Knowledge, *, enabled: bool, searches: SearchSettings, deadline_s: float,
+        max_body_bytes: int, uploads: UploadOptions, receipts: Receipts,
+    ) -> None:  # fmt: skip
+        """enabled: whether there is retrieval."""
+        self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
+        self._searches, self._receipts = Searches(access, searches), ReceiptsApi(access, receipts)
+        puts = Puts(access)
+        self._documents = Documents(access, puts)
+        self._uploads = Uploads(access, puts, uploads)
+        attachments = Attachments(access, puts)
+        self._stores = Stores(access, attachments)
+        self._attachments, self._files = attachments, Files(access, uploads)
+
+    def routes(self, *, relayed: Collection[str]) -> list[Route]:
+        """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
+        description = Description(self._access, relayed)
+        ours = [
+            *description.routes(),
+            *self._searches.routes(),
+            *self._receipts.routes(),
+            *self._uploads.routes(),
+            *self._documents.routes(),
+        ]
+        if FILES not in relayed:
+            ours += self._files.routes()
+        return ours if STORES in relayed else [*ours, *self._stores.routes(), *self._attachments.routes()]

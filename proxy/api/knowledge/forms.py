@@ -1,0 +1,227 @@
+"""Uploads as forms (multipart/form-data): files to the disk as they come in, of whatever size, and fields to memory."""
+
+import asyncio
+import errno
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from proxy.api.knowledge.parameters import clean_text, invalid
+from proxy.asgi import Receive, Scope
+from proxy.body import ClientGone, check_announced, too_large
+from proxy.errors import ApiError
+from retrieval.index.spool import Spool
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+MOST_FILES = 1000  # in one request
+_MOST_FIELD_BYTES = 64 * 1024  # of all fields together
+_MOST_FIELDS = 100
+_SETTING = "server.max_upload_mb"
+_AT_ONCE_BYTES = 1 << 20  # gathered before they are written
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadOptions:
+    """Where uploads rest, and how large they may be."""
+
+    data: Path
+    max_file_bytes: int
+    max_bytes: int  # of a whole request
+
+
+@dataclass(slots=True)
+class File:
+    """A file of a form."""
+
+    field: str
+    name: str  # the client's, without its folders
+    spooled: str  # its name in the spool
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Form:
+    """What a form holds."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    files: list[File] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def received(scope: Scope, receive: Receive, options: UploadOptions) -> AsyncIterator[Form]:
+    """The form in the request's body; its files are on the disk while the context lasts.
+
+    Raises ApiError 400 (no form), 413 (too large), 415 (another type), 507 (the disk is full), ClientGone.
+    """
+    boundary = _boundary(scope, options)
+    making = asyncio.ensure_future(asyncio.to_thread(Spool, options.data))
+    try:
+        spool = await asyncio.shield(making)
+    except OSError as error:
+        raise _refused(error) from error
+    except asyncio.CancelledError:  # the thread goes on: what it makes is nobody's
+        making.add_done_callback(_unwanted)
+        raise
+    try:
+        yield await _read(receive, _Reading(boundary, spool, options), options)
+    finally:  # shielded: what is cancelled twice would not begin to delete
+        await asyncio.shield(asyncio.to_thread(spool.close))
+
+
+async def _read(receive: Receive, reading: "_Reading", options: UploadOptions) -> Form:
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part, more = message.get("body", b""), message.get("more_body", False)
+        size += len(part)
+        if size > options.max_bytes:
+            raise too_large(options.max_bytes, _SETTING)
+        reading.feed(part)
+        if reading.gathered >= _AT_ONCE_BYTES or not more:
+            try:
+                await asyncio.to_thread(reading.flush)
+            except OSError as error:
+                raise _refused(error) from error
+    return reading.form()
+
+
+def _unwanted(making: "asyncio.Future[Spool]") -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()
+
+
+class _Reading:
+    """A form that is being read."""
+
+    def __init__(self, boundary: bytes, spool: Spool, options: UploadOptions) -> None:
+        self._spool = spool
+        self._most = options.max_file_bytes
+        self._form = Form()
+        self._whole = False
+        self._header = self._value = b""
+        self._disposition = b""
+        self._file: File | None = None  # the one that is being read
+        self._name = ""
+        self._field = bytearray()
+        self._field_bytes = 0
+        self._waiting: list[tuple[int, bytes]] = []  # not written yet
+        self.gathered = 0  # bytes of these
+        calls: MultipartCallbacks = {
+            "on_part_begin": self._begin, "on_header_field": self._on_field, "on_header_value": self._on_value,
+            "on_header_end": self._on_header, "on_headers_finished": self._headers, "on_part_data": self._data,
+            "on_part_end": self._end, "on_end": self._finish,
+        }  # fmt: skip
+        self._parser = MultipartParser(boundary, calls)
+
+    def feed(self, data: bytes) -> None:
+        """Raises ApiError."""
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise _no_form() from error
+
+    def flush(self) -> None:
+        """Write what was gathered. Raises OSError."""
+        waiting, self._waiting, self.gathered = self._waiting, [], 0
+        for number, data in waiting:
+            self._spool.append(number, data)
+
+    def form(self) -> Form:
+        if not self._whole:
+            raise _no_form()
+        return self._form
+
+    def _begin(self) -> None:
+        self._disposition = self._header = self._value = b""
+        self._file, self._name = None, ""
+        self._field.clear()
+
+    def _on_field(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _on_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header = self._value = b""
+
+    def _headers(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._name = options.get(b"name", b"").decode("utf-8", "replace")
+        if b"filename" not in options:
+            if len(self._form.fields) >= _MOST_FIELDS:
+                raise invalid(f"a form has at most {_MOST_FIELDS} fields", self._name)
+            return
+        number = len(self._form.files)
+        if number >= MOST_FILES:
+            raise invalid(f"a form has at most {MOST_FILES} files", self._name)
+        name = bare(clean_text(options[b"filename"].decode("utf-8", "replace")))
+        self._file = File(self._name, name, self._spool.name(number))
+        self._form.files.append(self._file)
+        self._waiting.append((number, b""))
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._file is None:
+            self._field_bytes += end - start
+            if self._field_bytes > _MOST_FIELD_BYTES:
+                message = f"The fields of a form have at most {_MOST_FIELD_BYTES // 1024} KB."
+                raise ApiError(413, message, code="body_too_large", param=self._name)
+            self._field += data[start:end]
+            return
+        self._file.bytes += end - start
+        if self._file.bytes > self._most:
+            message = f"{self._file.name!r} is larger than {self._most // 2**20} MB (ingest.max_file_mb): split it."
+            raise ApiError(413, message, code="file_too_large", param=self._file.field)
+        self._waiting.append((len(self._form.files) - 1, data[start:end]))
+        self.gathered += end - start
+
+    def _end(self) -> None:
+        if self._file is None:
+            self._form.fields[self._name] = clean_text(self._field.decode("utf-8", "replace"))
+
+    def _finish(self) -> None:
+        self._whole = True
+
+
+def bare(name: str) -> str:
+    """A file's name without the folders before it; "" where nothing is left."""
+    last = re.split(r"[/\\]", name)[-1].strip()
+    return "" if last in (".", "..") else last
+
+
+def _boundary(scope: Scope, options: UploadOptions) -> bytes:
+    check_announced(scope, max_bytes=options.max_bytes, setting=_SETTING)
+    media, boundary = b"", b""
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            media, said = parse_options_header(value)
+            boundary = said.get(b"boundary", b"")
+    if media.lower() != b"multipart/form-data" or not 1 <= len(boundary) <= 70:
+        message = "Send the files as a form: content-type: multipart/form-data, with its boundary."
+        raise ApiError(415, message, code="unsupported_content_type")
+    return boundary
+
+
+def _no_form() -> ApiError:
+    return ApiError(400, "The body is no whole multipart form.", code="invalid_form")
+
+
+def _refused(error: OSError) -> ApiError:
+    if error.errno in _FULL:
+        message = "There is no room for the upload on the gateway's disk: nothing of it was kept."
+        return ApiError(507, message, code="disk_full", type="server_error")
+    message = f"The upload cannot be written to the gateway's disk ({error.strerror}): nothing of it was kept."
+    return ApiError(503, message, code="knowledge_unavailable", type="server_error")

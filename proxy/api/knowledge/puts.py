@@ -1,0 +1,129 @@
+"""Documents that clients give, each under a key of theirs: the same key again replaces it.
+
+The answer comes once they are durable and can be found. A document is written wholly or not at all, also where its
+sender leaves before the answer.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, cast, get_args
+
+from proxy.api.knowledge.access import Access, Reply, forbidden, must_write, rights_of
+from proxy.api.knowledge.parameters import invalid
+from proxy.asgi import Receive, Scope
+from proxy.errors import ApiError
+from retrieval.attributes import checked_attributes, checked_groups
+from retrieval.records import Format, Given, Placed
+
+_T = TypeVar("_T")
+_MOST_DOCUMENTS = 1000
+_MOST_NAME_CHARS = 512  # of a key, a source, a title
+_FORMATS = get_args(Format)
+_FIELDS = ("text", "title", "source", "format", "modified_at", "attributes", "groups")
+
+
+class Puts:
+    """Writes what callers give into collections that they may write."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def put_one(self, scope: Scope, receive: Receive) -> Reply:
+        """One document, under the key in the path: 201 where it is new."""
+        name = await self.writable(scope)
+        key = name_of(scope["path_params"]["key"], "key")
+        fields = await self._access.fields(scope, receive, *_FIELDS)
+        given = replace(given_of(fields, key), writer=rights_of(scope).groups)
+        (placed,) = await self._access.knowledge.put(name, [given])
+        if placed.state == "refused":
+            raise forbidden(f"The document was not written: {placed.reason}.", "groups")
+        if placed.state == "failed":
+            raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
+        return Reply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
+
+    async def put_many(self, scope: Scope, receive: Receive) -> Reply:
+        """A list of documents; each says what became of it."""
+        name = await self.writable(scope)
+        fields = await self._access.fields(scope, receive, "documents")
+        rows = fields.get("documents")
+        if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_DOCUMENTS:
+            raise invalid(f"'documents' must be a list of 1 to {_MOST_DOCUMENTS} documents", "documents")
+        given = [replace(_row(row, i), writer=rights_of(scope).groups) for i, row in enumerate(rows)]
+        if len({one.key for one in given}) < len(given):
+            raise invalid("two of 'documents' have the same key", "documents")
+        placed = await self._access.knowledge.put(name, given)
+        return Reply(200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]})
+
+    async def writable(self, scope: Scope) -> str:
+        name = (await self._access.collection(scope)).name
+        must_write(name, rights_of(scope))
+        return name
+
+
+def given_of(fields: Mapping[str, Any], key: str) -> Given:
+    """The document that these fields are, under this key. Raises ApiError."""
+    text = fields.get("text")
+    if not isinstance(text, str) or not text.strip():
+        raise invalid("'text' must be text, and not empty", "text")
+    return said_of(fields, key, _utf8(text), otherwise="markdown")
+
+
+def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None) -> Given:
+    """A document of which these fields say what they say beside its text. Raises ApiError."""
+    key, format = name_of(key, "key"), fields.get("format")
+    if format is not None and format not in _FORMATS:
+        raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
+    source = name_of(fields.get("source", key), "source")
+    title = fields.get("title", "")
+    return Given(
+        key, source, content, title and name_of(title, "title"), cast(Format | None, format),
+        _seconds(fields.get("modified_at"), "modified_at"),
+        _checked(checked_attributes, fields.get("attributes"), "attributes"),
+        _checked(checked_groups, fields.get("groups"), "groups"), otherwise,
+    )  # fmt: skip
+
+
+def _row(row: object, place: int) -> Given:
+    """One of several documents; what is wrong with it is told with its place."""
+    param = f"documents[{place}]"
+    if not isinstance(row, dict):
+        raise invalid(f"'{param}' must be an object", param)
+    try:
+        if unknown := sorted(set(row) - {"key", *_FIELDS}):
+            raise invalid(f"there is no '{unknown[0]}' here; it takes key, {', '.join(_FIELDS)}", unknown[0])
+        return given_of(row, name_of(row.get("key", row.get("source")), "key"))
+    except ApiError as error:
+        message = f"In '{param}': {error.message}"
+        raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
+
+
+def placed_row(placed: Placed) -> dict[str, Any]:
+    why = {"reason": placed.reason} if placed.reason else {}
+    return {"id": placed.id or None, "object": "knowledge.document", "key": placed.key, "status": placed.state, **why}
+
+
+def name_of(value: object, param: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME_CHARS or not value.isprintable():
+        raise invalid(f"'{param}' must be 1 to {_MOST_NAME_CHARS} printable characters", param)
+    return value
+
+
+def _checked(check: Callable[[object], _T], value: object, param: str) -> _T | None:
+    if value is None:
+        return None
+    try:
+        return check(value)
+    except ValueError as error:
+        raise invalid(str(error), param) from error
+
+
+def _seconds(value: object, param: str) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e11:
+        raise invalid(f"'{param}' must be seconds since 1970", param)
+    return float(value)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # half a surrogate pair has no bytes

@@ -1,0 +1,42 @@
+"""What a chat was given and why: GET /v1/knowledge/receipts/{x-rag-id}."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.routing import Route
+
+from proxy.api.knowledge.access import Access
+from proxy.asgi import Receive, Scope
+from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+from proxy.observe.receipts.keeper import EVERY_S, Receipts
+from proxy.observe.receipts.shown import shown
+
+_ID = re.compile(r"rag-[0-9a-f]{24}")  # PostgreSQL takes no NUL
+_LOOKS = 3  # for a receipt that another process is about to write
+
+
+class ReceiptsApi:
+    """Receipts, each for who may read all that it shows."""
+
+    def __init__(self, access: Access, receipts: Receipts) -> None:
+        self._access = access
+        self._receipts = receipts
+
+    def routes(self) -> list[Route]:
+        return [self._access.route("/v1/knowledge/receipts/{id}", slow=("GET",), GET=self._read)]
+
+    async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
+        id, exchange = scope["path_params"]["id"], exchange_of(scope)
+        for look in range(_LOOKS):
+            if look:  # also where it is there and not for this reader: the answer's time must not tell
+                await asyncio.sleep(EVERY_S)
+            async with self._access.asking():
+                kept = await self._receipts.find(id) if _ID.fullmatch(id) else None
+                found = kept and await shown(kept, self._access.knowledge, exchange.rights, exchange.owner)
+            if found:
+                return found
+        message = f"There is no receipt {id!r}: none was kept (receipts.keep_hours), or it is too old, or not yours."
+        raise ApiError(404, message, code="receipt_not_found", param="id")

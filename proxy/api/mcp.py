@@ -1,0 +1,158 @@
+"""The MCP server: `tools` for programs that speak the Model Context Protocol, at /mcp and on stdio.
+
+The official SDK speaks the protocol. It takes most of a second to import: who asks first waits for it, in a thread.
+Between two requests nothing is kept (the protocol's sessions are not offered), so that any worker answers any of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from proxy.access.rights import Rights
+from proxy.api.knowledge.access import no_index
+from proxy.api.tools import FETCH, FETCHED, FOUND, SEARCH, Tools
+from proxy.asgi import Receive, Scope, Send
+from proxy.errors import ApiError, method_not_allowed
+from proxy.exchange import exchange_of
+from retrieval.errors import IndexDown, RetrievalError
+
+if TYPE_CHECKING:
+    from mcp import types
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+PATH = "/mcp"
+_MOST_BYTES = 1 << 18  # of a request: a question and a filter; the SDK parses them in the event loop
+_SEARCH = "Find passages in the team's own documents."
+_FETCH = "Read one of the documents that a search found, in full."
+
+
+class Mcp:
+    """The protocol over HTTP: one request, one answer."""
+
+    def __init__(self, tools: Tools, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
+        """enabled: whether there is retrieval. deadline_s: of each call of a tool."""
+        self._enabled = enabled
+        self._tools = tools
+        self._deadline_s = deadline_s
+        self._max_body_bytes = max_body_bytes
+        self._starting: asyncio.Task[StreamableHTTPSessionManager] | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":  # others are for sessions
+            raise method_not_allowed(scope["method"], scope["path"], ["POST"])
+        if not self._enabled:
+            raise no_index()
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        manager = await asyncio.shield(self._starting)
+        await manager.handle_request(scope, receive, send)
+
+    async def close(self) -> None:
+        """End what still runs."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+    async def _start(self) -> "StreamableHTTPSessionManager":
+        def made() -> "StreamableHTTPSessionManager":
+            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+            # Who may ask, and from where, `auth` has checked.
+            return StreamableHTTPSessionManager(
+                server(self._tools, _rights, deadline_s=self._deadline_s),
+                stateless=True, json_response=True, max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
+            )  # fmt: skip
+
+        manager = await asyncio.to_thread(made)
+        up = asyncio.Event()
+        self._running = asyncio.create_task(_run(manager, up))
+        await up.wait()
+        return manager
+
+
+def server(
+    tools: Tools, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]", *, deadline_s: float
+) -> "Server[Any]":
+    """The server of the tools; rights: what the caller of a request may do. Raises ApiError where it may do nothing."""
+    from mcp import types
+    from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
+
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+    answers = {"search": tools.search, "fetch": tools.fetch}
+
+    async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
+        names: list[str] = []
+        with suppress(ApiError, RetrievalError, TimeoutError):  # without an index the tools are still there
+            async with asyncio.timeout(deadline_s):
+                names = await tools.readable(rights(context))
+        reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        there = f" Collections: {', '.join(names)}." if names else ""
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name="search", title="Search", description=_SEARCH + there, input_schema=dict(SEARCH),
+                    output_schema=dict(FOUND), annotations=reading,
+                ),
+                types.Tool(
+                    name="fetch", title="Fetch", description=_FETCH, input_schema=dict(FETCH),
+                    output_schema=dict(FETCHED), annotations=reading,
+                ),
+            ]
+        )  # fmt: skip
+
+    async def call_tool(
+        context: "ServerRequestContext[Any, Any]", params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        answer = answers.get(params.name)
+        if answer is None:
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are search and fetch")
+        async with _refusals() as refused:
+            async with asyncio.timeout(deadline_s):
+                return _answered(await answer(params.arguments or {}, rights(context)))
+        return types.CallToolResult(content=[types.TextContent(type="text", text=refused[0])], is_error=True)
+
+    return Server("ragway", version=version("ragway"), on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+@asynccontextmanager
+async def _refusals() -> AsyncIterator[list[str]]:
+    """What was refused, in words, where something was."""
+    words: list[str] = []
+    try:
+        yield words
+    except ApiError as error:
+        words.append(error.message)
+    except TimeoutError:
+        words.append("The index took too long: try again later.")
+    except IndexDown:
+        words.append("The index is down, and is started again: try again later.")
+    except RetrievalError as error:
+        words.append(f"{error}.")
+
+
+def _answered(found: Mapping[str, Any]) -> "types.CallToolResult":
+    from mcp import types
+
+    text = types.TextContent(type="text", text=orjson.dumps(found).decode())  # for programs that read no structure
+    return types.CallToolResult(content=[text], structured_content=found)
+
+
+def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
+    request = context.request
+    assert request is not None  # over HTTP there is always one
+    return exchange_of(request.scope).rights
+
+
+async def _run(manager: "StreamableHTTPSessionManager", up: asyncio.Event) -> None:
+    async with manager.run():
+        up.set()
+        await asyncio.Event().wait()

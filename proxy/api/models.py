@@ -1,0 +1,84 @@
+"""GET /v1/models and GET /v1/models/NAME: what the caller may call.
+
+The names that are known here come first, then those that the upstreams behind patterns say they have: each of these is
+asked with a time limit, and one that gives no list leaves its models out. A model is there by its name if, and only if,
+it is in the list.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from proxy.asgi import App, Receive, Scope, Send, send_json
+from proxy.errors import ApiError, upstream_error
+from proxy.exchange import Target, exchange_of
+from proxy.upstream.ask import NoAnswer, models
+from proxy.upstream.routes import Routes
+
+_WITHIN_S = 5.0  # a chat program waits for it when it starts
+
+Row = Mapping[str, Any]
+
+
+class Models:
+    """The answers of both paths."""
+
+    def __init__(self, routes: Routes, upstream: App, *, within_s: float = _WITHIN_S) -> None:
+        self._routes = routes
+        self._upstream = upstream
+        self._within_s = within_s
+
+    async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Everything; what is all of one upstream's comes as that upstream tells it, errors included."""
+        exchange, listers = exchange_of(scope), self._routes.listers()
+        rights = exchange.rights
+        names = self._routes.names(rights)
+        if not names and rights.models.all and listers == [self._routes.row_of("")]:
+            exchange.target = listers[0]
+            await self._upstream(scope, receive, send)
+            return
+        rows: dict[str, Row] = {name: _described(name) for name in sorted(names)}
+        if rights.models.patterns:
+            for found in await asyncio.gather(*(self._behind(row, scope) for row in listers)):
+                rows |= {id: row for id, row in found.items() if id not in rows}
+        if not rows and exchange.error:
+            raise upstream_error(502, f"The upstream gave no list of its models: {exchange.error}.", "upstream_error")
+        await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
+
+    async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """One of the list, or 404."""
+        exchange, name = exchange_of(scope), scope["path_params"]["name"]
+        if not name:
+            message = f"{scope['path']} names no model: GET /v1/models lists them, without a slash at its end."
+            raise ApiError(404, message, code="unknown_path")
+        found: Row | None = None
+        if name in self._routes.names(exchange.rights):
+            found = _described(name)
+        elif name in exchange.rights.models:
+            row = self._routes.row_of(name)
+            if row is not None and row in self._routes.listers():
+                found = (await self._behind(row, scope)).get(name)
+        if found is None and exchange.error:
+            message = f"The upstream gave no list of its models ({exchange.error}), so {name!r} cannot be looked up."
+            raise ApiError(404, message, code="model_not_found", param="model")
+        if found is None:
+            raise self._routes.absent(name, exchange.rights)
+        await send_json(send, 200, orjson.dumps(found))
+
+    async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
+        """The models that a pattern's upstream lists, its requests would go to, and the caller may call."""
+        exchange = exchange_of(scope)
+        try:
+            async with asyncio.timeout(self._within_s):
+                listed = await models(self._upstream, row, headers=scope["headers"])
+        except (NoAnswer, TimeoutError) as error:
+            exchange.error = str(error) or "upstream_timeout"
+            return {}
+        granted = [each for each in listed if each["id"] in exchange.rights.models]
+        return {each["id"]: each for each in granted if self._routes.row_of(each["id"]) is row}
+
+
+def _described(name: str) -> Row:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "ragway"}

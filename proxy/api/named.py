@@ -1,0 +1,195 @@
+"""The model that a body names on a listed path, in JSON or in a form, and the body with another name in its place.
+
+What the upstream reads must be what was checked: a body that two readers could read differently is refused.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from proxy.asgi import Scope
+from proxy.dialects.chat import Body, model_of, parse
+from proxy.errors import ApiError
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+_MULTIPART = b"multipart/"  # some readers of forms take any of them
+_URL_ENCODED = b"application/x-www-form-urlencoded"
+_MOST_PARTS = 1000
+# How an object of names begins, in UTF-8, 16 or 32. Some readers take one from bytes that are no JSON: they stop at its
+# end, guess the encoding, take NaN or a broken letter.
+_OBJECT = re.compile(rb'[\s\0\xef\xbb\xbf\xfe\xff]*+\{[\s\0]*+"')
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NAME = re.compile(rb";\s*name(\*?)\s*=", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A body and its model."""
+
+    model: str  # as the client wrote it
+    renamed: Callable[[str], bytes]  # the bytes for the upstream, by the name that it knows
+    fields: Mapping[str, Any]  # of JSON
+
+
+def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
+    """What a listed path's body says of its model; where it says nothing, another model, and the bytes as they came.
+
+    JSON is looked for whatever type the body is said to have: some upstreams read it without a look at the type.
+    Raises ApiError 400: a model given twice or in no readable way; no JSON, where the type says JSON or nothing, or
+    where the body begins like an object.
+    """
+    types = [value for name, value in scope["headers"] if name == b"content-type"]
+    if raw and len(types) > 1:
+        raise ApiError(400, "The request has two content-type headers: send one.", code="conflicting_header")
+    media = types[0].partition(b";")[0].strip().lower() if types else b""
+    body: Body | None = None
+    if raw and b"," in media:
+        raise ApiError(400, "The content-type header names two types: send one.", code="conflicting_header")
+    if raw and media == _URL_ENCODED:  # what is JSON as well may name another model there
+        message = "URL-encoded forms are not relayed: send application/json or multipart/form-data."
+        raise ApiError(415, message, code="unsupported_content_type")
+    if media.startswith(_MULTIPART) and raw:
+        found = _in_form(raw, types[0])
+        if found is not None:
+            return found
+    elif raw:
+        body = _json_of(raw, said=not media or media.endswith((b"/json", b"+json")))
+        if body is not None and body.fields.get("model") is not None:
+            return in_json(body)
+    return Named(otherwise, lambda _: raw, body.fields if body is not None else {})
+
+
+def models_in(query: bytes) -> Sequence[str]:
+    """The models that a query names, in any spelling that a reader takes: "Model", "model[]", "mod%65l"."""
+    pairs = [part.partition(b"=") for part in re.split(rb"[&;]", query)]
+    named = [(unquote_to_bytes(name.replace(b"+", b" ")), value) for name, _, value in pairs]
+    return [
+        unquote_to_bytes(value.replace(b"+", b" ")).decode("utf-8", "replace")
+        for name, value in named
+        if name.partition(b"[")[0].strip().lower() == b"model"
+    ]
+
+
+def in_json(body: Body) -> Named:
+    """The model of a JSON body. Raises ApiError 400: it names none."""
+    return Named(model_of(body), lambda model: body.edited(model=model, without_rag=True), body.fields)
+
+
+def _json_of(raw: bytes, *, said: bool) -> Body | None:
+    """The object; None for other JSON, and for what is none and is not said to be."""
+    try:
+        return parse(raw)
+    except ApiError as error:
+        if not _OBJECT.match(raw) and (error.code == "invalid_body" or (error.code == "invalid_json" and not said)):
+            return None
+        raise
+
+
+def _in_form(raw: bytes, content_type: bytes) -> Named | None:
+    _, said = parse_options_header(content_type)
+    boundary = said.get(b"boundary", b"")
+    if not 1 <= len(boundary) <= 70 or content_type.lower().count(b"boundary") != 1:
+        raise _unreadable("its content-type names no boundary, or more than one")
+    found = _Fields(raw)
+    parser = MultipartParser(boundary, found.callbacks())
+    try:
+        parser.write(raw)
+        parser.finalize()
+    except FormParserError as error:
+        raise _unreadable("it does not keep to the format") from error
+    if not found.whole:
+        raise _unreadable("it is cut off")
+    if found.model is None:
+        return None
+    start, end = found.model
+    try:
+        model = raw[start:end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _unreadable("its model is no UTF-8") from error
+    if not model:
+        raise ApiError(400, "The form's 'model' is empty: name a model.", code="missing_model", param="model")
+    if not model.isprintable():  # a line break could begin another part
+        raise _unreadable("its model holds what is no letter")
+    return Named(model, lambda name: raw if name == model else raw[:start] + name.encode() + raw[end:], {})
+
+
+class _Fields:
+    """Finds the field `model` among the parts of a form as the parser meets them."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._parts = 0
+        self._name = self._value = b""
+        self._dispositions: list[bytes] = []
+        self._encoded = False
+        self._is_model = False
+        self.model: tuple[int, int] | None = None  # where its value begins and ends
+        self.whole = False
+
+    def callbacks(self) -> "MultipartCallbacks":
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._header_name,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._headers_end,
+            "on_part_data": self._data,
+            "on_end": self._end,
+        }
+
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise _unreadable(f"it has more than {_MOST_PARTS} parts")
+        self._dispositions, self._encoded, self._is_model = [], False, False
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        name, value = self._name.strip().lower(), self._value
+        self._name = self._value = b""
+        if name == b"content-disposition":
+            self._dispositions.append(value)
+        elif name == b"content-transfer-encoding":
+            self._encoded = value.strip().lower() not in (b"7bit", b"8bit", b"binary")
+
+    def _headers_end(self) -> None:
+        names = _NAME.findall(_QUOTED.sub(b'""', b"".join(self._dispositions)))
+        if len(self._dispositions) != 1 or names != [b""]:
+            raise _unreadable("a part has no name, or more than one")
+        _, said = parse_options_header(self._dispositions[0])
+        self._is_model = said.get(b"name") == b"model"
+        if self._is_model and self._encoded:
+            raise _unreadable("its model is encoded")
+        if self._is_model and self.model is not None:
+            message = "'model' stands twice in the form: send it once."
+            raise ApiError(400, message, code="duplicate_field", param="model")
+        if self._is_model:
+            self.model = (0, 0)
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if not self._is_model:
+            return
+        assert self.model is not None, "its headers came before"
+        if data is not self._raw or self.model[1] not in (0, start):
+            raise _unreadable("its model is in pieces")
+        self.model = (self.model[0] or start, end)
+
+    def _end(self) -> None:
+        self.whole = True
+
+
+def _unreadable(why: str) -> ApiError:
+    message = f"The form cannot be read, so its model cannot be checked: {why}."
+    return ApiError(400, message, code="invalid_form", param="model")

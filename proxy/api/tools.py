@@ -1,0 +1,135 @@
+"""What a program that speaks MCP is offered: `search` and `fetch`, within what its caller may read.
+
+The names, the arguments that must be given and the fields of the answers are those of OpenAI's connectors, so that a
+chat program that knows these needs no setting. The texts are for a model: they are quoted as passages are in a chat.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from proxy.access import permitted
+from proxy.access.rights import Rights
+from proxy.api.knowledge.parameters import (
+    checked,
+    filter_in,
+    k_of,
+    names_of,
+    query_text,
+    whole_number_of,
+)
+from proxy.augment.sanitize import quoted, quoted_label
+from retrieval.knowledge import PLAIN, Knowledge
+from retrieval.records import Hit, Retrieved, Turn, View
+
+_MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
+_BETWEEN = "\n\n[…]\n\n"  # passages of one document
+
+_FILTER = (
+    'What must be true of a document, e.g. {"type": "eq", "key": "team", "value": "hr"}. Types: eq, ne, in, nin, gt, '
+    "gte, lt, lte, prefix (of the key source), and, or (with filters), not (with filter). Keys: source, modified_at, "
+    "and the documents' attributes."
+)
+_PASSAGES = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "Of the document, for fetch."},
+        "title": {"type": "string"},
+        "url": {"type": "string", "description": "The document's source."},
+        "text": {"type": "string", "description": "Its passages that were found, best first."},
+    },
+    "required": ["id", "title", "url", "text"],
+}
+SEARCH: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "A question or keywords, in full: nothing is remembered."},
+        "collections": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "k": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages at most."},
+        "filter": {"type": "object", "description": _FILTER},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+FOUND: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"results": {"type": "array", "items": _PASSAGES}},
+    "required": ["results"],
+}
+FETCH: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "A result's id."},
+        "start": {"type": "integer", "minimum": 0, "description": "The first character, for what is too long."},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+}
+FETCHED: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "title": {"type": "string"},
+        "text": {"type": "string"},
+        "url": {"type": "string", "description": "The document's source."},
+        "metadata": {"type": "object", "description": "collection, format, chars; next_start where text is not all."},
+    },
+    "required": ["id", "title", "text", "url", "metadata"],
+}
+
+
+class Tools:
+    """What the tools answer, whoever carries the question."""
+
+    def __init__(self, knowledge: Knowledge, *, collections: Sequence[str], k: int) -> None:
+        """collections, k: searched and found where the call says nothing."""
+        self._knowledge = knowledge
+        self._collections = tuple(collections)
+        self._k = k
+
+    async def readable(self, rights: Rights) -> list[str]:
+        """The names of the collections that can be searched. Raises RetrievalError."""
+        return [row.name for row in await permitted.readable(self._knowledge, rights)]
+
+    async def search(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
+        """Passages, by document. Raises ApiError for what cannot be asked, RetrievalError."""
+        asked = checked(asked, ("query", "collections", "k", "filter"))
+        query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
+
+        def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
+            return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view, lookup=PLAIN)
+
+        found = await permitted.search(
+            retrieve,
+            names or self._collections,
+            self._knowledge,
+            rights,
+            explicit=bool(names),
+            filter=filter_in(asked, "filter"),
+        )
+        documents: dict[str, list[Hit]] = {}
+        for hit in found.hits:
+            documents.setdefault(hit.passage.document, []).append(hit)
+        return {"results": [_result(hits) for hits in documents.values()]}
+
+    async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
+        """A document, whole or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
+        asked = checked(asked, ("id", "start"))
+        start = whole_number_of(asked, "start", default=0)
+        found = await permitted.document(self._knowledge, str(asked.get("id", "")), rights)
+        end = start + _MOST_CHARS
+        metadata = {"collection": found.info.collection, "format": found.info.format, "chars": found.info.chars}
+        if end < found.info.chars:
+            metadata["next_start"] = end
+        return {
+            "id": found.info.id, "title": quoted_label(found.info.title or found.info.source),
+            "text": quoted(found.text[start:end]), "url": quoted_label(found.info.source), "metadata": metadata,
+        }  # fmt: skip
+
+
+def _result(hits: Sequence[Hit]) -> dict[str, Any]:
+    passage = hits[0].passage
+    texts = [quoted(hit.passage.text) for hit in hits]
+    return {
+        "id": passage.document, "title": quoted_label(passage.title or passage.source),
+        "url": quoted_label(passage.source), "text": _BETWEEN.join(texts),
+    }  # fmt: skip

@@ -1,0 +1,165 @@
+"""Whether a request is augmented, from which collections, and why: one precedence for all controls.
+
+Off wins wherever it is said: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body.
+On, said by the header or the body, has a search made for a request that looks like a chat program's housekeeping;
+it turns nothing on that somebody turned off. `x-rag: compare` is on, and a wish besides (`live`). Collections come
+from the body's `rag`, else the header `x-rag-collection`, else the model prefix `rag/<collection>/`, else the setting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.asgi import Scope
+from proxy.augment.utility_requests import Housekeeping
+from proxy.dialects.chat import Body, messages_of, model_of, text_of
+from proxy.errors import ApiError, Headers
+from proxy.exchange import RagStatus
+from retrieval.records import Turn
+
+_MAX_TURNS = 12  # of the conversation's end: what rewriting can use
+_MAX_TURN_CHARS = 20_000
+_MAX_K = 100
+_CONTROLS = (b"x-rag", b"x-rag-collection")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done with a request. `turns` is empty unless it is augmented."""
+
+    model: str  # without our prefixes
+    status: RagStatus  # off or skipped; augmented means: search
+    reason: str
+    turns: tuple[Turn, ...]
+    collections: tuple[str, ...]
+    explicit: bool  # the client named the collections
+    k: int | None
+    compare: bool = False  # the client wants the model asked raw as well
+
+
+def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], known: Housekeeping) -> Decision:
+    """known: prompts of programs that get no passages.
+
+    Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree.
+    """
+    model, raw, prefix = split_model(model_of(body))
+    messages = messages_of(body)
+    controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
+    header = _header(controls, _CONTROLS[0]).lower()
+    if header not in ("", "on", "off", "compare"):
+        raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
+    wish = _rag_of(body)
+    chosen = wish.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
+    status: RagStatus = "off"
+    turns: tuple[Turn, ...] = ()
+    reason = _off_reason(enabled, raw, header, wish)
+    if not reason:
+        forced = header in ("on", "compare") or wish.enabled is True
+        housekeeping = not forced and known.is_in(messages)
+        turns = () if housekeeping else _turns(messages)
+        status = "augmented" if turns else "skipped"
+        reason = "housekeeping call" if housekeeping else "" if turns else "no user text"
+    searched, compare = chosen or tuple(collections), header == "compare"
+    return Decision(model, status, reason, turns, searched, bool(chosen), wish.k, compare)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    enabled: bool | None  # None: not said
+    collections: tuple[str, ...]
+    k: int | None
+
+
+_NO_WISH = _Wish(None, (), None)
+
+
+def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
+    if not enabled:
+        return "retrieval is disabled"
+    if raw:
+        return "raw model"
+    if header == "off":
+        return "x-rag header"
+    return "rag in the body" if wish.enabled is False else ""
+
+
+def split_model(name: str) -> tuple[str, bool, str]:
+    """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "").
+
+    Raises ApiError 400 for half a prefix.
+    """
+    kind, slash, rest = name.partition("/")
+    if not slash or kind not in ("raw", "rag"):
+        return name, False, ""
+    collection, _, model = rest.partition("/") if kind == "rag" else ("-", "", rest)
+    if not collection or not model:
+        message = f"The model {name!r} is half a prefix: write raw/MODEL, or rag/COLLECTION/MODEL."
+        raise ApiError(400, message, code="invalid_model_prefix", param="model")
+    if kind == "raw":
+        return model, True, ""
+    return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
+
+
+def _rag_of(body: Body) -> _Wish:
+    """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
+    rag = body.fields.get("rag")
+    if rag is None:
+        return _NO_WISH
+    if isinstance(rag, bool):
+        return _Wish(rag, (), None)
+    if not isinstance(rag, dict):
+        raise _bad_rag("'rag' in the request body must be an object or a boolean")
+    unknown = sorted(set(rag) - {"enabled", "collections", "k"})
+    if unknown:
+        raise _bad_rag(f"'rag' in the request body has no '{unknown[0]}'; it takes enabled, collections and k")
+    enabled, names, k = rag.get("enabled"), rag.get("collections", []), rag.get("k")
+    if not isinstance(enabled, bool) and "enabled" in rag:
+        raise _bad_rag("'rag.enabled' in the request body must be true or false")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        raise _bad_rag("'rag.collections' in the request body must be a list of names")
+    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MAX_K):
+        raise _bad_rag(f"'rag.k' in the request body must be a whole number from 1 to {_MAX_K}")
+    return _Wish(enabled, tuple(names), k)
+
+
+def _bad_rag(what: str) -> ApiError:
+    return ApiError(400, f"{what}.", code="invalid_rag", param="rag")
+
+
+def _turns(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
+    """The conversation up to the latest user message; () where that has no text.
+
+    What follows the latest user message (tool calls, tool results) belongs to the same turn: it is searched
+    for the same question again, so that every round of it gets the same context.
+    """
+    last = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    if last < 0 or not text_of(messages[last].get("content")).strip():
+        return ()
+    turns = []
+    for message in messages[: last + 1]:
+        text = text_of(message.get("content"))
+        if message["role"] in ("user", "assistant") and text.strip():
+            turns.append(Turn(message["role"], _clip(text)))
+    return tuple(turns[-_MAX_TURNS:])
+
+
+def _clip(text: str) -> str:
+    if len(text) > _MAX_TURN_CHARS:
+        text = text[: _MAX_TURN_CHARS // 2] + "\n" + text[-_MAX_TURN_CHARS // 2 :]
+    # Half a surrogate pair cannot be encoded for the index process.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _names(value: str) -> tuple[str, ...]:
+    return () if not value else tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def _header(headers: Headers, name: bytes) -> str:
+    """The header's value, "" where it is not given. Raises ApiError 400 where it is given twice, not alike."""
+    if not headers:
+        return ""
+    values = {value.decode("latin-1").strip() for key, value in headers if key == name}
+    if len(values) > 1:
+        message = f"The header {name.decode()} is given twice with different values: send it once."
+        raise ApiError(400, message, code="conflicting_header")
+    return values.pop() if values else ""

@@ -1,0 +1,85 @@
+"""A context to the text that the model is shown, by a template that is a file: the *block*.
+
+The template's `{passages}`, `{collections}` and `{tag}` are replaced as plain text; nothing in a document is ever
+evaluated. Between the delimiters, which carry a digest of the passages, stands quoted text (`quote`): it cannot
+close them or open others. The same passages give the same bytes, since providers cache by prefix.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote as percent_encoded
+
+from proxy.augment.sanitize import quoted, quoted_label
+from retrieval.records import Passage
+
+_MAX_SOURCES_BYTES = 1000  # of the header that names the sources
+_TAG_BYTES = 4
+Order = Literal["best_first", "best_first_and_last"]
+
+
+class TemplateError(ValueError):
+    """A template that cannot be used."""
+
+
+class Template:
+    """The text around the passages."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @staticmethod
+    def read(file: Path) -> "Template":
+        """Raises TemplateError if the file cannot be read or lacks {passages}."""
+        try:
+            text = file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(f"cannot read the template {file}: {error}") from error
+        if text.count("{passages}") != 1:
+            raise TemplateError(f"the template {file} must contain {{passages}} once, where the passages go")
+        return Template(text)
+
+    def render(self, passages: Sequence[Passage], collections: Sequence[str]) -> str:
+        """The block: passages in the order given, each labelled with its title and source, between delimiters."""
+        names = ", ".join(quoted_label(name) for name in collections)
+        shown = [(_label(passage), quoted(passage.text).strip()) for passage in passages]
+        tag = _tag(shown)
+        # Split first: a collection's name may hold "{passages}" as well as a passage may hold "{collections}".
+        parts = self.text.split("{passages}")
+        head, tail = (part.replace("{tag}", tag).replace("{collections}", names) for part in parts)
+        texts = (f"[{i}] {label} #{tag}\n{text}\n[end of {i}] #{tag}" for i, (label, text) in enumerate(shown, 1))
+        return head + "\n\n".join(texts) + tail
+
+
+def in_order(passages: Sequence[Passage], order: Order) -> Sequence[Passage]:
+    """The passages, given best first, as they are shown. The same passages always come in the same order.
+
+    best_first_and_last: the first, third, fifth … forwards, then the others backwards, so that the weakest stand in the
+    middle, which a model reads least (Liu et al., "Lost in the Middle", TACL 2024).
+    """
+    return (*passages[::2], *passages[1::2][::-1]) if order == "best_first_and_last" else passages
+
+
+def _label(passage: Passage) -> str:
+    path = " > ".join(quoted_label(part) for part in (passage.title, *passage.headings) if part)
+    return f"{path} (source: {quoted_label(passage.source)})"
+
+
+def _tag(shown: Sequence[tuple[str, str]]) -> str:
+    """Eight hexadecimal digits of all that is shown: no passage can know its block's without knowing the others."""
+    digest = hashlib.blake2b(digest_size=_TAG_BYTES)
+    for label, text in shown:
+        digest.update(f"{label}\0{text}\0".encode())
+    return digest.hexdigest()
+
+
+def sources_header(sources: Sequence[str]) -> bytes:
+    """The distinct sources, best first, percent-encoded and comma-separated; cut at a whole source."""
+    header = b""
+    for source in dict.fromkeys(sources):
+        entry = (b"," if header else b"") + percent_encoded(source, safe="/.-_~ #", errors="replace").encode()
+        if len(header) + len(entry) > _MAX_SOURCES_BYTES:
+            break
+        header += entry
+    return header

@@ -1,0 +1,237 @@
+"""The middleware: read the body, decide, retrieve, inject, pass on. Only the request is ever changed.
+
+It fails open, and visibly: whatever goes wrong while passages are looked for, the chat goes on without them,
+marked `degraded`; or, where context is required, it is refused. The reply never passes through here.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Protocol
+
+import orjson
+
+from proxy.access import permitted
+from proxy.access.rights import Rights
+from proxy.asgi import App, Receive, Scope, Send
+from proxy.augment.context_window import room_tokens
+from proxy.augment.gate import Decision, decide
+from proxy.augment.inject import Order, Template, in_order
+from proxy.augment.rewrite import Rewriter
+from proxy.augment.utility_requests import Housekeeping
+from proxy.body import by_size, whole_body
+from proxy.dialects.chat import Body, parse
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.observe.receipts.keeper import Receipts
+from proxy.observe.receipts.receipt import receipt_of
+from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
+from retrieval.knowledge import Knowledge
+from retrieval.records import Retrieved, Turn, View
+
+Resolve = Callable[[str, Rights], Target]
+log = logging.getLogger("ragway")
+# What a failure is called in x-rag-reason and in the metrics: the first kind that fits.
+DEGRADED: Sequence[tuple[type[Exception], str]] = (
+    (TimeoutError, "retrieval took too long"),
+    (IndexSilent, "index does not answer"),
+    (IndexStarting, "index is starting"),
+    (IndexDown, "index is down"),
+    (WrongEmbedder, "index was built with another embedder"),
+    (RetrievalError, "index cannot be searched"),
+    (Exception, "internal error"),
+)
+_NOT_THERE = "no such collection yet"
+_NO_ROOM = "no room in the model's window"
+_RETRY_AFTER_S = 5  # an index process that died is back within seconds
+
+
+async def already() -> None:
+    """What was begun has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat as it was understood, on its way to its model."""
+
+    decision: Decision
+    body: Body  # as the client sent it
+    target: Target
+
+
+class Comparing(Protocol):
+    """Has the model asked raw as well, once it has answered."""
+
+    def pass_on(self, app: App, chat: Chat, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Have the app answer as usual."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentOptions:
+    """The settings of augmentation."""
+
+    enabled: bool
+    collections: tuple[str, ...]
+    deadline_s: float
+    require_context: bool
+    max_body_bytes: int
+    known: Housekeeping  # prompts of programs that get no passages
+    budget_tokens: int  # of the passages, where the model's window leaves as much
+    window_share: float
+    order: Order
+    receipts: Receipts | None = None  # who keeps them
+    comparing: Comparing | None = None  # None: no answer is compared with a raw one
+    begun: Callable[[], Awaitable[None]] = already  # what a search waits for, while the gateway starts
+
+
+class Augment:
+    """Chat completions with passages in front of the model; everything behind it sees an ordinary request."""
+
+    def __init__(
+        self, app: App, *, knowledge: Knowledge, resolve: Resolve, template: Template, options: AugmentOptions,
+        window_of: Callable[[Target], int] = attrgetter("window_tokens"), rewriter: Rewriter | None = None,
+    ) -> None:  # fmt: skip
+        """window_of: the context window of a target's model in tokens, 0 where it is not known.
+
+        rewriter: None leaves rewriting to the index.
+        """
+        self._app = app
+        self._knowledge = knowledge
+        self._resolve = resolve
+        self._template = template
+        self._options = options
+        self._window_of = window_of
+        self._rewriter = rewriter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
+        clock = time.perf_counter()
+        options = self._options
+
+        def understood() -> tuple[Body, Decision]:
+            body = parse(raw)
+            decision = decide(
+                body, scope, enabled=options.enabled, collections=options.collections,
+                known=options.known,
+            )  # fmt: skip
+            return body, decision
+
+        body, decision = await by_size(raw, understood)
+        exchange.fields = body.fields
+        exchange.target = target = self._resolve(decision.model, exchange.rights)
+        exchange.model = decision.model
+        exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
+        lead = ""
+        if decision.turns:
+            budget_tokens = await by_size(raw, lambda: self._budget_tokens(body, target))
+            found, lead = await self._context(decision, exchange, budget_tokens, scope)
+            decision = replace(decision, collections=exchange.searched or decision.collections)
+            if options.receipts is not None:
+                options.receipts.add(receipt_of(exchange, target, decision, budget_tokens, found, lead))
+        else:
+            exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
+        if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
+            raise _refusal(exchange)
+        exchange.body = await by_size(raw, lambda: _forwarded(body, lead, decision, target))
+        exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
+        if options.comparing is None:
+            exchange.comparison = "not allowed" if decision.compare else ""
+            await self._app(scope, receive, send)
+        else:
+            await options.comparing.pass_on(self._app, Chat(decision, body, target), scope, receive, send)
+
+    def _budget_tokens(self, body: Body, target: Target) -> int:
+        """What the passages may take; less than the setting where the model's window is known and leaves less."""
+        window_tokens = self._window_of(target)
+        if not window_tokens:
+            return self._options.budget_tokens
+        share = self._options.window_share
+        return min(self._options.budget_tokens, room_tokens(body.fields, window_tokens=window_tokens, share=share))
+
+    async def _context(
+        self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope
+    ) -> tuple[Retrieved | None, str]:
+        """What was found, and the text to inject; "" where there is none, with the reason in the exchange."""
+        if not budget_tokens:
+            exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
+            return None, ""
+        clock = time.perf_counter()
+        found, text = None, ""
+        await self._options.begun()
+        try:
+            async with asyncio.timeout(self._options.deadline_s):
+                found = await self._found(decision, budget_tokens, scope)
+            text = self._told(found, exchange)
+        except UnknownCollection as error:
+            if decision.explicit:
+                raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
+            exchange.rag_status, exchange.rag_reason = "empty", _NOT_THERE
+        except (RetrievalError, TimeoutError) as error:
+            _degrade(exchange, error)
+        except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
+            log.exception("%s retrieval failed", exchange.id)
+            _degrade(exchange, error)
+        exchange.timings_ms["retrieval"] = (time.perf_counter() - clock) * 1000
+        return found, text
+
+    async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
+        """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
+
+        exchange = exchange_of(scope)
+
+        def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
+            def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
+                exchange.searched = tuple(names)
+                return self._knowledge.retrieve(
+                    turns, names, k=decision.k, budget_tokens=budget_tokens, view=view,
+                    traced=self._options.receipts is not None,
+                )  # fmt: skip
+
+            return permitted.search(
+                retrieve, decision.collections, self._knowledge, exchange.rights, explicit=decision.explicit
+            )
+
+        if self._rewriter is None:
+            return await search(decision.turns)
+        return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
+
+    def _told(self, found: Retrieved, exchange: Exchange) -> str:
+        exchange.timings_ms.update(found.timings_ms)
+        exchange.rag_reason = found.query.reason
+        passages = found.context.passages
+        if not passages:
+            exchange.rag_status, exchange.rag_reason = "empty", "nothing relevant found"
+            return ""
+        exchange.rag_status = "augmented"
+        exchange.sources = tuple(passage.source for passage in passages)
+        exchange.injected_tokens = found.context.tokens
+        return self._template.render(in_order(passages, self._options.order), exchange.searched)
+
+
+def _refusal(exchange: Exchange) -> ApiError:
+    """The answer where a chat must not go on without context."""
+    message = (
+        f"No context could be looked up ({exchange.rag_reason}), and without it this gateway gives no answer "
+        "(retrieval.require_context): try again later."
+    )
+    again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
+    return ApiError(503, message, code="context_unavailable", type="server_error", headers=again)
+
+
+def _degrade(exchange: Exchange, error: Exception) -> None:
+    exchange.rag_status = "degraded"
+    exchange.rag_reason = next(reason for kind, reason in DEGRADED if isinstance(error, kind))
+    # Only errors that retrieval raises on purpose say nothing of documents and questions.
+    told = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+    exchange.error = told or exchange.rag_reason
+
+
+def _forwarded(body: Body, context: str, decision: Decision, target: Target) -> bytes:
+    """The bytes for the upstream. An untouched request stays byte for byte as it came."""
+    model = target.model or decision.model
+    return body.edited(context=context, position=target.position, model=model, without_rag=True)

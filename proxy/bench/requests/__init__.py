@@ -1,7 +1,0 @@
-"""Requests of a bench: one of them and its reply, many at once, and what they may use.
-
-asking   one request, timed                         reading  its reply's bytes
-receipts what the gateway tells of the passages
-sending  requests, so many at once, tried again, each kept before the next step
-spending the ceiling, and what counts towards it
-"""

@@ -1,0 +1,194 @@
+"""What `/metrics` tells: requests, degraded chats, upstream errors, refusals by limits, rows of usage, stages and more.
+
+Every label has a closed set of values, and none comes from a client. So each number has a fixed cell in one block of
+memory; counting is an addition (prometheus_client's own counters took 60 µs a request, this takes 6), and the library
+only writes the text. Each worker has its block in a file of a folder they share, and whoever is asked adds them all up:
+the numbers are the gateway's, whichever worker answers. A worker that takes the place of a dead one goes on with its
+block, so that no counter ever falls.
+"""
+
+import mmap
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from proxy.access.limits import MEASURES
+from proxy.augment.middleware import DEGRADED
+from proxy.exchange import Exchange, Lane, RagStatus
+from proxy.server.request import CLIENT_LEFT
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+LANES = (*get_args(Lane), "none")
+STATUSES = tuple(status or "none" for status in get_args(RagStatus))
+CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: the client had no answer
+REASONS = tuple(reason for _, reason in DEGRADED)
+UPSTREAM_ERRORS = (
+    "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
+    "upstream_garbled", "upstream_too_large", "upstream_redirect", "upstream_error",
+)  # fmt: skip
+# Stage -> its name in `Exchange.timings_ms`, in the order they run.
+STAGES = (
+    "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
+)  # fmt: skip
+LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts, so that nobody knows
+ROWS = ("written", "lost")  # of usage, and receipts
+# Comparisons that can be read; those that could not be written; those that were not made, and why.
+COMPARISONS = (
+    "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
+)  # fmt: skip
+BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
+
+_LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
+_STATUS = {name: at * len(CLASSES) for at, name in enumerate(STATUSES)}
+_REASON_AT = len(LANES) * len(STATUSES) * len(CLASSES)
+_REASON = {name: _REASON_AT + at for at, name in enumerate(REASONS)}
+_ERROR_AT = _REASON_AT + len(REASONS)
+_ERROR = {name: _ERROR_AT + at for at, name in enumerate(UPSTREAM_ERRORS)}
+_STAGE_AT = _ERROR_AT + len(UPSTREAM_ERRORS)
+_STAGE_CELLS = len(BOUNDS_MS) + 2  # a cell for each bucket, +Inf included, and the sum in microseconds
+_STAGE = {name: _STAGE_AT + at * _STAGE_CELLS for at, name in enumerate(STAGES)}
+_LEFT = _STAGE_AT + len(STAGES) * _STAGE_CELLS
+_LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
+_ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
+_RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
+_COMPARISONS = {name: _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + at for at, name in enumerate(COMPARISONS)}
+_LABELLED = (  # name, what it counts, its label, value of the label -> cell
+    ("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", _REASON),
+    ("ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", _ERROR),
+    ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
+    ("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", _ROWS),
+    ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
+    ("ragway_comparisons", "Live comparisons, by what became of them.", "outcome", _COMPARISONS),
+)
+_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + len(COMPARISONS)
+CELLS = _IN_FLIGHT + 1
+_CELL_BYTES = 8
+
+
+class Metrics:
+    """The counters of this process, and the sums of all that share its folder."""
+
+    def __init__(self, folder: Path | None = None, worker: int = 0) -> None:
+        """folder: the workers' own, which somebody removes after them; None: this process is alone."""
+        self._folder = folder
+        self._cells = _block(None if folder is None else folder / f"{worker}.cells")
+        self._cells[_IN_FLIGHT] = 0
+
+    def begun(self) -> None:
+        """A request has come."""
+        self._cells[_IN_FLIGHT] += 1
+
+    def ended(self, exchange: Exchange) -> None:
+        """It is over, whatever became of it."""
+        cells = self._cells
+        cells[_IN_FLIGHT] -= 1
+        if not exchange.path.startswith("/v1/"):
+            return
+        lane = _LANE[exchange.target.lane if exchange.target is not None else "none"]
+        kind = exchange.status // 100
+        cells[lane + _STATUS[exchange.rag_status or "none"] + (kind if kind < len(CLASSES) else 0)] += 1
+        if exchange.rag_status == "degraded":
+            cells[_REASON.get(exchange.rag_reason, _REASON["internal error"])] += 1
+        if exchange.error:
+            self._fault(exchange.error)
+        if exchange.limited:
+            cells[_LIMITED[exchange.limited]] += 1
+        for stage, ms in (*exchange.timings_ms.items(), ("total", exchange.elapsed_ms())):
+            at = _STAGE.get(stage)
+            if at is not None:
+                cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+                cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+
+    def _fault(self, error: str) -> None:
+        code = "upstream_cut" if error.startswith("upstream: ") else error
+        if code in _ERROR:
+            self._cells[_ERROR[code]] += 1
+        elif error == CLIENT_LEFT:
+            self._cells[_LEFT] += 1
+
+    def usage_rows(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many rows of usage are in the accounts, or will never be."""
+        self._cells[_ROWS["written"]] += written
+        self._cells[_ROWS["lost"]] += lost
+
+    def receipts(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many receipts can be read, or will never be."""
+        self._cells[_RECEIPTS["written"]] += written
+        self._cells[_RECEIPTS["lost"]] += lost
+
+    def comparisons(self, *, written: int = 0, lost: int = 0) -> None:
+        """So many comparisons can be read, or will never be."""
+        self._cells[_COMPARISONS["written"]] += written
+        self._cells[_COMPARISONS["lost"]] += lost
+
+    def not_compared(self, why: str) -> None:
+        """A comparison that was wanted was not made."""
+        self._cells[_COMPARISONS[why]] += 1
+
+    def text(self, *, ready: bool) -> bytes:
+        """Everything in Prometheus' text format."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(self._sums(), ready))
+        return generate_latest(registry)
+
+    def _sums(self) -> Sequence[int]:
+        if self._folder is None:
+            return self._cells.tolist()
+        blocks = [_block(file).tolist() for file in sorted(self._folder.glob("*.cells"))]
+        return [sum(cells) for cells in zip(*blocks, strict=True)]
+
+
+def _block(file: Path | None) -> "memoryview[int]":
+    """The cells in a file, made of zeros where there is none; in memory alone without one."""
+    size = CELLS * _CELL_BYTES
+    if file is None:
+        return memoryview(bytearray(size)).cast("q")
+    with file.open("a+b") as opened:
+        opened.truncate(size)
+        return memoryview(mmap.mmap(opened.fileno(), size)).cast("q")
+
+
+class _Collected:
+    """The cells under their names, as prometheus_client asks for them."""
+
+    def __init__(self, cells: Sequence[int], ready: bool) -> None:
+        self._cells = cells
+        self._ready = ready
+
+    def collect(self) -> Iterator[Metric]:
+        cells = self._cells
+        requests = CounterMetricFamily(
+            "ragway_requests", "Requests under /v1/ that are over.", labels=["lane", "rag_status", "status"]
+        )
+        for lane, first in _LANE.items():
+            for status, second in _STATUS.items():
+                for at, name in enumerate(CLASSES):
+                    if cells[first + second + at]:
+                        requests.add_metric([lane, status, name], cells[first + second + at])
+        yield requests
+        for name, told, label, places in _LABELLED:
+            family = CounterMetricFamily(name, told, labels=[label])
+            for value, at in places.items():
+                family.add_metric([value], cells[at])
+            yield family
+        yield CounterMetricFamily(
+            "ragway_client_disconnects", "Clients that left before their reply was whole.", cells[_LEFT]
+        )
+        yield self._stages()
+        yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
+        yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))
+
+    def _stages(self) -> Metric:
+        stages = HistogramMetricFamily(
+            "ragway_stage_seconds", "Time spent in each stage of a request.", labels=["stage"]
+        )
+        for stage, at in _STAGE.items():
+            counts = self._cells[at : at + len(BOUNDS_MS) + 1]
+            bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
+            buckets = [(bound, float(sum(counts[: n + 1]))) for n, bound in enumerate(bounds)]
+            stages.add_metric([stage], buckets, self._cells[at + _STAGE_CELLS - 1] / 1e6)
+        return stages

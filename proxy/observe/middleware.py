@@ -1,0 +1,104 @@
+"""Outermost: opens the exchange, answers errors of ours in OpenAI's shape, writes one log line per request."""
+
+import asyncio
+import logging
+
+from proxy.asgi import App, Message, Receive, Scope, Send, send_error
+from proxy.augment.inject import sources_header
+from proxy.body import ClientGone
+from proxy.errors import ApiError
+from proxy.exchange import KEY, Exchange
+from proxy.observe.metrics import Metrics
+from proxy.server.request import CLIENT_LEFT
+from runtime import logs
+from runtime.logs import cut
+
+log = logging.getLogger("ragway")
+
+
+class Observe:
+    """Wraps every HTTP request in an `Exchange`; other ASGI traffic passes untouched."""
+
+    def __init__(self, app: App, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(method=scope["method"], path=scope["path"])
+        scope[KEY] = exchange
+        self._metrics.begun()
+        started = False
+
+        async def tell(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                exchange.status = message["status"]
+                # An upstream that is a gateway like this one has its own: two would contradict each other.
+                theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
+                message["headers"] = [*theirs, *_headers(exchange)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except ClientGone:
+            exchange.error = CLIENT_LEFT
+        except asyncio.CancelledError as cancelled:
+            exchange.error = CLIENT_LEFT if CLIENT_LEFT in cancelled.args else "cut off: the server stops"
+            raise
+        except ApiError as error:
+            exchange.error = error.code
+            if not started:
+                await send_error(tell, error)
+        except Exception:  # the last line: a fault of ours is a 500 in OpenAI's shape, and is in the log
+            log.exception("%s failed", exchange.id)
+            exchange.error = exchange.error or "internal error"
+            if not started:
+                message = f"Internal error of the gateway; its log has more under {exchange.id}."
+                await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
+        finally:
+            if exchange.counted_by is not None:
+                exchange.counted_by(exchange)
+            self._metrics.ended(exchange)
+            if scope["path"].startswith(("/v1/", "/mcp")):
+                logs.tell(_line(exchange))
+
+
+def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
+    headers = [(b"x-rag-id", exchange.id.encode())]
+    if exchange.comparison:
+        headers.append((b"x-rag-compare", exchange.comparison.encode()))
+    if not exchange.rag_status:
+        return headers
+    headers.append((b"x-rag-status", exchange.rag_status.encode()))
+    if exchange.rag_reason:
+        headers.append((b"x-rag-reason", exchange.rag_reason.encode("ascii", "replace")))
+    if exchange.sources:
+        headers.append((b"x-rag-sources", sources_header(exchange.sources)))
+    stages = [f"{stage};dur={ms:.1f}" for stage, ms in exchange.timings_ms.items()]
+    headers.append((b"server-timing", ", ".join(stages).encode()))
+    return headers
+
+
+def _line(exchange: Exchange) -> str:
+    path = cut(exchange.path)
+    if not path.isprintable() or " " in path:  # it could look like another line, or like the rest of this one
+        path = repr(path)
+    parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
+    if exchange.model:
+        parts += [f"model={cut(exchange.model)!r}", f"rag={exchange.rag_status or '-'}"]
+        if exchange.sources:
+            parts.append(f"passages={len(exchange.sources)}")
+        if exchange.rag_reason and exchange.rag_status != "augmented":
+            parts.append(f"({exchange.rag_reason})")
+    if exchange.tokens is not None:
+        about = "~" if exchange.tokens.estimated else ""
+        parts.append(f"tokens={about}{exchange.tokens.prompt}+{exchange.tokens.completion}")
+    if exchange.key:
+        parts.append(f"key={exchange.key}")
+    if exchange.error:
+        parts.append(f"error={exchange.error!r}")
+    return " ".join([*parts, exchange.id])

@@ -1,0 +1,152 @@
+"""A receipt against today: what would be injected now for the same conversation, and what differs.
+
+`today` makes the outcome of a search that was just made; `differences` compares it with the receipt's. All is plain
+JSON, as receipts are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from proxy.augment.inject import Template, in_order
+from proxy.observe.receipts.receipt import Versions, sha256_of
+from retrieval.records import Retrieved, Standing
+
+Outcome = Mapping[str, Any]
+_COMPARED = ("document", "revision", "source", "title", "headings", "start", "end", "text")
+
+
+def outcome(kept: Mapping[str, Any]) -> Outcome:
+    """What was injected then, of a receipt as `receipt.kept` made it."""
+    query = kept["query"]
+    return {
+        "status": kept["status"], "reason": kept["reason"], "query": None if query is None else query["text"],
+        "collections": kept["collections"],
+        "passages": [{name: one[name] for name in _COMPARED} for one in kept["passages"]],
+        "injected": kept["injected"], "sha256": kept["sha256"], "injected_tokens": kept["injected_tokens"],
+        "versions": kept["versions"],
+    }  # fmt: skip
+
+
+def today(found: Retrieved, names: Sequence[str], template: Template, versions: Versions) -> Outcome:
+    """What would be injected now. names: of the collections that were searched."""
+    passages = in_order(found.context.passages, versions.order)
+    text = template.render(passages, names) if passages else ""
+    return {
+        "status": "augmented" if passages else "empty",
+        "reason": found.query.reason if passages else "nothing relevant found", "query": found.query.text,
+        "collections": [
+            {"name": one.name, "generation": one.generation, "embedder": one.embedder, "language": one.language}
+            for one in (() if found.trace is None else found.trace.searched)
+        ],
+        "passages": [
+            {**{name: getattr(one, name) for name in _COMPARED}, "headings": list(one.headings)} for one in passages
+        ],
+        "injected": text, "sha256": sha256_of(text), "injected_tokens": found.context.tokens,
+        "versions": {"gateway": versions.gateway, "template": versions.template, "settings": dict(versions.settings)},
+    }  # fmt: skip
+
+
+def differences(was: Outcome, now: Outcome, there: Sequence[Standing]) -> dict[str, Any]:
+    """What changed; each part is empty, or null, where nothing did. there: the receipt's documents that are left."""
+    return {
+        "injected": _pair(was["sha256"], now["sha256"]),
+        "status": _pair(was["status"], now["status"]),
+        "query": _pair(was["query"], now["query"]),
+        "passages": list(_passages(was["passages"], now["passages"])),
+        "documents": list(_documents(was["passages"], there)),
+        "collections": list(_collections(was["collections"], now["collections"])),
+        "settings": list(_settings(was["versions"]["settings"], now["versions"]["settings"])),
+        "template": _pair(was["versions"]["template"], now["versions"]["template"]),
+        "gateway": _pair(was["versions"]["gateway"], now["versions"]["gateway"]),
+    }
+
+
+def _pair(was: object, now: object) -> dict[str, object] | None:
+    return None if was == now else {"was": was, "now": now}
+
+
+def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each passage that is not where and what it was; `was` and `now` are its numbers in the texts, from 1.
+
+    Of two of one document that have the same text, the same headings or characters in common, one became the other.
+    """
+    pairs = _matched(was, now)
+    order = [pairs[at] for at in sorted(pairs)]
+    stay = SequenceMatcher(None, order, sorted(order), autojunk=False).get_matching_blocks()
+    still = {order[at] for block in stay for at in range(block.a, block.a + block.size)}
+    for at, one in enumerate(was):
+        if at not in pairs:
+            yield _told("removed", one, at, None)
+            continue
+        other = now[pairs[at]]
+        if one["text"] != other["text"]:
+            yield _told("changed", other, at, pairs[at])
+        elif pairs[at] not in still:
+            yield _told("moved", other, at, pairs[at])
+    taken = set(pairs.values())
+    for at, one in enumerate(now):
+        if at not in taken:
+            yield _told("added", one, None, at)
+
+
+def _matched(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Place in `was` -> place in `now`, of those that are the same or became each other."""
+    pairs: dict[int, int] = {}
+    taken: set[int] = set()
+    for alike in (_same, _akin):
+        for at, one in enumerate(was):
+            if at in pairs:
+                continue
+            found = next((i for i, other in enumerate(now) if i not in taken and alike(one, other)), None)
+            if found is not None:
+                pairs[at] = found
+                taken.add(found)
+    return pairs
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(one["document"] == other["document"] and one["text"] == other["text"])
+
+
+def _akin(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one["document"] != other["document"]:
+        return False
+    overlap = one["start"] < other["end"] and other["start"] < one["end"]
+    return bool(overlap or one["headings"] == other["headings"])
+
+
+def _told(change: str, one: Mapping[str, Any], was: int | None, now: int | None) -> dict[str, Any]:
+    return {
+        "change": change, "source": one["source"], "title": one["title"], "headings": one["headings"],
+        "document": one["document"], "was": None if was is None else was + 1, "now": None if now is None else now + 1,
+    }  # fmt: skip
+
+
+def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[Standing]) -> Iterator[dict[str, Any]]:
+    """Those of the receipt's documents that were replaced since, or are gone."""
+    revisions = {one.document: one.revision for one in there}
+    for document, one in {one["document"]: one for one in was}.items():
+        revision = revisions.get(document)
+        if revision != one["revision"]:
+            change = "deleted" if revision is None else "replaced"
+            yield {
+                "change": change,
+                "document": document,
+                "source": one["source"],
+                "was": one["revision"],
+                "now": revision,
+            }
+
+
+def _collections(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    before, after = ({one["name"]: one for one in ones} for ones in (was, now))
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield {"name": name, "was": before.get(name), "now": after.get(name)}
+
+
+def _settings(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in dict.fromkeys([*was, *now]):
+        if was.get(name) != now.get(name):
+            yield {"name": name, "was": was.get(name), "now": now.get(name)}

@@ -1,0 +1,80 @@
+"""What a reader is shown of a receipt: all of it, or nothing.
+
+A receipt quotes documents and a conversation. So it is for whoever may read each document it names, as it was then and
+as it is now, in a collection that he may read now, and for the team (without one: the key) whose chat it was, or an
+admin. A document that is gone may be read by nobody, nor may what quotes it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.access.rights import Rights
+from proxy.observe.receipts.receipt import allowed
+from retrieval.knowledge import Knowledge
+from retrieval.records import Standing
+
+_OF_A_POINT = ("document", "revision", "source", "title", "headings", "start", "end")
+_OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
+
+
+async def shown(kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str) -> dict[str, Any] | None:
+    """The receipt, as `receipt.kept` made it, for this reader; None where he may not read all of it.
+
+    Raises RetrievalError.
+    """
+    names = [one["name"] for one in kept["collections"]] or kept["_asked"]
+    if not (kept["_owner"] == owner or rights.admin) or any(name not in rights.read for name in names):
+        return None
+    named = await _named(kept, knowledge, names)
+    quoted = [*named.values(), *kept["passages"]]
+    documents = list({one["document"] for one in quoted})
+    there = {one.document: one for one in await knowledge.standing(documents, rights.groups)} if documents else {}
+    if not all(
+        one["document"] in there
+        and there[one["document"]].collection in rights.read
+        and allowed(one["groups"], rights.groups)
+        for one in quoted
+    ):
+        return None
+    return _told(kept, named, there)
+
+
+async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Id -> document and place of each candidate: of those that the request read, and of the others still there."""
+    named: dict[str, Mapping[str, Any]] = {hit["id"]: hit for hit in kept["_hits"]}
+    trace = kept["_trace"] or {"ids": []}
+    others = [id for id in trace["ids"] if id not in named]
+    if others:
+        for id, passage in (await knowledge.points(names, others)).items():
+            named[id] = {of: getattr(passage, of) for of in (*_OF_A_POINT, "groups")}
+    return named
+
+
+def _told(
+    kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], there: Mapping[str, Standing]
+) -> dict[str, Any]:
+    receipt = {name: value for name, value in kept.items() if not name.startswith("_")}
+    passages = [{of: one[of] for of in _OF_A_PASSAGE} for one in kept["passages"]]
+    for one in passages:
+        one["collection"] = there[one["document"]].collection
+    return {**receipt, "passages": passages, "candidates": _candidates(kept, named)}
+
+
+def _candidates(kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each candidate, the best first, with what each arm said of it and what became of it."""
+    trace = kept["_trace"]
+    if trace is None:
+        return []
+    reranked = {hit["id"]: hit["scores"]["rerank"] for hit in kept["_hits"] if "rerank" in hit["scores"]}
+    found = []
+    for at, id in enumerate(trace["ids"]):
+        scores = {arm: values[at] for arm, values in trace["arm_scores"].items() if values[at] is not None}
+        if id in reranked:
+            scores["rerank"] = reranked[id]
+        one = named.get(id)
+        found.append({
+            "id": id, "score": trace["scores"][at], "outcome": trace["fates"][at],
+            "ranks": {arm: values[at] for arm, values in trace["ranks"].items() if values[at] is not None},
+            "scores": scores, **{of: None if one is None else one[of] for of in _OF_A_POINT},
+        })  # fmt: skip
+    return found

@@ -1,5 +1,0 @@
-"""How the tables of receipts came about, in the order of their numbers; see `retrieval.database`.
-
-m0001_receipts     receipts
-m0002_comparisons  comparisons: answers raw and with passages
-"""

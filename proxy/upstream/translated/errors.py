@@ -1,0 +1,178 @@
+"""What litellm raises, as errors in OpenAI's shape that say what the provider said.
+
+litellm's own status is a guess from the words (a 404 that mentions a rate limit becomes 429), and its text carries
+class names, addresses and now and then a key. The provider's answer is in the chain of causes: that is where we look.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import orjson
+
+from proxy.errors import ApiError, Headers, upstream_error
+from proxy.exchange import Target
+from proxy.upstream.relay import end_to_end
+from proxy.upstream.translated.calls import TooLarge, answered, asked_nothing
+
+Json = dict[str, Any]
+
+_PREFIX = re.compile(r"^(?:litellm\.)?[A-Z]\w*(?:Error|Exception|Timeout)(?:: | - )")
+_ADVICE = re.compile(
+    r"(?:, url=| To drop these, set |\. Handle with |\n Pass model as E\.g\.|\nTraceback \().*", re.DOTALL
+)
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+_SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
+# Of the reply's body as it came over the wire, not of the one that is made of it.
+_OF_THE_BODY = re.compile(rb"content-.*|etag|digest|repr-digest|accept-ranges")
+
+
+class ProviderError(ApiError):
+    """The provider's own error, in its words. `noted` is what the log is told: they may quote the key or the prompt."""
+
+    def __init__(self, status: int, said: Json, *, noted: str, headers: Headers | None = None) -> None:
+        kind = said["type"] or "upstream_error"
+        super().__init__(
+            status, said["message"], code=said["code"] or kind, type=kind, param=said["param"], headers=headers
+        )
+        self.noted = noted
+        self._said = said
+
+    def body(self) -> bytes:
+        """OpenAI's error body, null where the provider said null."""
+        return orjson.dumps({"error": self._said})
+
+
+class SaidError(Exception):
+    """An error that the provider put where the answer was to be."""
+
+    def __init__(self, said: Any) -> None:
+        super().__init__()
+        self.said = said
+
+
+def headers_of(response: httpx.Response) -> Headers:
+    """The provider's headers that travel to the client: those of the relay, but for what describes the body."""
+    headers = end_to_end(response.headers.raw, response.status_code)
+    return [header for header in headers if not _OF_THE_BODY.fullmatch(header[0])]
+
+
+@contextmanager
+def provider_errors(target: Target) -> Iterator[None]:
+    """Turn what litellm and its clients raise inside the block into an ApiError."""
+    import openai  # loaded with litellm: every exception of litellm's is one of openai's
+
+    try:
+        yield
+    except SaidError as error:
+        raise _told(502, _object_of(error.said), target, noted="upstream_error") from None
+    except (openai.OpenAIError, httpx.HTTPError) as error:
+        raise _api_error(error, target) from None
+    except (ValueError, RecursionError):  # also of numbers with too many digits, and of what is nested too deeply
+        raise upstream_error(502, "The upstream sent a chunk that is not JSON.", "upstream_garbled") from None
+
+
+def _api_error(error: BaseException, target: Target) -> ApiError:
+    """The provider's own status and words where it answered, 504 where it was too slow, 502 where it was not there."""
+    for link in _causes(error):
+        if isinstance(link, httpx.HTTPStatusError):
+            if link.response.status_code < 400:
+                return _no_answer(link.response.status_code)
+            return _refusal(link.response, _redacted(_words(error), target), target)
+        if isinstance(link, httpx.RequestError):
+            return _failure(link)
+    words = _redacted(_words(error), target)
+    if (reply := answered()) is not None and reply.status_code == 200 and (said := _json_of(reply).get("error")):
+        return _told(502, _object_of(said), target, noted="upstream_error", headers=headers_of(reply))
+    status = getattr(error, "status_code", None) or 502
+    if status in range(400, 500):  # refused by litellm itself, mostly a parameter that this provider does not have
+        return ApiError(status, words, code="unsupported_by_provider")
+    if asked_nothing():
+        return ApiError(400, f"The request cannot be put for this provider: {words}", code="unsupported_by_provider")
+    return upstream_error(502, words, "upstream_error")
+
+
+def _failure(error: httpx.RequestError) -> ApiError:
+    """502 or 504 where no whole answer came."""
+    if isinstance(error, TooLarge):
+        return upstream_error(502, f"{error} Ask for less at once.", "upstream_too_large")
+    if isinstance(error, httpx.TimeoutException):
+        return upstream_error(504, f"The upstream took too long ({type(error).__name__}).", "upstream_timeout")
+    words = f"The upstream could not be reached or broke off ({type(error).__name__})."
+    return upstream_error(502, words, "upstream_unreachable")
+
+
+def _no_answer(status: int) -> ApiError:
+    """A 502 for a status that is neither an answer nor an error, without the address a redirect names."""
+    if status in range(300, 400):
+        words = f"The upstream answered {status}, a redirect, and redirects are not followed: correct its `api_base`."
+        return upstream_error(502, words, "upstream_redirect")
+    return upstream_error(502, f"The upstream answered {status}, which is no answer.", "upstream_error")
+
+
+def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderError:
+    """The error of a reply with an error's status; `words` where its body has none that can be read."""
+    body, status = _json_of(response), response.status_code
+    said = _object_of(body.get("error", body))
+    said = {**said, "message": said.get("message") or words}
+    return _told(status, said, target, noted=f"the upstream answered {status}", headers=headers_of(response))
+
+
+def _told(status: int, said: Json, target: Target, *, noted: str, headers: Headers | None = None) -> ProviderError:
+    """The provider's error in OpenAI's shape; a code it does not have is told by its type."""
+
+    def text(name: str) -> str | None:
+        return _redacted(str(said[name]), target) if said.get(name) else None
+
+    kind = text("type") or text("status")
+    body = {
+        "message": text("message") or "The upstream reported an error.",
+        "type": kind if kind or "type" in said else "upstream_error",
+        "param": text("param") if isinstance(said.get("param"), str) else None,
+        "code": text("code") if "code" in said else kind or "upstream_error",
+    }
+    return ProviderError(status, body, noted=noted, headers=headers)
+
+
+def _json_of(response: httpx.Response) -> Json:
+    """The object that the body is, or that its list begins with (Google); empty where it is neither."""
+    try:
+        body = json.loads(response.content)
+    except (ValueError, RecursionError, httpx.StreamError):
+        return {}
+    body = body[0] if isinstance(body, list) and body else body
+    return body if isinstance(body, dict) else {}
+
+
+def _object_of(said: Any) -> Json:
+    """What stands under `error`: an object (OpenAI, Anthropic, Google), or plain words."""
+    return said if isinstance(said, dict) else {"message": said}
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and, one by one, what caused it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = getattr(error, "original_exception", None) or error.__cause__ or error.__context__
+
+
+def _words(error: BaseException) -> str:
+    """The message without litellm's class names in front and its advice behind."""
+    words = str(getattr(error, "message", "") or error)
+    while _PREFIX.match(words):
+        words = _PREFIX.sub("", words)
+    return _ADVICE.sub("", words).strip()
+
+
+def _redacted(words: str, target: Target) -> str:
+    """The words without any key that the call may have carried: some providers echo it, some take it in their URL."""
+    of_environment = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    for secret in {target.api_key, *(value for value in of_environment if len(value) >= _SHORTEST_SECRET_CHARS)}:
+        words = words.replace(secret, "***") if secret else words
+    return words.encode("utf-8", "backslashreplace").decode()  # it may hold half a surrogate pair

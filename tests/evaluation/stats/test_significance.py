@@ -1,0 +1,183 @@
+"""Intervals of paired differences, on changes whose true mean is known."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from benchmarks.intervals import COSTS, SCORES, Way, student
+from evaluation.stats.significance import (
+    FEWEST,
+    detectable,
+    difference,
+    interval,
+    mean_difference,
+    needed,
+    of_few,
+)
+
+
+def test_the_same_run_differs_by_nothing_for_certain() -> None:
+    same = difference([0.1, 0.5, 0.9], [0.1, 0.5, 0.9], seed=0)
+    assert (same.mean, same.low, same.high, same.questions) == (0.0, 0.0, 0.0, 3)
+    assert not same.certain
+
+
+def test_questions_are_paired() -> None:
+    """Scores that differ much from question to question hide nothing where every question gains the same."""
+    before = [number / 60 for number in range(50)]
+    gained = difference(before, [score + 0.05 for score in before], seed=0)
+    assert (gained.mean, gained.low, gained.high) == pytest.approx((0.05, 0.05, 0.05))
+    assert gained.certain
+
+
+def test_the_interval_is_that_of_the_normal_distribution_for_many_questions() -> None:
+    changes = np.random.default_rng(1).normal(0.02, 0.3, 400)
+    found = difference([0.0] * 400, changes.tolist(), seed=0)
+    half = 1.96 * changes.std() / 20
+    assert found.mean == pytest.approx(changes.mean())
+    assert found.low == pytest.approx(changes.mean() - half, abs=0.002)
+    assert found.high == pytest.approx(changes.mean() + half, abs=0.002)
+
+
+def test_the_seed_decides() -> None:
+    before, after = [0.0] * 20, list(np.linspace(-1, 1, 20))
+    assert difference(before, after, seed=3) == difference(before, after, seed=3)
+    assert difference(before, after, seed=3) != difference(before, after, seed=4)
+
+
+def test_every_set_counts_the_same() -> None:
+    small, large = ([0.0], [1.0]), ([0.0] * 99, [0.0] * 99)
+    assert mean_difference([small, large], seed=0).mean == 0.5
+    assert mean_difference([small, large], seed=0).questions == 100
+
+
+@pytest.mark.parametrize("pairs", [[], [([], [])], [([0.5], [0.5]), ([], [])]])
+def test_a_difference_of_nothing_is_refused(pairs: list[tuple[list[float], list[float]]]) -> None:
+    with pytest.raises(ValueError, match="at least one question"):
+        mean_difference(pairs, seed=0)
+
+
+def test_many_questions_are_drawn_in_parts_with_bounded_memory() -> None:
+    found = difference([0.0] * 3000, [0.0, 1.0] * 1500, seed=0)
+    assert found.low < 0.5 < found.high
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(3000), abs=0.004)
+
+
+# The others are what no method holds from the numbers alone; the docs say how many questions they need.
+HELD = {name: way for name, way in COSTS.items() if name not in ("times, lognormal 1.5", "times, one in twenty slow")}
+
+
+def missed(way: Way, n: int, runs: int = 300) -> tuple[float, float]:
+    """In what shares of runs the interval lies above and below the truth; one that is not given misses nothing."""
+    random = np.random.default_rng([n, 2024])
+    above, below = 0, 0
+    for seed in range(runs):
+        changes = way.draw(random, n).reshape(-1, way.group).mean(axis=1)
+        found = of_few(changes.tolist(), seed=seed, most=way.most, resamples=400)
+        slack = 1e-12 * max(1.0, abs(way.truth))
+        above, below = above + (found.low > way.truth + slack), below + (found.high < way.truth - slack)
+    return above / runs, below / runs
+
+
+@pytest.mark.parametrize("n", [15, 60])
+@pytest.mark.parametrize("way", SCORES.values(), ids=SCORES)
+def test_an_interval_of_scores_misses_the_truth_on_each_side_in_one_run_of_forty_at_most(way: Way, n: int) -> None:
+    """Eight of 300 more are chance."""
+    assert max(missed(way, n)) <= 0.025 + 0.027
+
+
+@pytest.mark.parametrize("n", [15, 30, 60])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, id=name)
+        for name, way in COSTS.items()
+        if name not in ("times, lognormal 1.5", "times, one in twenty slow")
+    ],
+)
+def test_an_interval_of_costs_holds_the_truth_in_93_runs_of_100_or_is_not_given(way: Way, n: int) -> None:
+    assert sum(missed(way, n)) <= 0.07 + 0.04
+
+
+def test_an_interval_is_no_wider_than_it_must_be() -> None:
+    """Of many questions it is nearly Student's, and of right and wrong answers that of Clopper & Pearson."""
+    random = np.random.default_rng(1)
+    changes = random.normal(700, 10, 150)
+    found = of_few(changes.tolist(), seed=0, most=None)
+    low, high = student(changes)
+    assert found.high - found.low == pytest.approx(high - low, rel=0.15)
+    exact = beta(5, 16).ppf(0.975)
+    right = of_few([1.0] * 4 + [0.0] * 16, seed=0)
+    assert right.high == pytest.approx(exact, abs=0.01)
+    assert of_few([-1.0] * 4 + [0.0] * 16, seed=0).low == pytest.approx(-exact, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [1, 15, 72])
+def test_questions_that_all_came_out_alike_leave_room_for_what_so_few_cannot_show(n: int) -> None:
+    """As wide as the largest share of changed questions of which n hold none in one set of forty."""
+    same = of_few([0.0] * n, seed=0)
+    assert (same.mean, same.questions) == (0.0, n)
+    assert [-same.low, same.high] == pytest.approx([1 - 0.025 ** (1 / n)] * 2, abs=0.01)
+    all_gained = of_few([1.0] * n, seed=0)
+    assert all_gained.low < all_gained.mean == pytest.approx(all_gained.high) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ([700.0, 710.0] * (FEWEST // 2 - 1), "too few to say"),
+        ([0.1 + 0.2, 0.3] * FEWEST, "all alike"),
+        ([0.0] * 99, "all alike"),
+    ],
+)
+def test_costs_of_too_few_questions_and_of_such_as_are_alike_have_no_interval(changes: list[float], why: str) -> None:
+    found = of_few(changes, seed=0, most=None)
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    assert interval(found, "+.1f") == f"{found.mean:+.1f} [{why}]"
+    assert not found.certain
+
+
+def test_one_question_shows_nothing() -> None:
+    assert of_few([1.0], seed=0).low < 0
+
+
+def test_a_difference_of_no_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one question"):
+        of_few([], seed=0)
+
+
+def test_questions_are_weighed_in_parts_with_bounded_memory() -> None:
+    found = of_few([0.0, 1.0] * 1500, seed=0)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(3000), abs=0.004)
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("beyond", [0.0, 0.05])
+def test_the_detectable_difference_is_seen_in_four_runs_of_five(n: int, beyond: float) -> None:
+    random = np.random.default_rng(5)
+    size = np.mean([detectable(random.normal(0, 0.3, n).tolist(), beyond=beyond) for _ in range(50)])
+    runs = [of_few(random.normal(size, 0.3, n).tolist(), seed=seed, resamples=500) for seed in range(300)]
+    assert 0.7 <= sum(one.low > beyond for one in runs) / 300 <= 0.9
+
+
+def test_more_questions_detect_less_and_one_detects_nothing() -> None:
+    sizes = [detectable([0.0, 1.0, -1.0, 0.0] * n) for n in (5, 20, 100)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert detectable([0.5]) > 0.5
+    assert detectable([0.0] * 20) > detectable([0.0] * 200) > 0
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3])
+def test_as_many_questions_as_needed_rule_a_margin_out_in_four_runs_of_five(spread: float) -> None:
+    random = np.random.default_rng(7)
+    n = needed([spread, -spread] * 50, margin=0.05)
+    runs = [of_few(random.normal(0, spread, n).tolist(), seed=seed, resamples=500) for seed in range(200)]
+    assert 0.7 <= sum(one.low > -0.05 and one.high < 0.05 for one in runs) / 200 <= 0.9
+    assert needed([spread, -spread] * 50, margin=0.1) < n
+
+
+def test_where_nothing_changed_so_many_are_needed_that_a_change_of_the_margins_size_would_have_been_seen() -> None:
+    n = needed([0.0] * 5, margin=0.05)
+    assert (1 - 0.05) ** n < 0.025 < (1 - 0.05) ** (n - 1)

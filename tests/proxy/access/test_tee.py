@@ -1,0 +1,143 @@
+"""Reading a reply's tokens as it passes: every byte goes on as it is, however the reply is cut into pieces."""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.access.tee import Tee, tokens_in
+from proxy.asgi import Message
+from proxy.exchange import Tokens
+
+BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}'
+CHAT = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+SAYS = [{"message": {"content": 'a "usage": {"prompt_tokens": 1} ü'}}]
+WHOLE = json.dumps({"id": "x", "choices": SAYS, "usage": CHAT, "service_tier": "default"}).encode()
+STREAM = b"".join(
+    b"data: " + json.dumps({"id": "x", "choices": choices, "usage": usage}).encode() + b"\n\n"
+    for choices, usage in [*(([{"delta": {"content": f"t{n}"}}], None) for n in range(20)), ([], CHAT)]
+) + b"data: [DONE]\n\n"  # fmt: skip
+
+
+def passed(
+    pieces: Sequence[bytes], *, status: int = 200, kind: bytes = b"application/json", encoding: bytes = b""
+) -> tuple[Tokens, list[Message]]:
+    """What a reply in these pieces took, and what was sent on."""
+    sent: list[Message] = []
+
+    def send(message: Message) -> None:
+        sent.append(message)
+
+    tee = Tee(send)  # type: ignore[arg-type]
+    headers = [(b"content-type", kind), *([(b"content-encoding", encoding)] if encoding else [])]
+    tee.send({"type": "http.response.start", "status": status, "headers": headers})
+    for piece in pieces:
+        tee.send({"type": "http.response.body", "body": piece, "more_body": True})
+    tee.send({"type": "http.response.body", "body": b""})
+    return tee.tokens(BODY), sent
+
+
+@st.composite
+def cut(draw: st.DrawFn, whole: bytes) -> list[bytes]:
+    places = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    return [whole[a:b] for a, b in zip([0, *places], [*places, len(whole)], strict=True)]
+
+
+@given(cut(WHOLE))
+def test_a_whole_replys_usage_is_found_however_it_is_cut(pieces: list[bytes]) -> None:
+    tokens, sent = passed(pieces)
+    assert tokens == Tokens(11, 7)
+    assert all(message["body"] is piece for message, piece in zip(sent[1:], pieces, strict=False)), "the same objects"
+
+
+@given(cut(STREAM))
+def test_a_streams_usage_is_found_however_it_is_cut(pieces: list[bytes]) -> None:
+    assert passed(pieces, kind=b"text/event-stream; charset=utf-8")[0] == Tokens(11, 7)
+
+
+def test_a_long_reply_is_not_kept() -> None:
+    pieces = [b"x" * 10_000] * 1000
+    tee = Tee(lambda message: None)  # type: ignore[arg-type, return-value]
+    tee.send({"type": "http.response.start", "status": 200, "headers": []})
+    for piece in pieces:
+        tee.send({"type": "http.response.body", "body": piece, "more_body": True})
+    assert tee._kept_bytes <= 32_000
+    tee.send({"type": "http.response.body", "body": WHOLE})
+    assert tee.tokens(BODY) == Tokens(11, 7)
+
+
+@pytest.mark.parametrize(("encoding", "packed"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)])
+def test_a_compressed_replys_usage_is_found(encoding: bytes, packed: Callable[[bytes], bytes]) -> None:
+    long = WHOLE.replace(b'"a ', b'"' + b"word " * 50_000)
+    whole = packed(long)
+    assert passed([whole[:100], whole[100:]], encoding=encoding)[0] == Tokens(11, 7)
+    assert passed([whole[: len(whole) // 2]], encoding=encoding)[0].estimated
+    assert passed([b"no " + whole], encoding=encoding)[0].estimated
+    assert passed([packed(b" " * 100_000_000)], encoding=encoding)[0].estimated, "a bomb is not unpacked"
+
+
+def test_an_unknown_compression_leaves_an_estimate() -> None:
+    assert passed([WHOLE], encoding=b"br")[0].estimated
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"input_tokens": 5, "output_tokens": 6, "input_tokens_details": {"cached_tokens": 4},
+          "output_tokens_details": {"reasoning_tokens": 2}}, Tokens(5, 6, 4, 2)),
+        ({**CHAT, "prompt_tokens_details": {"cached_tokens": 3}, "completion_tokens_details": {"reasoning_tokens": 2}},
+         Tokens(11, 7, 3, 2)),
+        ({**CHAT, "prompt_tokens_details": None}, Tokens(11, 7)),
+        ({"prompt_tokens": 8, "total_tokens": 8}, Tokens(8, 0)),  # embeddings
+        ({**CHAT, "prompt_tokens_details": {"cached_tokens": 99}}, Tokens(11, 7, 11)),
+    ],
+)  # fmt: skip
+def test_the_words_of_every_dialect_are_understood(usage: dict[str, object], expected: Tokens) -> None:
+    assert passed([json.dumps({"data": [], "usage": usage}).encode()])[0] == expected
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [{}, {"prompt_tokens": -1}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, {"prompt_tokens": 2**53}, None],
+)
+def test_a_usage_that_says_nothing_leaves_an_estimate(usage: object) -> None:
+    assert passed([json.dumps({"choices": [], "usage": usage}).encode()])[0].estimated
+
+
+def test_a_stream_without_usage_is_estimated_by_its_frames() -> None:
+    frames = [b'data: {"choices": [{"delta": {"content": "tok"}}], "id": "x"}\n\n'] * 40
+    tokens, _ = passed([*frames, b"data: [DONE]\n\n"], kind=b"text/event-stream")
+    assert tokens == Tokens(tokens_in(BODY), 38, estimated=True)
+    long = frames[0].replace(b"tok", b"word " * 100)
+    tokens, _ = passed([frames[0], *[long] * 10], kind=b"text/event-stream")
+    assert 1200 < tokens.completion < 1300, "ten frames of 500 characters"
+
+
+def test_a_refusal_costs_nothing_and_a_request_without_a_reply_its_prompt() -> None:
+    assert passed([b'{"error": {}}'], status=429)[0] == Tokens(0, 0)
+    assert Tee(lambda message: None).tokens(BODY) == Tokens(17, 0, estimated=True)  # type: ignore[arg-type, return-value]
+
+
+def test_an_attachment_does_not_count_by_its_bytes() -> None:
+    picture = b'{"url": "data:image/png;base64,' + b"iVBORw0KGgo" * 100_000 + b'"}'
+    assert tokens_in(picture) < 1100
+    assert tokens_in(b"word " * 4000) == 5000
+    assert tokens_in(b"") == 0
+
+
+def test_no_text_is_read_again_and_again_for_attachments() -> None:
+    """Words of 1,999 letters took 20 s by an expression that looks for runs of 2,000 from every letter."""
+    words = (b"a" * 1999 + b" ") * 5000
+    assert tokens_in(words) == len(words) // 4
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"=", b" ", b'"', b"\xc3"]), st.integers(0, 3000)), max_size=12))
+def test_an_attachment_is_a_run_of_2000_signs_of_base64_or_more(parts: list[tuple[bytes, int]]) -> None:
+    body = b"." * 4000 + b"".join(sign * times for sign, times in parts)
+    text, found = re.subn(rb"[A-Za-z0-9+/=]{2000,}", b"", body)
+    assert tokens_in(body) == -(-len(text) // 4) + found * 1000

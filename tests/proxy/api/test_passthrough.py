@@ -1,0 +1,341 @@
+"""Paths that are not augmented: whose model is checked, what is changed of the body, and where the request goes."""
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.api.passthrough import Passthrough
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.dialects.chat import _READ
+from proxy.errors import ApiError
+from proxy.exchange import KEY, Exchange, Target
+from proxy.upstream.routes import Routes
+from tests.asgi_calls import Call, scope_of
+
+AS_JSON = (b"content-type", b"application/json")
+ROUTES = Routes({
+    "mini": Target("mini-2024", "relay", "http://mini/v1", "key"),
+    "big": Target("big", "relay", "http://big/v1", "key"),
+    "claude": Target("anthropic/claude", "translated", "", "key"),
+})  # fmt: skip
+MINI_ONLY = Rights(models=Names(["mini"]))
+
+
+@dataclass(slots=True)
+class Upstream:
+    """Notes the exchanges that reach it."""
+
+    seen: list[Exchange] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self.seen.append(scope[KEY])
+        await send_json(send, 200, b"{}")
+
+
+async def passed(
+    body: bytes,
+    path: str = "/v1/responses",
+    *headers: tuple[bytes, bytes],
+    rights: Rights = EVERYTHING,
+    paths: Mapping[str, str] | None = None,
+    method: str = "POST",
+    query: bytes = b"",
+) -> Exchange:
+    """The exchange of a request as it reaches the upstream, where every path below /v1/responses goes to mini."""
+    upstream = Upstream()
+    listed = {"/v1/responses": "mini", "/v1/files": "mini"} if paths is None else paths
+    app = Passthrough(upstream, resolve=ROUTES.resolve, paths=listed, max_body_bytes=2 * 10**6)
+    exchange = Exchange(rights=rights)
+    scope = scope_of(path, method=method, headers=headers or [AS_JSON], query=query, exchange=exchange)
+    await Call([body]).to(app, scope)
+    assert upstream.seen == [exchange]
+    return exchange
+
+
+async def refused(
+    body: bytes, *headers: tuple[bytes, bytes], rights: Rights = EVERYTHING, query: bytes = b""
+) -> tuple[int, str]:
+    with pytest.raises(ApiError) as caught:
+        await passed(body, "/v1/responses", *headers, rights=rights, query=query)
+    return caught.value.status, caught.value.code
+
+
+def base_of(exchange: Exchange) -> str:
+    assert exchange.target is not None
+    return exchange.target.api_base
+
+
+FORM = (b"content-type", b"multipart/form-data; boundary=b")
+FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n\x00RIFF "model"\r\n'
+NAMES = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\n%b\r\n'
+END = b"--b--\r\n"
+BIG = b'{"model": "big", "input": "a"}'
+CODES = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+TYPES: list[list[tuple[bytes, bytes]]] = [
+    [AS_JSON], [], [(b"content-type", b"application/vnd.api+json; charset=utf-8")], [(b"content-type", b"text/plain")],
+    [(b"content-type", b"")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("headers", TYPES)
+@pytest.mark.parametrize("name", ["big", "raw/big", "rag/docs/big", "none"])
+@pytest.mark.parametrize("below", ["", "/resp-1/input"])
+async def test_a_key_for_the_listed_model_calls_no_other(
+    headers: list[tuple[bytes, bytes]], name: str, below: str
+) -> None:
+    body = json.dumps({"input": "a", "model": name}).encode()
+    upstream = Upstream()
+    app = Passthrough(upstream, resolve=ROUTES.resolve, paths={"/v1/responses": "mini"}, max_body_bytes=2 * 10**6)
+    scope = scope_of("/v1/responses" + below, headers=headers, exchange=Exchange(rights=MINI_ONLY))
+    with pytest.raises(ApiError) as caught:
+        await Call([body]).to(app, scope)
+    assert (caught.value.status, caught.value.code) == (404, "model_not_found")
+    assert not upstream.seen
+
+
+async def test_the_bodys_model_decides_where_a_listed_path_goes() -> None:
+    exchange = await passed(BIG)
+    assert (base_of(exchange), exchange.model, exchange.body) == ("http://big/v1", "big", BIG)
+    assert exchange.fields == {"model": "big", "input": "a"}, "the limits reserve by what is read once"
+    assert (await passed(b'{"max_output_tokens": 5}')).fields == {"max_output_tokens": 5}
+    assert (await passed(b"RIFF", "/v1/files", (b"content-type", b"audio/wav"))).fields == {}
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/embeddings", "/v1/completions"])
+@pytest.mark.parametrize("name", ["mini", "raw/mini", "rag/docs/mini"])
+@pytest.mark.parametrize("paths", [{}, {"/v1": "big"}])
+async def test_an_alias_and_a_prefix_are_all_that_changes(path: str, name: str, paths: Mapping[str, str]) -> None:
+    body = b'{ "n":1.50, "model" : "%b","odd\\u0041":[ {"model":"x"}] }' % name.encode()
+    exchange = await passed(body, path, paths=paths)
+    assert exchange.body == body.replace(b'"%b"' % name.encode(), b'"mini-2024"')
+    assert (base_of(exchange), exchange.model) == ("http://mini/v1", "mini")
+    assert (exchange.rag_status, exchange.rag_reason) == ("off", "path is not augmented")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"model": "mini", "model": "big"}', "duplicate_field"),
+        (b'{"model": "mini", "m\\u006fdel": "big"}', "duplicate_field"),
+        (b'{"model": null, "model": "big"}', "duplicate_field"),
+        (b'{"model": 7}', "missing_model"),
+        (b'{"model": ""}', "missing_model"),
+        (b'{"model": "raw/"}', "invalid_model_prefix"),
+        (b'{"model": "mini"', "invalid_json"),
+        (b' {"model": "mini", "x": [' + b"[]," * 101_000 + b"[]]}", "invalid_body"),  # more than is parsed
+        (b'{"Model": "big", "model": "mini"}', "ambiguous_field"),
+        (b'{"model": "mini", "n": NaN}', "invalid_json"),
+        ('{"model": "big"}'.encode("utf-16"), "invalid_json"),
+    ],
+)
+@pytest.mark.parametrize("headers", [[AS_JSON], []])
+async def test_a_body_that_two_readers_could_read_differently_is_refused(
+    body: bytes, code: str, headers: list[tuple[bytes, bytes]]
+) -> None:
+    assert await refused(body, *headers) == (400, code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        BIG + b" x", BIG + BIG, BIG + b"\0", b'{"model": "big", "n": NaN}', b'{"model": "big", "n": "\xff"}',
+        b"\n{\n" + BIG[1:] + b"\n{}", *(BIG.decode().encode(code) for code in CODES),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("media", [b"text/plain", b"application/octet-stream", b"application/x-ndjson", b"audio/wav"])
+async def test_an_object_that_some_readers_find_in_what_is_no_json_is_refused(body: bytes, media: bytes) -> None:
+    assert await refused(body, (b"content-type", media), rights=MINI_ONLY) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize("name", [b"model", b"Model", b"mod%65l", b"+model", b"model[]", b"a=b&model", b"a;model"])
+async def test_a_model_in_a_query_needs_its_right_and_stands_alone(name: bytes) -> None:
+    assert await refused(b"", rights=MINI_ONLY, query=name + b"=big") == (404, "model_not_found")
+    assert await refused(b'{"model": "mini"}', query=name + b"=big") == (400, "ambiguous_field")
+    assert await refused(b"", query=name + b"=big&model=mini") == (400, "ambiguous_field")
+    assert await refused(b"", query=name + b"=raw/big") == (400, "ambiguous_field"), "a query travels as it came"
+    for body in (b"", b"v=0", BIG):
+        exchange = await passed(body, "/v1/files", (b"content-type", b"application/sdp"), query=name + b"=big")
+        assert (base_of(exchange), exchange.model, exchange.body) == ("http://big/v1", "big", body)
+
+
+async def test_no_url_encoded_form_is_relayed() -> None:
+    for body in (b"model=big&x=1", b'{"model": "mini", "x": "&model=big&"}'):
+        url_encoded = (b"content-type", b"application/x-www-form-urlencoded; charset=utf-8")
+        assert await refused(body, url_encoded) == (415, "unsupported_content_type")
+
+
+@pytest.mark.parametrize("media", [b"multipart/mixed; boundary=b", b"Multipart/Related;boundary=b"])
+async def test_a_form_by_another_name_is_read_as_one(media: bytes) -> None:
+    assert await refused(NAMES % b"big" + END, (b"content-type", media), rights=MINI_ONLY) == (404, "model_not_found")
+    two = (b"content-type", b"text/plain, " + media)
+    assert await refused(NAMES % b"big" + END, two, rights=MINI_ONLY) == (400, "conflicting_header")
+
+
+async def test_a_model_that_is_not_relayed_is_none_for_a_listed_path() -> None:
+    assert await refused(b'{"model": "claude"}') == (404, "path_not_supported")
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (b"", b"application/json"),
+        (b'{"input": {"model": "big"}}', b"application/json"),
+        (b'{"model": null}', b"application/json"),
+        (b'["model"]', b"application/json"),
+        (b"[" + b"[]," * 101_000 + b"[]]", b"application/json"),
+        (b"RIFF" + b"[" * 400_000, b"audio/wav"),
+        (b'[{"model": "a"}]\n', b"application/x-ndjson"),
+        (b"{\\rtf1 model}", b"application/rtf"),
+        (b"\x00\xff{", b"application/octet-stream"),
+        (FILE + END, FORM[1]),
+        (FILE.replace(b"a.wav", b"x; name=model") + b"Content: model\r\n" + END, FORM[1]),
+    ],
+)
+async def test_what_names_no_model_goes_as_it_came_to_the_listed_one(body: bytes, media: bytes) -> None:
+    for method in ("POST", "PUT", "DELETE"):
+        exchange = await passed(body, "/v1/files", (b"content-type", media), rights=MINI_ONLY, method=method)
+        assert (base_of(exchange), exchange.model, exchange.body) == ("http://mini/v1", "mini", body)
+
+
+@pytest.mark.parametrize(
+    "names", [NAMES, NAMES.replace(b'"model"', b"model"), NAMES.lower(), NAMES.replace(b": ", b":")]
+)
+@pytest.mark.parametrize("big", [b"", b"x" * (1 << 20)])
+async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: bytes, big: bytes) -> None:
+    for body in (FILE + big + b"\r\n" + names + END, names + FILE + big + b"\r\n" + END):
+        for name, base, called in (
+            ("mini", "mini", b"mini-2024"),
+            ("raw/mini", "mini", b"mini-2024"),
+            ("big", "big", b"big"),
+        ):
+            exchange = await passed(body % name.encode(), "/v1/files", FORM)
+            assert (base_of(exchange), exchange.body) == (f"http://{base}/v1", body % called)
+        for forbidden in (b"big", b"none", b"raw/big"):
+            assert await refused(body % forbidden, FORM, rights=MINI_ONLY) == (404, "model_not_found")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (NAMES % b"mini" + NAMES % b"big" + END, "duplicate_field"),
+        (NAMES % b"mini" + FILE + NAMES % b"mini" + END, "duplicate_field"),
+        (NAMES % b"" + END, "missing_model"),
+        (NAMES % b"raw/" + END, "invalid_model_prefix"),
+        (NAMES % b"raw/--b\r\nx" + END, "invalid_form"),
+        (NAMES % b"\xff" + END, "invalid_form"),
+        (NAMES % b"mini", "invalid_form"),
+        (b"no form", "invalid_form"),
+        (b'{"model": "big"}', "invalid_form"),
+        (FILE * 1001 + END, "invalid_form"),
+        (NAMES.replace(b'"model"', b'"model"; name="x"') % b"big" + END, "invalid_form"),
+        (NAMES.replace(b'"model"', b"\"x\"; name*=utf-8''model") % b"big" + END, "invalid_form"),
+        (NAMES.replace(b'name="model"', b"name*=utf-8''model") % b"big" + END, "invalid_form"),
+        (NAMES.replace(b'form-data; name="model"', b"form-data") % b"big" + END, "invalid_form"),
+        (
+            NAMES.replace(b"\r\n\r\n", b"\r\nContent-Disposition: form-data; name=x\r\n\r\n") % b"big" + END,
+            "invalid_form",
+        ),
+        (
+            NAMES.replace(b"\r\n\r\n", b"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n") % b"=62ig" + END,
+            "invalid_form",
+        ),
+    ],
+)
+async def test_a_form_that_two_readers_could_read_differently_is_refused(body: bytes, code: str) -> None:
+    assert await refused(body, FORM) == (400, code)
+
+
+@pytest.mark.parametrize(
+    "media", [b"multipart/form-data", b"multipart/form-data; boundary=a; boundary=b", b"multipart/form-data; boundary="]
+)
+async def test_so_is_one_whose_parts_nobody_can_tell(media: bytes) -> None:
+    assert await refused(NAMES % b"big" + END, (b"content-type", media)) == (400, "invalid_form")
+
+
+async def test_two_types_are_refused() -> None:
+    assert await refused(BIG, FORM, AS_JSON) == (400, "conflicting_header")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["model", "file", "Model", "prompt"]), st.sampled_from(["mini", "big", "", "x"]))
+    )
+)
+async def test_the_upstream_reads_of_a_form_what_was_checked(parts: list[tuple[str, str]]) -> None:
+    request = httpx.Request("POST", "http://a", files=[(name, (None, value)) for name, value in parts] or None)
+    body = request.read()
+    if not body:
+        return
+    names = [value for name, value in parts if name == "model"]
+    sent = passed(body, "/v1/files", (b"content-type", request.headers["content-type"].encode()))
+    if not names:
+        assert (await sent).body == body
+    elif len(names) > 1 or not names[0] or names[0] == "x":
+        with pytest.raises(ApiError):
+            await sent
+    else:
+        exchange = await sent
+        assert exchange.target is not None
+        assert exchange.target.model == {"mini": "mini-2024", "big": "big"}[names[0]]
+        head = b'name="model"\r\n\r\n'
+        assert exchange.body == body.replace(head + names[0].encode(), head + exchange.target.model.encode())
+
+
+@pytest.mark.parametrize("paths", [{}, {"/v1/responses": "mini"}])
+@pytest.mark.parametrize("warns", [True, False])
+async def test_a_response_without_passages_is_a_warning_once(
+    caplog: pytest.LogCaptureFixture, paths: Mapping[str, str], warns: bool
+) -> None:
+    app = Passthrough(Upstream(), resolve=ROUTES.resolve, paths=paths, max_body_bytes=2 * 10**6, warns=warns)
+    for path in ("/v1/embeddings", "/v1/responses", "/v1/responses"):
+        await Call([BIG]).to(app, scope_of(path, headers=[AS_JSON], exchange=Exchange(rights=EVERYTHING)))
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert len(told) == (1 if warns else 0)
+    assert all(level == "WARNING" and "POST /v1/responses passes without passages" in text for level, text in told)
+
+
+async def test_a_model_of_the_bodys_own_takes_no_right_to_the_listed_one() -> None:
+    big_only = Rights(models=Names(["big"]))
+    assert base_of(await passed(BIG, rights=big_only)) == "http://big/v1"
+    for body in (b"", b'{"input": "a"}'):
+        assert await refused(body, rights=big_only) == (404, "model_not_found")
+
+
+_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.just("big"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.just("model"), inner),
+    max_leaves=8,
+)
+
+
+def _another(key: str) -> bool:
+    """Whether no reader takes it for ours, or for another spelling of a member that is read here."""
+    folded = unicodedata.normalize("NFKC", key).casefold().strip()
+    return folded not in ("model", "messages", "rag") and (key == folded or folded not in _READ)
+
+
+@given(
+    before=st.dictionaries(st.text(max_size=8), _VALUES, max_size=3),
+    after=st.dictionaries(st.text(max_size=8), _VALUES, max_size=3),
+    name=st.sampled_from(["mini", "big", "raw/mini"]),
+    ascii_only=st.booleans(),
+)
+async def test_whatever_else_is_in_the_body_the_upstream_reads_the_model_that_was_checked(
+    before: dict[str, Any], after: dict[str, Any], name: str, ascii_only: bool
+) -> None:
+    kept = {key: value for key, value in (before | after).items() if _another(key)}
+    fields = {**kept, "model": name} if ascii_only else {"model": name, **kept}
+    body = json.dumps(fields, ensure_ascii=ascii_only).encode()
+    exchange = await passed(body)
+    assert exchange.target is not None
+    assert exchange.body is not None
+    assert json.loads(exchange.body) == {**kept, "model": exchange.target.model}
+    assert exchange.target.model == {"mini": "mini-2024", "raw/mini": "mini-2024", "big": "big"}[name]

@@ -1,0 +1,66 @@
+"""The room that a model's context window leaves for passages."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.augment.context_window import conversation_tokens, room_tokens
+
+
+def chat(*texts: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text} for text in texts], **more}
+
+
+def room(fields: dict[str, Any], window_tokens: int = 1000, share: float = 0.5) -> int:
+    return room_tokens(fields, window_tokens=window_tokens, share=share)
+
+
+def test_half_of_an_empty_window() -> None:
+    assert room(chat("")) == pytest.approx(500, abs=2)
+
+
+def test_what_the_conversation_takes_is_not_left() -> None:
+    assert room(chat("x" * 1500)) == pytest.approx(250, abs=2)
+    assert room(chat("x" * 3000)) == 0
+    assert room(chat("x" * 10_000)) == 0
+
+
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+def test_what_is_reserved_for_the_answer_is_not_left(key: str) -> None:
+    assert room(chat("", **{key: 400})) == pytest.approx(300, abs=2)
+
+
+def test_tools_take_room_too() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "x" * 1500}}
+    assert conversation_tokens(chat("", tools=[tool])) > 500
+
+
+def test_every_round_of_a_tool_loop_leaves_the_same_room() -> None:
+    asked = chat("how do I connect?")
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"arguments": "x" * 900}}]}
+    answered = {"role": "tool", "tool_call_id": "1", "content": "y" * 900}
+    later = {"messages": [*asked["messages"], called, answered]}
+    assert room(later) == room(asked)
+
+
+def test_an_image_is_not_counted_by_its_bytes() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
+    fields = {"messages": [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]}
+    assert conversation_tokens(fields) < 20
+
+
+def test_a_script_of_three_bytes_a_letter_counts_a_token_a_letter() -> None:
+    assert conversation_tokens(chat("数据库" * 100)) == pytest.approx(300, abs=5)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5)), st.integers(0, 10**6))
+def test_never_negative_nor_more_than_the_share(more: dict[str, Any], window_tokens: int) -> None:
+    fields = {**more, "messages": [{"role": "user", "content": "hi \ud800"}], "tools": [{"big": 2**70}]}
+    assert 0 <= room(fields, window_tokens) <= window_tokens / 2
+
+
+@pytest.mark.parametrize("messages", [None, "text", [], [1], [{"content": "no role"}]])
+def test_what_is_no_conversation_takes_nothing(messages: Any) -> None:
+    assert conversation_tokens({"messages": messages}) == 0

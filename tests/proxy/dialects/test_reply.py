@@ -1,0 +1,101 @@
+"""A reply's bytes to its answer, however they come."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
+from proxy.exchange import Tokens
+from tests.completions import USAGE, events
+
+texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
+
+
+def read(*pieces: bytes, streamed: bool = True) -> Reading:
+    reading = Reading(streamed=streamed)
+    for at_ms, piece in enumerate(pieces):
+        reading.take(piece, float(at_ms))
+    reading.end(99.0)
+    return reading
+
+
+@given(texts, st.lists(st.integers(0, 2000), max_size=6))
+@settings(deadline=None)
+def test_where_the_bytes_are_cut_changes_nothing(said: list[str], cuts: list[int]) -> None:
+    stream = events(*said)
+    places = sorted({0, len(stream), *(cut % len(stream) for cut in cuts)})
+    reading = read(*(stream[start:end] for start, end in itertools.pairwise(places)))
+    assert (reading.answer, reading.finish_reason, reading.whole) == ("".join(said), "stop", True)
+    assert reading.usage == Tokens(100, 10)
+    assert reading.raw == stream.decode()
+    assert reading.said_bytes() == len("".join(said).encode())
+
+
+def test_the_first_text_is_timed_and_no_role_or_empty_text_before_it() -> None:
+    pieces = events("", "a", "b").split(b"\n\n")
+    assert read(*(piece + b"\n\n" for piece in pieces)).first_ms == 2.0
+
+
+def test_reasoning_counts_as_first_text_and_is_no_answer() -> None:
+    row = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
+    reading = read(b"data: " + json.dumps(row).encode() + b"\n\n", events("yes"))
+    assert (reading.first_ms, reading.answer, reading.said_bytes()) == (0.0, "yes", 5)
+
+
+def test_a_stream_that_stops_in_the_middle_is_not_whole() -> None:
+    reading = read(events("half", usage=None, finish="", done=False))
+    assert (reading.answer, reading.whole, reading.usage) == ("half", False, None)
+    assert not read().whole
+
+
+def test_an_error_in_the_stream_is_told() -> None:
+    reading = read(b'data: {"error": {"message": "too\\nmuch", "code": "x"}}\n\n')
+    assert reading.error == "too much"
+
+
+def test_a_reply_in_one_piece_is_read_and_timed_at_its_end() -> None:
+    message = {"role": "assistant", "content": "yes"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": USAGE}
+    reading = read(json.dumps(body, indent=1).replace("\n", "\n\n").encode(), streamed=False)
+    assert (reading.answer, reading.whole, reading.first_ms, reading.usage) == ("yes", True, 99.0, Tokens(100, 10))
+    assert not read(b'{"status": "ok"}', streamed=False).whole
+
+
+def test_other_choices_and_what_is_no_completion_are_left_out() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "no"}}]}
+    odd = [b"data: 1\n\n", b"data: {\n\n", b": comment\n\n", b'data: {"choices": [3], "usage": 4}\n\n']
+    reading = read(b"data: " + json.dumps(other).encode() + b"\n\n", *odd, events("yes"))
+    assert reading.answer == "yes"
+
+
+def test_half_a_surrogate_pair_can_be_kept() -> None:
+    reading = read(b'data: {"choices": [{"index": 0, "delta": {"content": "a\\ud800"}, "finish_reason": "stop"}]}\n\n')
+    assert reading.answer == "a?"
+
+
+def test_a_reply_without_end_is_given_up() -> None:
+    reading = Reading(streamed=False)
+    for _ in range(64):
+        reading.take(bytes(2**20), 0.0)
+    with pytest.raises(TooLong):
+        reading.take(b"x", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"error": {"message": "no", "code": "c"}}', ("no", "c")), (b'{"error": "no"}', ("no", "")),
+        (b'{"detail": "no"}', ("no", "")), (b"<html>\n no", ("<html> no", "")), (b"", ("", "")),
+        (b'{"error": {"message": "no", "code": 5}}', ("no", "")),
+    ],
+)  # fmt: skip
+def test_what_a_refusal_says_is_found_in_any_shape(body: bytes, told: tuple[str, str]) -> None:
+    assert error_of(body) == told
+
+
+def test_stages_are_read_and_what_is_none_is_left_out() -> None:
+    header = 'parse;dur=0.1, retrieval;dur="12.5";desc="a", cache, odd;dur=x, ;dur=1'
+    assert stages_of(header) == {"parse": 0.1, "retrieval": 12.5}

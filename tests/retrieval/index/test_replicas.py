@@ -1,0 +1,358 @@
+"""Two index processes' indexes over one PostgreSQL catalog and one Qdrant: what one writes, the other finds."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from retrieval.catalog.catalog import Catalog
+from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
+from retrieval.index.index import Index
+from retrieval.index.vector_spaces import choice_of, chosen
+from retrieval.ingest import background
+from retrieval.knowledge import EmbedderChoice, Plan
+from retrieval.records import Given, Turn
+from tests.plans import plan_for, silent
+from tests.postgres_server import Postgres
+from tests.recording_upstream import recording
+from tests.served_qdrant import SharedQdrant
+from tests.tiny_model import make_tiny_model
+
+SEEN_S = 5.0  # docs/databases.md promises two; the machine may be slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[Callable[[], str]]:
+    """Serves an empty Qdrant each time; one at a time."""
+    with recording() as recorder:
+        yield lambda: SharedQdrant().serve(recorder)
+
+
+@pytest.fixture
+def plans(tmp_path: Path, tiny_model: Path, postgres: Postgres, address: Callable[[], str]) -> list[Plan]:
+    """Two gateways that share everything but their data folders."""
+    shared = {"catalog_url": postgres.database(), "qdrant_url": address(), "model": str(tiny_model)}
+    made = [plan_for(tmp_path / name, **shared) for name in ("one", "two")]
+    return [replace(plan, search=replace(plan.search, min_relevance=0.0)) for plan in made]  # the model knows nothing
+
+
+@contextlib.asynccontextmanager
+async def opened(*plans: Plan) -> AsyncIterator[list[Index]]:
+    async with contextlib.AsyncExitStack() as stack:
+        made = []
+        for plan in plans:
+            made.append(await Index.open(plan, serving=False))
+            stack.push_async_callback(made[-1].close)
+        yield made
+
+
+def given(key: str, words: str) -> Given:
+    return Given(key, f"{key}.md", words.encode(), format="markdown")
+
+
+async def found(index: Index, question: str, collection: str = "docs") -> set[str]:
+    """The texts that a question finds."""
+    hits = (await index.retrieve([Turn("user", question)], [collection], k=20)).hits
+    return {hit.passage.text for hit in hits}
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    began = time.monotonic()
+    while not await holds():
+        assert time.monotonic() < began + SEEN_S, "the other never saw it"
+        await asyncio.sleep(0.05)
+
+
+async def test_what_one_puts_replaces_and_deletes_the_other_finds(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        (placed,) = await one.put("docs", [given("pump", "The pump is called Oskar.")])
+
+        async def finds(*texts: str) -> bool:
+            with contextlib.suppress(UnknownCollection):
+                return await found(two, "pump") == set(texts)
+            return False
+
+        await until(lambda: finds("The pump is called Oskar."))
+        assert (await two.document(placed.id)).text == "The pump is called Oskar."
+        await one.put("docs", [given("pump", "The pump is called Wilma.")])
+        await until(lambda: finds("The pump is called Wilma."))
+        await two.put("docs", [given("valve", "The valve is not the pump.")])
+        assert await found(one, "pump") == {"The pump is called Wilma.", "The valve is not the pump."}
+        await two.delete_document(placed.id)
+        await until(lambda: finds("The valve is not the pump."))
+        await one.delete_collection("docs")
+
+        async def gone() -> bool:
+            with contextlib.suppress(UnknownCollection):
+                await found(two, "pump")
+                return False
+            return True
+
+        await until(gone)
+
+
+async def test_a_new_revision_is_found_at_once_however_long_nobody_has_looked(plans: list[Plan]) -> None:
+    """The search itself sees that a point is newer than what it knows: at no time is the document not there."""
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump is called Oskar.")])
+        await two.put("docs", [given("valve", "A valve.")])
+        assert await found(two, "pump") >= {"The pump is called Oskar."}
+        two._replicas._watching.cancel()  # type: ignore[union-attr]
+        for name in ("Wilma", "Berta", "Emil"):
+            await one.put("docs", [given("pump", f"The pump is called {name}.")])
+            assert f"The pump is called {name}." in await found(two, "pump")
+
+
+async def test_a_document_is_the_old_one_or_the_new_one_at_the_other(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump has number 0.")])
+        await until(lambda: _knows(two))
+        done = asyncio.Event()
+
+        async def write() -> None:
+            for number in range(1, 30):
+                await one.put("docs", [given("pump", f"The pump has number {number}.")])
+            done.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(write())
+            while not done.is_set():
+                assert len(await found(two, "pump")) <= 1
+        assert await found(two, "pump") == {"The pump has number 29."}
+
+
+async def _knows(index: Index) -> bool:
+    with contextlib.suppress(UnknownCollection):
+        return bool(await found(index, "pump"))
+    return False
+
+
+async def test_the_other_follows_a_rebuild_and_another_embedder(
+    plans: list[Plan], corpus: Path, tmp_path: Path
+) -> None:
+    """Searches of the other find all the time; with another embedder as soon as it is loaded."""
+    other = choice_of(
+        chosen(
+            plans[0], EmbedderChoice(str(make_tiny_model(tmp_path / "m", seed=1)), "auto", "auto", None, None, "", 0)
+        )
+    )
+    async with opened(*plans) as (one, two):
+        await one.ingest([corpus], "docs", silent)
+        whole = await found(one, "TLS")
+        await until(lambda: _knows(two))
+        rebuilding = asyncio.create_task(one.rebuild("docs", silent))
+        while not rebuilding.done():
+            assert await found(two, "TLS") == whole
+        await rebuilding
+        assert await found(two, "TLS") == whole
+        await one.rebuild("docs", silent, embedder=other)
+
+        async def follows() -> bool:
+            return set(two._pinned) == {"docs"} and await found(two, "TLS") == await found(one, "TLS")
+
+        await until(follows)
+
+
+async def test_changes_that_are_kept_no_more_count_as_all(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await until(lambda: _lists(two, "docs"))
+        two._replicas._watching.cancel()  # type: ignore[union-attr]
+        await one.put("docs", [given("pump", "The pump.")])
+        assert await found(two, "pump") == {"The pump."}
+        (row,) = await one.documents("docs", after="", limit=1)
+        await one.delete_document(row.id)
+        catalog = Catalog.connect(plans[0].catalog_url)
+        with catalog.writing() as sql:
+            sql.execute(text("DELETE FROM changes WHERE number < (SELECT max(number) FROM changes)"))
+        catalog.close()
+        await two._replicas.look()
+        assert two._catalog.current([row.id]) == {}
+
+
+async def _lists(index: Index, name: str) -> bool:
+    return name in [row.name for row in await index.collections()]
+
+
+# Writers
+
+
+async def test_writers_of_two_processes_lose_nothing_and_leave_nothing(plans: list[Plan], corpus: Path) -> None:
+    """Puts of the same keys, ingests and a rebuild by both at once; what is left is whole."""
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+
+        async def put(index: Index, who: str) -> None:
+            for number in range(12):
+                await index.put("docs", [given(f"d{number % 4}", f"Number {number} of {who}. " * 20)])
+
+        await asyncio.gather(
+            put(one, "one"), put(two, "two"), one.ingest([corpus], "docs", silent),
+            two.ingest([corpus], "docs", silent), two.rebuild("docs", silent),
+        )  # fmt: skip
+        rows = await one.documents("docs", after="", limit=100)
+        assert sorted(row.key for row in rows if row.key) == ["d0", "d1", "d2", "d3"]
+        assert len(rows) == 4 + 5
+        catalog = one._catalog
+        assert catalog.leftovers() == []
+        await one._replicas.look()
+        collection = catalog.collection("docs")
+        assert await one._configured.store.count(collection.tenant) == catalog.chunks("docs")
+        for index in (one, two):
+            await index._replicas.look()
+            texts = await found(index, "Number 11")
+            assert texts
+            for row in rows:
+                assert (await index.document(row.id)).text
+
+
+async def test_one_writer_of_a_collection_keeps_others_from_it_alone(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        for name in ("docs", "wiki"):
+            await one.create_collection(name, "en")
+        async with one._writers.alone("docs"):
+            with pytest.raises(Busy, match="'docs' is being written by another gateway"):
+                async with two._writers.alone("docs", patience_s=0.1):
+                    pass
+            await two.put("wiki", [given("pump", "The pump.")])
+            waiting = asyncio.create_task(two.put("docs", [given("pump", "The pump.")]))
+            left = asyncio.create_task(two.put("docs", [given("valve", "The valve.")]))
+            assert not (await asyncio.wait({waiting}, timeout=0.3))[0]
+            left.cancel()
+        (placed,) = await waiting
+        assert placed.state == "created"
+        async with one._writers.alone("docs", patience_s=1):
+            pass
+
+
+async def test_who_no_longer_waits_gets_no_lock(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+
+        async def write() -> None:
+            async with two._writers.alone("docs"):
+                raise AssertionError
+
+        async with one._writers.alone("docs"):
+            leaving = asyncio.create_task(write())
+            await asyncio.wait({leaving}, timeout=0.3)
+            leaving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leaving
+        async with one._writers.alone("docs", patience_s=SEEN_S):
+            pass
+
+
+async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id, making = one._jobs.begin("docs"), one._jobs.begin("docs")
+        for number in range(20):
+            one._jobs.add(id, number, given(f"d{number}", ""), b"Number %d." % number)
+        one._jobs.queue(id)
+        assert two._jobs.recover(alone=False) == ["docs"]
+        for index in (one, two):
+            index._background.wake("docs")
+        done = await one.finished_job(id)
+        assert done.counts == {"created": 20}
+        assert {one.state for one in done.documents} == {"created"}
+        assert len(await two.documents("docs", after="", limit=100)) == 20
+        one._jobs.add(making, 0, given("later", "What is being made stays."), b"x")
+
+
+async def test_a_job_that_another_process_left_is_written(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_ADOPTED_S", 0.2)
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id = one._jobs.begin("docs")
+        one._jobs.add(id, 0, given("pump", ""), b"The pump.")
+        one._jobs.queue(id)
+        two._background.adopt()
+
+        async def over() -> bool:
+            return (await one.job(id)).state == "completed"
+
+        await until(over)
+
+
+async def test_a_document_that_ends_every_process_is_given_up_by_whichever_comes_next(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        id = one._jobs.begin("docs")
+        for place, key in enumerate(("poison", "pump")):
+            one._jobs.add(id, place, given(key, ""), b"The pump.")
+        one._jobs.queue(id)
+        for index in (one, two, one):  # begun there, and never done
+            assert index._jobs.take(id) is not None
+            two._jobs.wait(id, "it is another's turn")
+        two._background.wake("docs")
+        done = await two.finished_job(id)
+        assert [(row.key, row.state) for row in done.documents] == [("poison", "failed"), ("pump", "created")]
+        assert "ended 3 times" in done.documents[0].reason
+
+
+async def test_who_starts_leaves_what_is_being_written(plans: list[Plan]) -> None:
+    """And clears what nobody writes any more."""
+    async with opened(plans[0]) as (one,):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump.")])
+        catalog = one._catalog
+        (row,) = await one.documents("docs", after="", limit=1)
+        async with one._writers.alone("docs"):
+            collection = catalog.collection("docs")
+            document = catalog.document(row.id, 1)
+            written = catalog.stage(collection, "k", document, content_hash="", recipe="", chunks=1, generation=1)
+            async with opened(plans[1]):
+                assert catalog.leftovers() == [written]
+        async with opened(plans[1]):
+            assert catalog.leftovers() == []
+
+
+async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two):
+        await one.create_collection("docs", "en")
+        await one.put("docs", [given("pump", "The pump is called Oskar.")])
+        catalog = one._catalog
+        (row,) = await one.documents("docs", after="", limit=1)
+
+        async def take() -> None:
+            async with two._writers.alone("docs", patience_s=SEEN_S):
+                pass
+
+        async with one._writers.alone("docs"):
+            with catalog.writing() as sql:
+                pid = sql.scalar(text("SELECT pg_backend_pid()"))
+            with two._catalog.engine.connect() as sql:
+                sql.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+            await asyncio.create_task(take())
+            for _ in range(2):
+                with pytest.raises(IndexDown):
+                    catalog.retire(row.id)
+        assert [one.id for one in await two.documents("docs", after="", limit=1)] == [row.id]
+        await one.put("docs", [given("valve", "The valve.")])  # over another connection, with the lock
+
+
+async def test_an_index_in_a_data_folder_is_no_replica(plans: list[Plan]) -> None:
+    alone = replace(plans[1], qdrant_url="")
+    async with opened(plans[0]):
+        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+            await Index.open(alone, serving=False)
+    async with opened(alone) as (index,):
+        await index.create_collection("docs", "en")
+        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+            await Index.open(plans[0], serving=False)
+
+
+async def test_a_catalog_in_a_file_notes_nothing(tmp_path: Path, tiny_model: Path) -> None:
+    async with opened(plan_for(tmp_path / "data", model=str(tiny_model))) as (index,):
+        await index.create_collection("docs", "en")
+        await index.put("docs", [given("pump", "The pump.")])
+        with index._catalog.engine.connect() as sql:
+            assert sql.execute(text("SELECT count(*) FROM changes")).scalar_one() == 0

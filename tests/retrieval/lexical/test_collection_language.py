@@ -1,0 +1,49 @@
+"""A collection's language: told from its documents when it is made, kept with it, changed by a rebuild."""
+
+from pathlib import Path
+
+import pytest
+
+from retrieval.index.index import Index
+from retrieval.records import Turn
+from tests.plans import plan_for, silent
+
+pytestmark = pytest.mark.models
+
+PAGES = {
+    "haus.md": "# Gebäude\n\nDie Häuser stehen seit dem Sommer leer, und niemand hat einen Schlüssel zu ihnen.",
+    "hund.md": "# Tiere\n\nDer Hund wartet vor der Tür, bis er mit dem Kind in den Garten gehen darf.",
+    "api.md": "# API\n\nconnect() close() retry()",
+}
+
+
+async def by_words(index: Index, question: str) -> list[str]:
+    """Sources of the passages that hold a word of the question."""
+    found = await index.retrieve([Turn("user", question)], ["docs"], k=3)
+    return [hit.passage.source.rpartition("/")[2] for hit in found.hits if "bm25" in hit.scores]
+
+
+@pytest.mark.parametrize("lexical", ["bm25", "okapi"])
+async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: Path, models: Path) -> None:
+    folder, data = tmp_path / "pages", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (data / "models").symlink_to(models)
+    for name, text in PAGES.items():
+        (folder / name).write_text(text, "utf-8")
+    index = await Index.open(plan_for(data, lexical=lexical), serving=False)
+    await index.ingest([folder], "docs", silent)
+    assert [row.language for row in await index.collections()] == ["de"]
+    assert await by_words(index, "Haus") == ["haus.md"]  # an umlaut and an ending apart
+    assert await by_words(index, "der und bis") == []  # stop words
+    await index.close()
+
+    index = await Index.open(plan_for(data, lexical=lexical, languages={"docs": "none"}), serving=False)
+    await index.ingest([folder], "docs", silent)
+    assert [row.language for row in await index.collections()] == ["de"]
+    assert await by_words(index, "Haus") == ["haus.md"]
+    await index.rebuild("docs", silent)
+    assert [row.language for row in await index.collections()] == ["none"]
+    assert await by_words(index, "Haus") == []
+    assert await by_words(index, "Häuser") == ["haus.md"]
+    await index.close()

@@ -1,0 +1,196 @@
+"""Terms: the words that must be found stay findable, and every view of a text speaks of the same terms."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.lexical.terms import (
+    AVERAGE_WORDS,
+    K1,
+    B,
+    document_vector,
+    language_of,
+    query_vector,
+    query_vectors,
+    words,
+)
+
+
+def found_by(question: str, text: str) -> bool:
+    return bool(set(query_vector([(question, 1.0)]).indices) & set(document_vector(text).indices))
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("kotlin", "implementation('org.mongodb:mongodb-driver-kotlin-coroutine:5.5.1')"),
+        ("coroutine", "mongodb-driver-kotlin-coroutine"),
+        ("insertMany", "await collection.insertMany()"),
+        ("insertmany()", "db.users.insertMany([])"),
+        ("EADDRNOTAVAIL", "connect EADDRNOTAVAIL (99)"),
+        ("error 99", "connect EADDRNOTAVAIL (99)"),
+        ("max pool size", "max_pool_size"),
+        ("maxPoolSize", "`maxPoolSize`: the most connections"),
+        ("connecting", "How connections are made"),
+        ("CAFÉ", "a café in Paris"),
+        ("лошадь", "Лошадь бежит"),
+        ("5.5.1", "version 5.5.1"),
+        ("max-pool-size", "`maxPoolSize`: the most connections"),
+    ],
+)
+def test_finds_identifiers_numbers_and_inflected_words(question: str, text: str) -> None:
+    assert found_by(question, text)
+
+
+def test_does_not_find_javascript_for_java() -> None:
+    assert not found_by("Java", "JavaScript and TypeScript")
+
+
+def test_leaves_stop_words_out() -> None:
+    assert document_vector("the of and a").indices == ()
+    assert query_vector([("how do I", 1.0)]).indices == query_vector([("", 1.0)]).indices == ()
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "…—!?", "\x00"])
+def test_a_text_without_words_has_no_terms(text: str) -> None:
+    assert document_vector(text).indices == ()
+    assert query_vector([(text, 1.0)]).indices == ()
+    assert words(text) == []
+
+
+def test_survives_half_a_surrogate_pair() -> None:
+    assert query_vector([("pool \ud83d size", 1.0)]).indices == query_vector([("pool size", 1.0)]).indices
+
+
+def test_document_values_follow_the_saturation_formula() -> None:
+    """tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))."""
+    vector = document_vector("cat cat dog " + "bird " * 7)
+    expected = sorted(tf * (K1 + 1) / (tf + K1 * (1 - B + B * 10 / AVERAGE_WORDS)) for tf in (2, 1, 7))
+    assert sorted(vector.values) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_heaviest_piece_decides_a_words_weight_and_repeating_it_adds_nothing() -> None:
+    once = query_vector([("pool", 1.0)])
+    assert query_vector([("pool pool", 1.0), ("the pool", 0.3), ("pools", 0.5)]) == once
+    assert query_vector([("pool", 0.25), ("pool", 0.5)]).values == (0.5,)
+
+
+def test_pieces_without_a_positive_weight_are_left_out() -> None:
+    assert query_vector([("pool", 0.0), ("size", -1.0), ("socket", float("nan")), ("timeout", 2.0)]) == query_vector(
+        [("timeout", 2.0)]
+    )
+
+
+def test_no_pieces_make_an_empty_query() -> None:
+    assert query_vector([]).indices == ()
+
+
+TEXTS = st.lists(st.sampled_from("pool socket timeout the 99 café naïve x_y don't Übergröße 数据".split())).map(
+    " ".join
+)
+
+
+@given(TEXTS | st.text(max_size=200))
+def test_words_are_the_terms_of_both_vectors(text: str) -> None:
+    terms = {int(word) for word in words(text)}
+    assert terms == set(document_vector(text).indices) == set(query_vector([(text, 1.0)]).indices)
+
+
+@given(st.dictionaries(st.sampled_from(["pool", "socket", "timeout", "driver"]), st.integers(1, 30)))
+def test_words_keep_their_repetitions(counts: dict[str, int]) -> None:
+    text = " ".join(" ".join([word] * n) for word, n in counts.items())
+    expected = {words(word)[0]: n for word, n in counts.items()}
+    assert Counter(words(text)) == expected
+
+
+def test_words_count_exactly_in_a_huge_text() -> None:
+    assert Counter(words("pool " * 100_000 + "socket")) == {words("pool")[0]: 100_000, words("socket")[0]: 1}
+
+
+def test_vectors_do_not_depend_on_the_process() -> None:
+    code = "from retrieval.lexical.terms import document_vector; print(document_vector('connection pool size 99'))"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == str(document_vector("connection pool size 99"))
+
+
+def test_importing_it_does_not_load_the_engine() -> None:
+    code = "import sys, retrieval.lexical.terms; sys.exit('qdrant_edge' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# What is searched for literally
+
+
+def score(question: str, text: str) -> float:
+    """BM25 without the rarity of the words."""
+    query, document = query_vector([(question, 1.0)]), document_vector(text)
+    values = dict(zip(document.indices, document.values, strict=True))
+    return sum(weight * values.get(i, 0.0) for i, weight in zip(query.indices, query.values, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "near"),
+    [
+        ("EADDRNOTAVAIL (99)", "connect EADDRNOTAVAIL (99) failed", "99 times EADDRNOTAVAIL (98) failed"),
+        ("fancy-printer-A300", "the fancy-printer-A300 jams", "the fancy-printer-A200 jams beside an A300 printer"),
+        ("ERR_CONNECTION_RESET", "it says ERR_CONNECTION_RESET again", "reset the connection, then err on it again"),
+        ("--max-old-space-size", "set --max-old-space-size first", "set the max size of the old space first"),
+        ("version 1.2.3", "fixed in version 1.2.3", "fixed in version 3.2.1"),
+        ("foo.bar()", "call foo.bar() once", "call bar.foo() once"),
+        ("CVE-2026-1234", "see CVE-2026-1234 for more", "see CVE-1234-2026 for more"),
+        ("ann.lee@example.com", "write to ann.lee@example.com now", "write to lee.ann@com.example now"),
+        ("/etc/nginx/nginx.conf", "edit /etc/nginx/nginx.conf by hand", "edit /nginx/etc/conf.nginx by hand"),
+        ("nginx.conf", "edit /etc/nginx/nginx.conf by hand", "edit /etc/conf/nginx/site by hand"),
+        ("maxPoolSize", "max_pool_size is a number", "size of a pool, at max a number"),
+        ("std::vector", "a std::vector grows", "a vector std grows"),
+        ("C++", "written in C++ today", "written in C today"),
+        ("C#", "written in C# today", "written in C++ today"),
+        (".NET", "on .NET today", "on a net today"),
+        ("--verbose", "run it --verbose again", "run it verbose again"),
+    ],
+)
+def test_the_identifier_itself_beats_its_words_in_another_order(question: str, text: str, near: str) -> None:
+    assert score(question, text) > score(question, near)
+
+
+@pytest.mark.parametrize("text", ["a real-time hot-dog at AT&T", "Hello World", "It's 5 o'clock.", "(see below)"])
+def test_ordinary_writing_has_words_alone(text: str) -> None:
+    assert all(int(word) < 2**31 for word in words(text))
+
+
+def test_an_identifier_makes_no_text_longer() -> None:
+    before = dict(
+        zip(*[document_vector("call foo bar baz").indices, document_vector("call foo bar baz").values], strict=True)
+    )
+    after = document_vector("call foo.bar baz")
+    now = dict(zip(after.indices, after.values, strict=True))
+    assert {index: now[index] for index in before} == before
+    assert len(now) == len(before) + 1
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 50_000, "a-" * 25_000, "A" * 50_000, "aA" * 25_000, "(1" * 20_000, "@" * 50_000]
+)
+def test_hostile_runs_take_no_more_than_their_length(text: str) -> None:
+    assert len(words(text)) <= 2 * len(text)
+
+
+def test_a_tenant_is_searched_in_its_own_language() -> None:
+    found = query_vectors(["a@1", "b@2.de", "c@7.de"], [("Häuser", 1.0)])
+    assert found["a@1"] == query_vector([("Häuser", 1.0)], "en")
+    assert found["b@2.de"] == found["c@7.de"] == query_vector([("Häuser", 1.0)], "de")
+    assert found["a@1"] != found["b@2.de"]
+
+
+def test_a_tenant_names_its_language() -> None:
+    assert [language_of(name) for name in ("docs@1", "docs@12.de", "a.b@3", "a.b@3.zh", "odd")] == [
+        "en",
+        "de",
+        "en",
+        "zh",
+        "en",
+    ]
