@@ -20,9 +20,12 @@ async def app(
     if scope["type"] == "lifespan":
         await receive()
         _session = aiohttp.ClientSession(
-            os.environ["UPSTREAM"], connector=aiohttp.TCPConnector(limit=1000), auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None, connect=10, sock_read=300), cookie_jar=aiohttp.DummyCookieJar(),
-        )  # fmt: skip
+            os.environ["UPSTREAM"],
+            connector=aiohttp.TCPConnector(limit=1000),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=10, sock_read=300),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await _session.close()

@@ -80,9 +80,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="TEXT", help="the cases whose title holds it, printed")
     parser.add_argument("--output", type=Path, default=PAGE, metavar="FILE", help="the page (default: %(default)s)")
     parser.add_argument(
-        "--models", type=Path, default=ROOT / "data" / "models", metavar="DIR",
+        "--models",
+        type=Path,
+        default=ROOT / "data" / "models",
+        metavar="DIR",
         help="where the prepared embedder is, or is put (default: data/models of the checkout)",
-    )  # fmt: skip
+    )
     return parser.parse_args()
 
 

@@ -85,9 +85,12 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _read(text: bytes) -> Any:
     return json.loads(
-        text.decode("utf-8"), parse_int=_Number, parse_float=_Number, parse_constant=_Number,
+        text.decode("utf-8"),
+        parse_int=_Number,
+        parse_float=_Number,
+        parse_constant=_Number,
         object_pairs_hook=lambda pairs: _Object(tuple(pairs)),
-    )  # fmt: skip
+    )
 
 
 def _walk(old: Any, new: Any, path: str) -> Iterator[Difference]:

@@ -46,8 +46,12 @@ def _within_the_reply() -> list[Case]:
     half_call = delta('"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{"}}]')
     chunks = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%b\r\n"
-    bad = Script((ROLE, WORDS[0]), headers=EVENTS, end="silent", raw=chunks + b"".join(
-        chunk % (len(piece), piece) for piece in (ROLE, WORDS[0])) + b"zz\r\n")  # fmt: skip
+    bad = Script(
+        (ROLE, WORDS[0]),
+        headers=EVENTS,
+        end="silent",
+        raw=chunks + b"".join(chunk % (len(piece), piece) for piece in (ROLE, WORDS[0])) + b"zz\r\n",
+    )
     short = Script((COMPLETION[:40],), headers=(*JSON, (b"content-length", b"%d" % len(COMPLETION))), end="fin")
     broken = Script((COMPLETION[:40],), framing="chunked", end="reset")
     return [
@@ -139,13 +143,20 @@ def _providers() -> list[Case]:
     used = _message({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"a": 1}}, stop="tool_use")
     tool = '"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}}]'
     words = b"".join((delta('"role":"assistant","content":"alpha"'), delta('"content":"beta"'), STOP, DONE))
-    pieces = b"".join((
-        delta('"role":"assistant","tool_calls":[{"index":0,"id":"toolu_1","type":"function","function":{"name":"look",'
-              '"arguments":""}}]'),
-        *(delta(f'"tool_calls":[{{"index":0,"function":{{"arguments":{json.dumps(part)}}}}}]')
-          for part in ('{"a":', " 1}")),
-        delta("", finish='"tool_calls"'), DONE,
-    ))  # fmt: skip
+    pieces = b"".join(
+        (
+            delta(
+                '"role":"assistant","tool_calls":[{"index":0,"id":"toolu_1","type":"function","function":{"name":"look",'
+                '"arguments":""}}]'
+            ),
+            *(
+                delta(f'"tool_calls":[{{"index":0,"function":{{"arguments":{json.dumps(part)}}}}}]')
+                for part in ('{"a":', " 1}")
+            ),
+            delta("", finish='"tool_calls"'),
+            DONE,
+        )
+    )
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     busy = Script((json.dumps(overloaded).encode(),), b"529 Overloaded", (*JSON, (b"retry-after", b"7")))
     moved = Script((b"",), b"307 Temporary Redirect", ((b"location", f"http://127.0.0.1:{TRAP}/v1".encode()),))

@@ -57,9 +57,14 @@ def learn(folder: Path, models: Path) -> Path:
     (folder / "ingest.yaml").write_text("{}\n", "utf-8")
     command = [*_RAGWAY, "ingest", str(handbook), "--collection", "docs"]
     done = subprocess.run(
-        [*command, "--config", str(folder / "ingest.yaml"), "--data", str(data)], check=False, capture_output=True,
-        text=True, cwd=folder, env=processes.environment({"PYTHONPATH": str(ROOT)}), stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*command, "--config", str(folder / "ingest.yaml"), "--data", str(data)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=processes.environment({"PYTHONPATH": str(ROOT)}),
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode != 0:
         raise Unmeasurable(f"ragway ingest failed: {done.stderr.strip()}")
     return data
@@ -84,11 +89,12 @@ def start(key: str, folder: Path, upstream: int, nobody: int, learned: Path | No
         models["claude"] = row.format(model="anthropic/claude-sonnet-4-5", lane=key, base=base)
     settings = folder / f"{key}.yaml"
     settings.write_text(
-        "models:\n" + "".join(f"  {model}: {text}\n" for model, text in models.items())
+        "models:\n"
+        + "".join(f"  {model}: {text}\n" for model, text in models.items())
         + f"upstream: {{connect_timeout_s: {LIMIT_S}, first_byte_timeout_s: {LIMIT_S}, idle_timeout_s: {LIMIT_S}}}\n"
         "retrieval: {collections: [docs], deadline_s: 20}\n",
         "utf-8",
-    )  # fmt: skip
+    )
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
     environ = {"PYTHONPATH": str(ROOT), "KEY_OF_THE_UPSTREAM": KEY.decode()}
     return processes.start(command, folder, key, environ, processes.printed_port)
@@ -98,10 +104,12 @@ def _litellm(folder: Path, upstream: int, nobody: int) -> Running:
     """LiteLLM's proxy: no database, no keys, nothing tried twice, upstream calls cancelled when the client leaves."""
     base = f"http://127.0.0.1:{upstream}"
     rows = {
-        "gpt-4o": ("openai/gpt-4o", base + "/v1"), "gpt-5": ("openai/gpt-5", base + "/v1"),
+        "gpt-4o": ("openai/gpt-4o", base + "/v1"),
+        "gpt-5": ("openai/gpt-5", base + "/v1"),
         "alias": ("openai/gpt-4o", base + "/v1"),
-        "down": ("openai/gpt-4o", f"http://127.0.0.1:{nobody}/v1"), "claude": ("anthropic/claude-sonnet-4-5", base),
-    }  # fmt: skip
+        "down": ("openai/gpt-4o", f"http://127.0.0.1:{nobody}/v1"),
+        "claude": ("anthropic/claude-sonnet-4-5", base),
+    }
     limits = f"timeout: {LIMIT_S}, stream_timeout: {LIMIT_S}, max_retries: 0"
     config = folder / "litellm.yaml"
     config.write_text(

@@ -223,8 +223,11 @@ def _packed() -> list[Case]:
     pressed = gzip.compress(b"".join(PLAIN), mtime=0)
     zipped = Script((pressed,), headers=(*EVENTS, (b"content-encoding", b"gzip")), framing="chunked")
     headed = Script(PLAIN, headers=(*EVENTS, (b"x-request-id", b"req_1"), *LIMITS), framing="chunked")
-    refused = Script((b'{"error":{"message":"m","type":"requests","param":null,"code":"slow_down"}}',),
-                     b"429 Too Many Requests", (*JSON, (b"retry-after", b"7")))  # fmt: skip
+    refused = Script(
+        (b'{"error":{"message":"m","type":"requests","param":null,"code":"slow_down"}}',),
+        b"429 Too Many Requests",
+        (*JSON, (b"retry-after", b"7")),
+    )
     names = judge.reply_headers(b"x-request-id", *(name for name, _ in LIMITS))
     ends = Script(PLAIN, headers=EVENTS, framing="close", end="fin")
     return [

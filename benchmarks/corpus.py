@@ -103,9 +103,13 @@ def _ragway(command: list[str], settings: Path, data: Path) -> str:
     """What a command of ragway prints; its standard error, where it draws its progress, is ours."""
     done = subprocess.run(
         [sys.executable, "-m", "cli", *command, "--config", str(settings), "--data", str(data)],
-        check=False, stdout=subprocess.PIPE, text=True, env=environment({"PYTHONPATH": str(ROOT)}),
-        stdin=subprocess.DEVNULL, cwd=data,
-    )  # fmt: skip
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+        stdin=subprocess.DEVNULL,
+        cwd=data,
+    )
     if done.returncode != 0:
         raise Unmeasurable(f"ragway {command[0]} failed (see above); {data} may be deleted, it is made anew")
     return done.stdout

@@ -86,9 +86,15 @@ class IndexVictim:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            *self._before, sys.executable, __file__, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
-            env=environment({"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}), start_new_session=True,
-        )  # fmt: skip
+            *self._before,
+            sys.executable,
+            __file__,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment({"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}),
+            start_new_session=True,
+        )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(ConnectionError):

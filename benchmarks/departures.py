@@ -286,11 +286,13 @@ async def _measure(run: Departures, options: argparse.Namespace) -> int:
     rows = [
         ("of these reached the upstream", f"{asked}", not options.random / 2 < asked <= options.random),
         ("upstream connections left open", f"{run.upstream.open if not closed else 0}", not closed),
-        *((f"descriptors, {role}: before, after", f"{base[role]}, {after[role]}", after[role] > base[role])
-          for role in base),
+        *(
+            (f"descriptors, {role}: before, after", f"{base[role]}, {after[role]}", after[role] > base[role])
+            for role in base
+        ),
         *((f"healthy requests of 20 after it, {lane}", f"{count}", count != 20) for lane, count in good.items()),
         ("tracebacks in the log", f"{run.gate.tracebacks()}", run.gate.tracebacks() > 0),
-    ]  # fmt: skip
+    ]
     in_flight = run.gate.in_flight()
     if in_flight is not None:
         rows.append(("requests in flight, by /metrics", f"{in_flight}", in_flight != 0))

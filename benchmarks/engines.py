@@ -96,9 +96,10 @@ async def _ask(both: Sequence[Retriever], judged: Judged, question: Question) ->
         rankings.append(list(sources))
     (one, other), gold = rankings, question.gold
     return Asked(
-        (one[:_FIRST], other[:_FIRST]), (ndcg(one, gold, _FIRST), ndcg(other, gold, _FIRST)),
+        (one[:_FIRST], other[:_FIRST]),
+        (ndcg(one, gold, _FIRST), ndcg(other, gold, _FIRST)),
         (recall(one, gold, _FIRST), recall(other, gold, _FIRST)),
-    )  # fmt: skip
+    )
 
 
 def row(name: str, chunks: int, asked: Sequence[Asked]) -> list[str]:

@@ -124,6 +124,15 @@ def row(identifier: str) -> int:
 def passage(number: int, text: str) -> Passage:
     """What a store keeps of a chunk."""
     return Passage(
-        document=f"d{number // 50}", revision=1, ordinal=number % 50, title="", source=f"notes/{number // 50}.md",
-        modified_s=1.7e9, headings=(), start=0, end=len(text), text=text, tokens=len(text) // 4,
-    )  # fmt: skip
+        document=f"d{number // 50}",
+        revision=1,
+        ordinal=number % 50,
+        title="",
+        source=f"notes/{number // 50}.md",
+        modified_s=1.7e9,
+        headings=(),
+        start=0,
+        end=len(text),
+        text=text,
+        tokens=len(text) // 4,
+    )

@@ -65,8 +65,9 @@ def slow(share: float) -> Way:
     """Requests of 200 ms, a share of which takes 2,000."""
     return Way(
         lambda random, n: np.where(random.random(n) < share, random.normal(2000, 300, n), random.normal(200, 50, n)),
-        200 + share * 1800, None,
-    )  # fmt: skip
+        200 + share * 1800,
+        None,
+    )
 
 
 def thirds(random: np.random.Generator, n: int) -> Floats:
@@ -216,8 +217,10 @@ def main() -> int:
             rows.append([name, *(ours for ours, _ in pairs), *(peer for _, peer in pairs)])
         print(table(head, rows), flush=True)
     print("\nVerdicts: it helps, it does not, it harms\n")
-    given = [[name, *(words(name, n, way, runs=wanted.runs, seed=wanted.seed) for n in (*SIZES, 600))]
-             for name, way in VERDICTS.items()]  # fmt: skip
+    given = [
+        [name, *(words(name, n, way, runs=wanted.runs, seed=wanted.seed) for n in (*SIZES, 600))]
+        for name, way in VERDICTS.items()
+    ]
     print(table(("what is true", *(f"{n} questions" for n in (*SIZES, 600))), given))
     return 0
 

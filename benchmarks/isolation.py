@@ -220,17 +220,18 @@ class Asker:
         return made(kind, caller, method, path, body, 200 if may else 404, header)
 
 
-def made(
-    kind: str, caller: Caller, method: str, path: str, body: object, status: int, header: bytes = b""
-) -> Call:  # fmt: skip
+def made(kind: str, caller: Caller, method: str, path: str, body: object, status: int, header: bytes = b"") -> Call:
     """The call. body: a form, anything else as JSON, None for none."""
     if isinstance(body, Form):
         content_type, sent = body.encoded()
     else:
         content_type, sent = b"application/json", b"" if body is None else orjson.dumps(body)
     head = b"%b %b HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer %b\r\n%b" % (
-        method.encode(), path.encode(), caller.secret.encode(), header,
-    )  # fmt: skip
+        method.encode(),
+        path.encode(),
+        caller.secret.encode(),
+        header,
+    )
     if body is not None:
         head += b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(sent))
     request = head + b"\r\n" + sent

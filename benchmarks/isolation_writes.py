@@ -83,9 +83,7 @@ class Shelving:
             await self._look(shelf, ask)
             await self.trespass(shelf, ask, foreign, readable, id)
 
-    async def trespass(
-        self, shelf: Shelf, ask: Ask, foreign: Sequence[str], readable: Sequence[str], id: str
-    ) -> None:  # fmt: skip
+    async def trespass(self, shelf: Shelf, ask: Ask, foreign: Sequence[str], readable: Sequence[str], id: str) -> None:
         """One attempt at what is not the caller's to write."""
         name = self._random.choice([*foreign, *readable])
         status = 403 if name in readable else 404

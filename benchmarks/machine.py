@@ -107,9 +107,12 @@ class Elsewhere:
 def conditions() -> dict[str, object]:
     """What the tables were taken on."""
     return {
-        "CPU": _cpu_model(), "cores": len(usable_cores()), "Linux": platform.release(),
-        "Python": platform.python_version(), **_versions(),
-    }  # fmt: skip
+        "CPU": _cpu_model(),
+        "cores": len(usable_cores()),
+        "Linux": platform.release(),
+        "Python": platform.python_version(),
+        **_versions(),
+    }
 
 
 def load() -> str:

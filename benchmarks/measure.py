@@ -221,9 +221,15 @@ class Bench:
 
     @staticmethod
     def _account(
-        system: System, turns: Turns, before: _Counts, after: _Counts, seconds: Sequence[float], took: float,
-        *, broken: bool = False,
-    ) -> None:  # fmt: skip
+        system: System,
+        turns: Turns,
+        before: _Counts,
+        after: _Counts,
+        seconds: Sequence[float],
+        took: float,
+        *,
+        broken: bool = False,
+    ) -> None:
         seen = after.requests - before.requests
         if seen != len(seconds) and not broken:
             wrong = f"{system.title}: {len(seconds)} replies, but the upstream saw {seen} requests"

@@ -189,8 +189,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description="How much of a prompt stays an unchanged prefix, by position.")
     options.add_argument("--models", type=Path, default=ROOT / "data" / "models", help="where prepared models are kept")
     models: Path = options.parse_args().models
-    print("| conversation | position | tokens of a prompt, mean | stays: of the previous prompt | known: of the next "
-          "prompt | tokens sent anew, all requests |\n| --- | --- | --- | --- | --- | --- |")  # fmt: skip
+    print(
+        "| conversation | position | tokens of a prompt, mean | stays: of the previous prompt | known: of the next "
+        "prompt | tokens sent anew, all requests |\n| --- | --- | --- | --- | --- | --- |"
+    )
     with (
         tempfile.TemporaryDirectory() as folder,
         recording() as upstream,

@@ -88,9 +88,14 @@ def start(command: Sequence[str], folder: Path, name: str, extra: Mapping[str, s
     begin = time.perf_counter()
     with log.open("a") as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE if port_of is printed_port else errors,
-            stderr=errors, text=True, cwd=folder, env=environment(extra),
-        )  # fmt: skip
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if port_of is printed_port else errors,
+            stderr=errors,
+            text=True,
+            cwd=folder,
+            env=environment(extra),
+        )
     running = Running(process, 0, 0.0)
     overdue = threading.Timer(_START_S, process.kill)
     overdue.start()

@@ -99,19 +99,25 @@ def _row(what: str, without: Sequence[float], with_them: Sequence[float], digits
     least, most = (f"{bound:+.{digits}f}" for bound in interval(median, differences))
     share = (float(ratio(np.asarray(with_them), np.asarray(without))) - 1) * 100
     return [
-        what, f"{np.median(without):.{digits}f}", f"{np.median(with_them):.{digits}f}",
-        f"{np.median(differences):+.{digits}f} ({least} to {most})", f"{share:+.1f} %",
-    ]  # fmt: skip
+        what,
+        f"{np.median(without):.{digits}f}",
+        f"{np.median(with_them):.{digits}f}",
+        f"{np.median(differences):+.{digits}f} ({least} to {most})",
+        f"{share:+.1f} %",
+    ]
 
 
 def told(without: Gateway, with_them: Gateway) -> str:
     """The table."""
     head = ["median", "without", "with receipts", "of the differences (95 %)", ""]
-    return table(head, [
-        _row("a chat, one at a time, ms", without.took_ms, with_them.took_ms, 3),
-        _row(f"chats a second, {_AT_ONCE} at once", without.rates, with_them.rates, 0),
-        _row("CPU time of all processes, ms a chat", without.cpu_ms, with_them.cpu_ms, 3),
-    ])  # fmt: skip
+    return table(
+        head,
+        [
+            _row("a chat, one at a time, ms", without.took_ms, with_them.took_ms, 3),
+            _row(f"chats a second, {_AT_ONCE} at once", without.rates, with_them.rates, 0),
+            _row("CPU time of all processes, ms a chat", without.cpu_ms, with_them.cpu_ms, 3),
+        ],
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

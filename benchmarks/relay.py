@@ -89,10 +89,15 @@ def main() -> int:
         say("interrupted; all servers are stopped")
         return 130
     elsewhere = watch.elsewhere()
-    results.conditions.update({
-        "load before": before, "load after": machine.load(), "CPU time used by others": f"{elsewhere.others:.1%}",
-        "CPU time stolen by the host": f"{elsewhere.stolen:.1%}", "warnings": _warnings(arguments, busy, elsewhere),
-    })  # fmt: skip
+    results.conditions.update(
+        {
+            "load before": before,
+            "load after": machine.load(),
+            "CPU time used by others": f"{elsewhere.others:.1%}",
+            "CPU time stolen by the host": f"{elsewhere.stolen:.1%}",
+            "warnings": _warnings(arguments, busy, elsewhere),
+        }
+    )
     print(markdown(results), end="")
     if arguments.json:
         options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -106,20 +111,29 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too, and mark the tables")
     parser.add_argument("--client-study", action="store_true", help="the hand-made proxy with httpx2 and aiohttp too")
     parser.add_argument(
-        "--skip", action="append", default=[], choices=["off", "on", "litellm", "httpx", "copy", "workers"],
+        "--skip",
+        action="append",
+        default=[],
+        choices=["off", "on", "litellm", "httpx", "copy", "workers"],
         help="leave one out",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose the cores of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw measurements there")
     parser.add_argument("--seed", type=int, default=1, help="of the random order (default: 1)")
     parser.add_argument(
-        "--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR",
+        "--cache",
+        type=Path,
+        default=ROOT / "data" / "benchmark",
+        metavar="DIR",
         help="where the collection of the run is kept for the next (default: data/benchmark of the checkout)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--models", type=Path, default=ROOT / "data" / "models", metavar="DIR",
+        "--models",
+        type=Path,
+        default=ROOT / "data" / "models",
+        metavar="DIR",
         help="where the prepared embedder is, or is put (default: data/models of the checkout, as `make run` does)",
-    )  # fmt: skip
+    )
     return parser.parse_args()
 
 
@@ -171,8 +185,11 @@ class _Run:
             say(f"index: {len(passages)} paragraphs in {cache} (the first time, they are embedded: minutes)")
             data, chunks = corpus.index(cache, len(passages), self._arguments.models)
         conditions = {
-            **machine.conditions(), "pinned": self._cores.told, "chunks": chunks, "seed": self._arguments.seed,
-        }  # fmt: skip
+            **machine.conditions(),
+            "pinned": self._cores.told,
+            "chunks": chunks,
+            "seed": self._arguments.seed,
+        }
         with servers.mock_upstream(self._folder) as mock, contextlib.ExitStack() as running:
             starts, left = self._start_all(self._launches(mock, data), running)
             systems = [System(key, _TITLES[key], left.get(key)) for key in ("direct", *self._keys)]

@@ -90,9 +90,10 @@ def _clients(results: Results) -> list[str]:
 
 def _latency(results: Results) -> list[str]:
     kinds = {
-        "": results.latency, ", after another system's turn": results.alternating,
+        "": results.latency,
+        ", after another system's turn": results.alternating,
         f", stream of {CHUNKS} chunks at once": results.burst,
-    }  # fmt: skip
+    }
     rows = []
     for kind, measured in kinds.items():
         ms = {key: np.concatenate(seconds) * 1000 for key, seconds in measured.seconds.items()}
@@ -130,8 +131,17 @@ def _throughput(results: Results) -> list[str]:
             turns = systems[key]
             p50, p99 = (figure(float(np.median(seconds)) * 1000) for seconds in (turns.p50_s, turns.p99_s))
             used = _middle(busy(turns)) if turns.cpu_s[0] else ""
-            rows.append([f"{title}, {connections}", _spread(rates(turns)), p50, p99, *_cpu(turns, per_reply=1), used,
-                         f"{np.median(turns.upstream_body_bytes):.0f}"])  # fmt: skip
+            rows.append(
+                [
+                    f"{title}, {connections}",
+                    _spread(rates(turns)),
+                    p50,
+                    p99,
+                    *_cpu(turns, per_reply=1),
+                    used,
+                    f"{np.median(turns.upstream_body_bytes):.0f}",
+                ]
+            )
     first = next(iter(results.throughput.values()))["direct"]
     return [
         f"## Throughput, {' and '.join(map(str, results.throughput))} connections",
@@ -169,10 +179,14 @@ def _stream_cells(streams: Streams) -> list[str]:
     first, gaps = np.concatenate(streams.first_byte_s) * 1000, pooled(streams.gaps_s) * 1000
     count = sum(streams.replies)
     return [
-        *_cpu(streams, per_reply=CHUNKS), *(figure(float(np.percentile(first, q))) for q in (50, 99)),
-        _stretch(streams), figure(float(np.percentile(gaps, 99))) if len(gaps) else "",
-        f"{(len(gaps) + count) / (count * CHUNKS):.2f}", str(sum(streams.frames_lost)), str(len(streams.replies)),
-    ]  # fmt: skip
+        *_cpu(streams, per_reply=CHUNKS),
+        *(figure(float(np.percentile(first, q))) for q in (50, 99)),
+        _stretch(streams),
+        figure(float(np.percentile(gaps, 99))) if len(gaps) else "",
+        f"{(len(gaps) + count) / (count * CHUNKS):.2f}",
+        str(sum(streams.frames_lost)),
+        str(len(streams.replies)),
+    ]
 
 
 def _workers(results: Results) -> list[str]:
@@ -194,9 +208,16 @@ def _starts(results: Results) -> list[str]:
     rows = []
     for key, starts in results.starts.items():
         last = starts[-1]
-        rows.append([results.titles[key], _spread([s.ready_s for s in starts]),
-                     _spread([s.first_reply_s for s in starts]), _memory(last.rss_ready_mb),
-                     _memory(last.rss_replied_mb), _memory(results.rss_end_mb[key])])  # fmt: skip
+        rows.append(
+            [
+                results.titles[key],
+                _spread([s.ready_s for s in starts]),
+                _spread([s.first_reply_s for s in starts]),
+                _memory(last.rss_ready_mb),
+                _memory(last.rss_replied_mb),
+                _memory(results.rss_end_mb[key]),
+            ]
+        )
     return [
         "## Start and memory",
         "Seconds from the start of the process to ready and to the first reply, median (lowest–highest); resident "

@@ -148,11 +148,13 @@ def table(ours: Times, naive: Times, chunks: int) -> str:
     rows += [(f"- {stage}", ours.stages.get(stage, []), naive.stages.get(stage, [])) for stage in _STAGES]
     rows += [(f"{_AT_ONCE} at once", ours.at_once, naive.at_once)]
     lines = [
-        f"{chunks} chunks. Milliseconds a question, p50 / p95 / p99.", "",
-        "| | index process | naive stack |", "| --- | --- | --- |",
+        f"{chunks} chunks. Milliseconds a question, p50 / p95 / p99.",
+        "",
+        "| | index process | naive stack |",
+        "| --- | --- | --- |",
         *(f"| {name} | {_percentiles(mine)} | {_percentiles(other)} |" for name, mine, other in rows),
         f"| questions a second, {_AT_ONCE} at once | {_rate(ours)} | {_rate(naive)} |",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)
 
 
@@ -188,13 +190,19 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=10_000, help="passages in the index (default: 10000)")
     parser.add_argument("--questions", type=int, default=400, help="asked of each system, each way (default: 400)")
     parser.add_argument(
-        "--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR",
+        "--cache",
+        type=Path,
+        default=ROOT / "data" / "benchmark",
+        metavar="DIR",
         help="where passages and their vectors are kept between runs (default: data/benchmark)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--models", type=Path, default=ROOT / "data" / "models", metavar="DIR",
+        "--models",
+        type=Path,
+        default=ROOT / "data" / "models",
+        metavar="DIR",
         help="where the prepared embedder is kept (default: data/models)",
-    )  # fmt: skip
+    )
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     arguments = parser.parse_args()
     try:

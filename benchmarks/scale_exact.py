@@ -90,10 +90,12 @@ def _save(file: Path, base: Bases, chunks: int) -> None:
     partial = file.with_suffix(".part")
     with partial.open("wb") as into:
         np.savez(
-            into, words=np.asarray(ordered, np.int64), counts=np.asarray([len(rows[word]) for word in ordered]),
+            into,
+            words=np.asarray(ordered, np.int64),
+            counts=np.asarray([len(rows[word]) for word in ordered]),
             rows=np.concatenate([np.frombuffer(rows[word], np.int32) for word in ordered]),
             weights=np.concatenate([np.frombuffer(weights[word], np.float32) for word in ordered]),
-        )  # fmt: skip
+        )
     partial.rename(file)
 
 

@@ -55,9 +55,10 @@ async def measured(
         await local.close()
     cosines = np.sum(np.concatenate(made) * dense, axis=1)
     notes: dict[str, object] = {
-        "least cosine to fp32": round(float(cosines.min()), 5), "chunks/s": round(count / ours_ms * 1000, 1),
+        "least cosine to fp32": round(float(cosines.min()), 5),
+        "chunks/s": round(count / ours_ms * 1000, 1),
         "peer's chunks/s": round(count / peer_ms * 1000, 1),
-    }  # fmt: skip
+    }
     return [ours_ms], [peer_ms], notes
 
 

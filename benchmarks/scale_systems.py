@@ -118,9 +118,13 @@ def restart_s(kind: str, folder: Path, question: str, vector: Vector) -> float:
     asked = orjson.dumps([kind, str(folder), question, vector.tolist()])
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.scale_systems"], input=asked, stdout=subprocess.PIPE, check=True,
-        cwd=ROOT, env=environment({"PYTHONPATH": str(ROOT)}),
-    )  # fmt: skip
+        [sys.executable, "-m", "benchmarks.scale_systems"],
+        input=asked,
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=ROOT,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+    )
     took = time.monotonic() - began
     if not orjson.loads(done.stdout):
         raise AssertionError(f"{kind} found nothing after a restart")

@@ -54,9 +54,12 @@ def ragway(
 def serves_workers() -> bool:
     """Whether this `ragway serve` has `--workers`."""
     told = subprocess.run(
-        [*_RAGWAY, "serve", "--help"], check=False, capture_output=True, text=True,
+        [*_RAGWAY, "serve", "--help"],
+        check=False,
+        capture_output=True,
+        text=True,
         env=environment({"PYTHONPATH": str(ROOT)}),
-    )  # fmt: skip
+    )
     return "--workers" in told.stdout
 
 

@@ -77,16 +77,29 @@ async def _write(
     texts = [point.passage.text for point in points]
     document = Document(f"notes/{number}.md", f"Note {number}", _GAP.join(texts), "markdown", 1.7e9)
     staged = catalog.stage(
-        collection, f"/notes/{number}.md", document, content_hash=str(number), recipe="grown", chunks=len(points),
+        collection,
+        f"/notes/{number}.md",
+        document,
+        content_hash=str(number),
+        recipe="grown",
+        chunks=len(points),
         generation=collection.generation,
-    )  # fmt: skip
+    )
     written, at = [], 0
     for i, (id, point, text) in enumerate(zip(staged.point_ids(), points, texts, strict=True)):
         passage = Passage(
-            document=staged.document, revision=staged.revision, ordinal=i, title=document.title, headings=(),
-            source=document.source, modified_s=document.modified_s, start=at, end=at + len(text), text=text,
+            document=staged.document,
+            revision=staged.revision,
+            ordinal=i,
+            title=document.title,
+            headings=(),
+            source=document.source,
+            modified_s=document.modified_s,
+            start=at,
+            end=at + len(text),
+            text=text,
             tokens=point.passage.tokens,
-        )  # fmt: skip
+        )
         written.append(Point(id, passage, point.dense, point.sparse))
         at += len(text) + len(_GAP)
     await store.upsert(staged.tenant, written)

@@ -112,14 +112,20 @@ class Soak:
         pids = self.gate.pids
         status = {role: Path(f"/proc/{pid}/status").read_text("utf-8") for role, pid in pids.items()}
         told = {
-            role: {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in text.splitlines())
-                   if name in ("VmRSS", "Threads")}
+            role: {
+                name: int(rest.split()[0])
+                for name, _, rest in (line.partition(":") for line in text.splitlines())
+                if name in ("VmRSS", "Threads")
+            }
             for role, text in status.items()
-        }  # fmt: skip
+        }
         return Sample(
-            clock() - began_s, {role: each["VmRSS"] / 1024 for role, each in told.items()},
-            self.gate.descriptors(), {role: each["Threads"] for role, each in told.items()}, self.gate.in_flight(),
-        )  # fmt: skip
+            clock() - began_s,
+            {role: each["VmRSS"] / 1024 for role, each in told.items()},
+            self.gate.descriptors(),
+            {role: each["Threads"] for role, each in told.items()},
+            self.gate.in_flight(),
+        )
 
     async def ingest(self) -> None:
         """Every minute."""
@@ -199,16 +205,20 @@ def _tell(
     before, after = descriptors
     warm = [sample for sample in soak.samples if sample.at_s >= min(WARM_S, options.minutes * 60 / 3)]
     slopes = {role: _slope_mb(warm, role) for role in before}
-    print(f"{options.minutes:g} minutes, {AT_ONCE} streams at once, seed {options.seed}, load averages {told['load']}, "
-          f"{soak.ingests} ingests\n")  # fmt: skip
+    print(
+        f"{options.minutes:g} minutes, {AT_ONCE} streams at once, seed {options.seed}, load averages {told['load']}, "
+        f"{soak.ingests} ingests\n"
+    )
     print("| | gateway | index |\n| --- | --- | --- |")
     rows: list[tuple[str, Callable[[str], str]]] = [
         ("memory after the warm-up, at the end, MB", lambda r: f"{warm[0].rss_mb[r]:.1f}, {warm[-1].rss_mb[r]:.1f}"),
         ("slope of it after the warm-up, MB in 10 minutes", lambda r: f"{slopes[r]:+.1f}"),
-        ("descriptors before, at most, after", lambda r: f"{before[r]}, {max(s.descriptors[r] for s in soak.samples)}, "
-                                                         f"{after[r]}"),
+        (
+            "descriptors before, at most, after",
+            lambda r: f"{before[r]}, {max(s.descriptors[r] for s in soak.samples)}, {after[r]}",
+        ),
         ("threads after the warm-up, at the end", lambda r: f"{warm[0].threads[r]}, {warm[-1].threads[r]}"),
-    ]  # fmt: skip
+    ]
     for title, of in rows:
         print(f"| {title} | {of('gateway')} | {of('index')} |")
     known = [sample.in_flight for sample in soak.samples if sample.in_flight is not None]
@@ -219,15 +229,19 @@ def _tell(
     early = np.percentile(soak.first_s[:half], 99) * 1000
     print(f"\nfirst byte in the second half: p50 {p50:.0f} ms, p99 {p99:.0f} ms (first half: {early:.0f} ms)")
     print("answers: " + ", ".join(f"{count} {kind}" for kind, count in sorted(soak.answers.items())))
-    print(f"wrong: {len(soak.wrong)}; healthy after it: {told['healthy']} of 20; "
-          f"tracebacks in the log: {soak.gate.tracebacks()}")  # fmt: skip
+    print(
+        f"wrong: {len(soak.wrong)}; healthy after it: {told['healthy']} of 20; "
+        f"tracebacks in the log: {soak.gate.tracebacks()}"
+    )
     for line in soak.wrong[:10]:
         print(f"- {line}")
     lost = (
-        bool(soak.wrong) or told["healthy"] != 20 or soak.gate.tracebacks() > 0
+        bool(soak.wrong)
+        or told["healthy"] != 20
+        or soak.gate.tracebacks() > 0
         or any(after[role] > before[role] for role in before)
         or any(slopes[role] > MOST_MB_IN_10_MINUTES[role] for role in slopes)
-    )  # fmt: skip
+    )
     print(f"\n{'something was lost' if lost else 'nothing was lost'}")
     return 1 if lost else 0
 

@@ -120,9 +120,19 @@ async def measure(
     end = asyncio.Event()
     during = asyncio.create_task(watched(Phase("during the ingest"), port, asked, rate, end))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "cli", "ingest", str(documents), "--collection", "more", "--data", str(folder / "data"),
-        cwd=folder, env=environment({"PYTHONPATH": str(ROOT)}), stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "cli",
+        "ingest",
+        str(documents),
+        "--collection",
+        "more",
+        "--data",
+        str(folder / "data"),
+        cwd=folder,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+        stdout=subprocess.DEVNULL,
+    )
     code = await process.wait()
     end.set()
     phases = [without, await during]

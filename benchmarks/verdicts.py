@@ -153,9 +153,13 @@ def measured(known: Sequence[Known], pages: Path, folder: Path) -> tuple[Mapping
 def _ragway(folder: Path, *command: str) -> None:
     """A command of ragway in this folder. Raises Unmeasurable."""
     done = subprocess.run(
-        [sys.executable, "-m", "cli", *command, "--data", str(folder / "data")], check=False, cwd=folder,
-        env=environment({"PYTHONPATH": str(ROOT)}), stdout=sys.stderr, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-m", "cli", *command, "--data", str(folder / "data")],
+        check=False,
+        cwd=folder,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+        stdout=sys.stderr,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode != 0:
         raise Unmeasurable(f"ragway {command[0]} failed (see above)")
 
@@ -170,9 +174,10 @@ def main() -> int:
     options.add_argument("--folder", type=Path, help="where all of it is kept (default: nowhere)")
     wanted = options.parse_args()
     known = [
-        *(judged(wanted.judged) if wanted.judged else ()), *(chats(wanted.chats) if wanted.chats else ()),
+        *(judged(wanted.judged) if wanted.judged else ()),
+        *(chats(wanted.chats) if wanted.chats else ()),
         *gaps(wanted.pages, wanted.gaps),
-    ]  # fmt: skip
+    ]
     with contextlib.ExitStack() as stack:
         folder = wanted.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)

@@ -151,10 +151,17 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
         folder = wanted.folder or Path(settings.data) / "bench" / wanted.questions.stem
         job = Job(
             Wish(
-                wanted.questions, questions, asked, folder, wanted.base_url, wanted.repeats, wanted.seed,
-                wanted.max_usd, wanted.max_tokens,
+                wanted.questions,
+                questions,
+                asked,
+                folder,
+                wanted.base_url,
+                wanted.repeats,
+                wanted.seed,
+                wanted.max_usd,
+                wanted.max_tokens,
             )
-        )  # fmt: skip
+        )
         if job.finished:
             click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
             return code_of_report(write_report(folder))
@@ -221,7 +228,7 @@ async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted
 
 def _searchable(
     described: Mapping[str, Any], gateway: "Gateway", wanted: _Wanted, settings: Settings
-) -> tuple[list[str] | None, list[str]]:  # fmt: skip
+) -> tuple[list[str] | None, list[str]]:
     """The collections that the gateway lists (None: it does not), and those it searches where a variant names none."""
     rows = described.get("collections")
     listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None

@@ -48,18 +48,34 @@ class _Wanted(Asking):
 @click.command("draft")
 @click.argument("collection")
 @click.option("--model", required=True, help="Model that drafts, by its name in the gateway.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False),
-              help="File to write (default: COLLECTION-questions.jsonl).")  # fmt: skip
-@click.option("--count", type=Whole(1, _MOST_QUESTIONS), default=20, show_default=True,
-              help="Most questions; the model drafts one question for each passage.")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write (default: COLLECTION-questions.jsonl).",
+)
+@click.option(
+    "--count",
+    type=Whole(1, _MOST_QUESTIONS),
+    default=20,
+    show_default=True,
+    help="Most questions; the model drafts one question for each passage.",
+)
 @click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the choice of passages.")
-@click.option("--prompt", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=PROMPTS / "draft.txt",
-              help="File with the text that asks for a question (default: that of the installation).")  # fmt: skip
-@click.option("--set", "settings", metavar="NAME=VALUE,…",
-              help="Members of the requests, such as temperature and max_tokens.")  # fmt: skip
-@click.option("--run", "folder", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder of requests and replies (default: bench/draft- and the file's name, in the data "
-              "folder).")  # fmt: skip
+@click.option(
+    "--prompt",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=PROMPTS / "draft.txt",
+    help="File with the text that asks for a question (default: that of the installation).",
+)
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE,…", help="Members of the requests, such as temperature and max_tokens."
+)
+@click.option(
+    "--run",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of requests and replies (default: bench/draft- and the file's name, in the data folder).",
+)
 @asking_options
 @options
 def draft_command(config_file: Path | None, data: str | None, **given: Any) -> None:
@@ -109,14 +125,26 @@ def _job(wanted: _Wanted, prompt: "Prompt", questions: "Sequence[Question]") -> 
 
     name = f"{wanted.model} drafts {wanted.collection}"
     variant = Variant(name, wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {})
-    draft = {"collection": wanted.collection, "count": wanted.count, "out": str(wanted.out.absolute()),
-             "prompt": prompt.version}  # fmt: skip
+    draft = {
+        "collection": wanted.collection,
+        "count": wanted.count,
+        "out": str(wanted.out.absolute()),
+        "prompt": prompt.version,
+    }
     return Job(
         Wish(
-            wanted.out, questions, [variant], wanted.folder, wanted.base_url, 1, wanted.seed, wanted.max_usd,
-            wanted.max_tokens, draft,
+            wanted.out,
+            questions,
+            [variant],
+            wanted.folder,
+            wanted.base_url,
+            1,
+            wanted.seed,
+            wanted.max_usd,
+            wanted.max_tokens,
+            draft,
         )
-    )  # fmt: skip
+    )
 
 
 async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "Sequence[Question]":
@@ -142,9 +170,7 @@ async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted
         confirm()
     run = job.run({}, await gateway.described())
     with Drafting(run, wanted.out) as drafting:
-        runner = Runner(
-            run, gateway, purse, terms, progress=progress_bar("draft", "replies"), answered=drafting.take
-        )  # fmt: skip
+        runner = Runner(run, gateway, purse, terms, progress=progress_bar("draft", "replies"), answered=drafting.take)
         await interruptible(runner, runner.go())
         return _told(drafting, unfinished(runner.outcome))
 

@@ -42,13 +42,17 @@ class Wanted(Asking):
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Those of `Wanted`, but for the model."""
     prompts = click.option(
-        "--prompts", type=click.Path(path_type=Path, exists=True, file_okay=False), default=PROMPTS,
+        "--prompts",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        default=PROMPTS,
         help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
-    )  # fmt: skip
+    )
     settings = click.option(
-        "--set", "settings", metavar="NAME=VALUE,…",
+        "--set",
+        "settings",
+        metavar="NAME=VALUE,…",
         help="Members of the judge's requests, such as temperature and max_tokens.",
-    )  # fmt: skip
+    )
     return prompts(settings(asking_options(command)))
 
 
@@ -60,7 +64,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @options
 def judge_command(
     run_name: str, kinds: Sequence[str], config_file: Path | None, data: str | None, **given: Any
-) -> None:  # fmt: skip
+) -> None:
     """Let a model judge the answers of a run; what it said already is not asked again.
 
     RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd

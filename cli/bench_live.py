@@ -52,9 +52,15 @@ if TYPE_CHECKING:  # imported where they are used
 @click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
 @options
 def live_command(
-    id: str | None, since: datetime | None, judge: str | None, seed: int, as_: str | None,
-    config_file: Path | None, data: str | None, **given: Any,
-) -> None:  # fmt: skip
+    id: str | None,
+    since: datetime | None,
+    judge: str | None,
+    seed: int,
+    as_: str | None,
+    config_file: Path | None,
+    data: str | None,
+    **given: Any,
+) -> None:
     """Tell what live comparisons show: lift, harm, added cost and latency, by collection and key.
 
     They are made by `x-rag: compare` or `bench.shadow`. With --model a model judges which of both answers is better.

@@ -93,9 +93,12 @@ def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple
     """The ways to the configured models, and which of them each model takes. Raises SettingsError."""
     up, rows = settings.upstream, targets(settings, os.environ if environ is None else environ)
     client = Client(
-        connect_timeout_s=up.connect_timeout_s, first_byte_timeout_s=up.first_byte_timeout_s,
-        idle_timeout_s=up.idle_timeout_s, keepalive_s=up.keepalive_s, max_connections=up.max_connections,
-    )  # fmt: skip
+        connect_timeout_s=up.connect_timeout_s,
+        first_byte_timeout_s=up.first_byte_timeout_s,
+        idle_timeout_s=up.idle_timeout_s,
+        keepalive_s=up.keepalive_s,
+        max_connections=up.max_connections,
+    )
     ways: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
@@ -111,10 +114,14 @@ def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple
 
 
 def gateway(
-    settings: Settings, knowledge: Knowledge, *, ready: Callable[[], str],
-    begun: Callable[[], Awaitable[None]] = already, metrics: Metrics | None = None,
+    settings: Settings,
+    knowledge: Knowledge,
+    *,
+    ready: Callable[[], str],
+    begun: Callable[[], Awaitable[None]] = already,
+    metrics: Metrics | None = None,
     environ: Mapping[str, str] | None = None,
-) -> Gateway:  # fmt: skip
+) -> Gateway:
     """The gateway for these settings.
 
     begun: waited for before anything is searched. metrics: those shared with other workers.
@@ -133,55 +140,83 @@ def gateway(
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
         Tools(knowledge, collections=settings.retrieval.collections, k=settings.retrieval.k),
-        enabled=settings.retrieval.enabled, deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
-    )  # fmt: skip
+        enabled=settings.retrieval.enabled,
+        deadline_s=settings.retrieval.deadline_s,
+        max_body_bytes=max_body_bytes,
+    )
     parts = Parts(
         chat=Augment(
-            upstream, knowledge=knowledge, resolve=routes.resolve, template=template(settings),
+            upstream,
+            knowledge=knowledge,
+            resolve=routes.resolve,
+            template=template(settings),
             options=AugmentOptions(
-                enabled=settings.retrieval.enabled, collections=settings.retrieval.collections,
-                deadline_s=settings.retrieval.deadline_s, require_context=settings.retrieval.require_context,
-                max_body_bytes=max_body_bytes, known=housekeeping(settings),
-                budget_tokens=settings.inject.budget_tokens, window_share=settings.inject.window_share,
-                order=settings.inject.order, receipts=receipts if settings.receipts.keep_hours else None,
-                comparing=comparing if comparing.wanted else None, begun=begun,
+                enabled=settings.retrieval.enabled,
+                collections=settings.retrieval.collections,
+                deadline_s=settings.retrieval.deadline_s,
+                require_context=settings.retrieval.require_context,
+                max_body_bytes=max_body_bytes,
+                known=housekeeping(settings),
+                budget_tokens=settings.inject.budget_tokens,
+                window_share=settings.inject.window_share,
+                order=settings.inject.order,
+                receipts=receipts if settings.receipts.keep_hours else None,
+                comparing=comparing if comparing.wanted else None,
+                begun=begun,
             ),
-            window_of=_window_of(translated), rewriter=rewriter(settings, ways.app, routes),
+            window_of=_window_of(translated),
+            rewriter=rewriter(settings, ways.app, routes),
         ),
         knowledge=KnowledgeApi(
-            knowledge, enabled=settings.retrieval.enabled,
+            knowledge,
+            enabled=settings.retrieval.enabled,
             searches=SearchSettings(
                 settings.retrieval.collections, settings.retrieval.k, bool(settings.retrieval.rerank_model)
             ),
-            deadline_s=settings.retrieval.deadline_s, max_body_bytes=max_body_bytes,
+            deadline_s=settings.retrieval.deadline_s,
+            max_body_bytes=max_body_bytes,
             uploads=UploadOptions(
                 Path(settings.data), settings.ingest.max_file_mb * 2**20, settings.server.max_upload_mb * 2**20
             ),
             receipts=receipts,
         ),
-        mcp=mcp, admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
+        mcp=mcp,
+        admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
-            upstream, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes,
+            upstream,
+            resolve=routes.resolve,
+            paths=up.paths,
+            max_body_bytes=max_body_bytes,
             warns=settings.retrieval.enabled,
         ),
-        upstream=ways.app, routes=routes, ready=ready, begun=begun, metrics=metrics, keyring=keyring, ledger=ledger,
-        open=settings.auth.open, cors_origins=settings.server.cors_origins, any_type_paths=tuple(up.paths),
-    )  # fmt: skip
+        upstream=ways.app,
+        routes=routes,
+        ready=ready,
+        begun=begun,
+        metrics=metrics,
+        keyring=keyring,
+        ledger=ledger,
+        open=settings.auth.open,
+        cors_origins=settings.server.cors_origins,
+        any_type_paths=tuple(up.paths),
+    )
     return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts, comparing)
 
 
-def _comparing(
-    settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
-) -> Comparing:  # fmt: skip
+def _comparing(settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None) -> Comparing:
     """What compares answers with raw ones, where that is wanted, and ends old comparisons in any case."""
     bench = settings.bench
     # No connection of theirs is one that a chat could wait for.
     ways, _ = lanes(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
     limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
     return Comparing(
-        ways.app, ways.close, ledger, Keeper(comparison_shelf(settings), kept, metrics.comparisons), metrics,
+        ways.app,
+        ways.close,
+        ledger,
+        Keeper(comparison_shelf(settings), kept, metrics.comparisons),
+        metrics,
         Terms(bench.shadow, bench.compare, limits, bench.at_once),
-    )  # fmt: skip
+    )
 
 
 def comparison_shelf(settings: Settings) -> Shelf:
@@ -375,29 +410,49 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
     environ = os.environ if environ is None else environ
     retrieval, qdrant = settings.retrieval, settings.qdrant
     return Plan(
-        data=str(Path(settings.data).absolute()), catalog_url=settings.catalog.url,
-        model=settings.embedder.model, backend=settings.embedder.backend, threads=settings.embedder.threads,
-        chunk_tokens=settings.ingest.chunk_tokens, overlap_tokens=settings.ingest.overlap_tokens,
-        chunking=settings.ingest.chunking, neighbour_weight=settings.ingest.neighbour_weight,
-        max_file_bytes=settings.ingest.max_file_mb * 2**20, follow_links=settings.ingest.follow_links,
+        data=str(Path(settings.data).absolute()),
+        catalog_url=settings.catalog.url,
+        model=settings.embedder.model,
+        backend=settings.embedder.backend,
+        threads=settings.embedder.threads,
+        chunk_tokens=settings.ingest.chunk_tokens,
+        overlap_tokens=settings.ingest.overlap_tokens,
+        chunking=settings.ingest.chunking,
+        neighbour_weight=settings.ingest.neighbour_weight,
+        max_file_bytes=settings.ingest.max_file_mb * 2**20,
+        follow_links=settings.ingest.follow_links,
         reading=ReadingLimits(settings.ingest.max_read_s, settings.ingest.max_read_mb, settings.ingest.max_chunks),
-        language=settings.ingest.language, languages=settings.ingest.languages, enrichments=enrichments(settings),
+        language=settings.ingest.language,
+        languages=settings.ingest.languages,
+        enrichments=enrichments(settings),
         context_tokens=settings.ingest.context_tokens,
-        qdrant_url=qdrant.url, qdrant_api_key=environ.get(qdrant.api_key_env, ""),
-        qdrant_collection=qdrant.collection, qdrant_timeout_s=qdrant.timeout_s, qdrant_shards=qdrant.shards,
-        qdrant_replicas=qdrant.replicas, qdrant_quantisation=qdrant.quantisation, lexical=retrieval.lexical,
+        qdrant_url=qdrant.url,
+        qdrant_api_key=environ.get(qdrant.api_key_env, ""),
+        qdrant_collection=qdrant.collection,
+        qdrant_timeout_s=qdrant.timeout_s,
+        qdrant_shards=qdrant.shards,
+        qdrant_replicas=qdrant.replicas,
+        qdrant_quantisation=qdrant.quantisation,
+        lexical=retrieval.lexical,
         search=SearchOptions(
-            rewrite=retrieval.rewrite != "off", candidates=retrieval.candidates, rrf_k=retrieval.rrf_k,
-            min_relevance=retrieval.min_relevance, k=retrieval.k,
+            rewrite=retrieval.rewrite != "off",
+            candidates=retrieval.candidates,
+            rrf_k=retrieval.rrf_k,
+            min_relevance=retrieval.min_relevance,
+            k=retrieval.k,
             budget_tokens=settings.inject.budget_tokens,
             mode=retrieval.mode,
-            rerank_model=retrieval.rerank_model, rerank_candidates=retrieval.rerank_candidates,
-            rerank_deadline_s=retrieval.rerank_deadline_s, recency_half_life_days=retrieval.recency_half_life_days,
-            diversity=retrieval.diversity, merge_neighbours=retrieval.merge_neighbours,
-            neighbours=retrieval.neighbours, whole_document_tokens=retrieval.whole_document_tokens,
+            rerank_model=retrieval.rerank_model,
+            rerank_candidates=retrieval.rerank_candidates,
+            rerank_deadline_s=retrieval.rerank_deadline_s,
+            recency_half_life_days=retrieval.recency_half_life_days,
+            diversity=retrieval.diversity,
+            merge_neighbours=retrieval.merge_neighbours,
+            neighbours=retrieval.neighbours,
+            whole_document_tokens=retrieval.whole_document_tokens,
         ),
         embedding=_embedding(settings, environ),
-    )  # fmt: skip
+    )
 
 
 def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOptions:
@@ -409,8 +464,13 @@ def _embedding(settings: Settings, environ: Mapping[str, str]) -> EmbedderOption
             f"embedder.api_key_env names the environment variable {embedder.api_key_env}, which is not set"
         )
     return EmbedderOptions(
-        precision=embedder.precision, query_prompt=embedder.query_prompt, document_prompt=embedder.document_prompt,
-        api_base=embedder.api_base.rstrip("/"), api_key=environ.get(embedder.api_key_env, ""),
-        dimensions=embedder.dimensions, batch_texts=embedder.batch_texts, timeout_s=embedder.timeout_s,
+        precision=embedder.precision,
+        query_prompt=embedder.query_prompt,
+        document_prompt=embedder.document_prompt,
+        api_base=embedder.api_base.rstrip("/"),
+        api_key=environ.get(embedder.api_key_env, ""),
+        dimensions=embedder.dimensions,
+        batch_texts=embedder.batch_texts,
+        timeout_s=embedder.timeout_s,
         retries=embedder.retries,
-    )  # fmt: skip
+    )

@@ -28,9 +28,11 @@ _CONFIG = "ragway.yaml"
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--config and --data."""
     config = click.option(
-        "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False),
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, dir_okay=False),
         help=f"Settings file (default: {_CONFIG} where it exists).",
-    )  # fmt: skip
+    )
     data = click.option("--data", type=click.Path(file_okay=False), help="Data folder (default: data/).")
     return config(data(command))
 

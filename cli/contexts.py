@@ -107,9 +107,12 @@ def open_contexts(data: Path) -> Contexts:
 
 
 async def look(
-    documents: Library, paths: Sequence[Path], collection: str, prompts: Mapping[str, str],
+    documents: Library,
+    paths: Sequence[Path],
+    collection: str,
+    prompts: Mapping[str, str],
     exclude: Sequence[str] = (),
-) -> Survey:  # fmt: skip
+) -> Survey:
     """What is to be asked, without asking."""
     survey = Survey()
     for changed in await documents.changes(paths, collection, exclude):
@@ -157,9 +160,15 @@ class Writer:
     """Asks for each gap and keeps the answers."""
 
     def __init__(
-        self, ask: Ask, prompts: Mapping[str, str], contexts: Contexts, *, at_once: int, total: int,
+        self,
+        ask: Ask,
+        prompts: Mapping[str, str],
+        contexts: Contexts,
+        *,
+        at_once: int,
+        total: int,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ask = ask
         self._prompts = prompts
         self._contexts = contexts

@@ -119,11 +119,17 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     cache = wanted.cache or Path(found[0].data) / "cache"
     how = [
         Measuring(
-            plan(settings), cache.absolute(), as_text(wanted.collection or ""), wanted.k, wanted.limit, wanted.seed,
-            tuple(wanted.rungs), timed=not wanted.untimed,
+            plan(settings),
+            cache.absolute(),
+            as_text(wanted.collection or ""),
+            wanted.k,
+            wanted.limit,
+            wanted.seed,
+            tuple(wanted.rungs),
+            timed=not wanted.untimed,
         )
         for settings in found
-    ]  # fmt: skip
+    ]
     run(_eval(wanted, how))
 
 

@@ -18,10 +18,12 @@ from runtime import logs
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--collection", help="Collection to write (default: the first of retrieval.collections).")
 @click.option(
-    "--exclude", metavar="GLOB", multiple=True,
+    "--exclude",
+    metavar="GLOB",
+    multiple=True,
     help="Leave out files and folders of this name or end of path, such as '*.csv', drafts or 'api/**/old'; may be "
     "repeated. What was ingested of them before is removed.",
-)  # fmt: skip
+)
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options
 def command(

@@ -59,9 +59,13 @@ def command(
     these to the built-in model `echo`, which answers with the messages it received.
     """
     settings = settings_of(
-        config_file, data=data, server__host=host, server__port=port, server__workers=workers,
+        config_file,
+        data=data,
+        server__host=host,
+        server__port=port,
+        server__workers=workers,
         server__log_level=log_level,
-    )  # fmt: skip
+    )
     logs.to_stderr(settings.server.log_level, LOG_FORMAT)
     run(_serve(settings), loop=uvloop.new_event_loop)
 

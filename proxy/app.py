@@ -108,9 +108,12 @@ class _Cors(CORSMiddleware):
 
 def _cors(app: App, origins: tuple[str, ...]) -> App:
     return _Cors(
-        app, allow_origins=list(origins), allow_methods=["GET", "POST", "PUT", "DELETE"], allow_headers=["*"],
+        app,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["*"],
         expose_headers=_EXPOSED,
-    )  # fmt: skip
+    )
 
 
 class _Chats:

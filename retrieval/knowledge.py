@@ -27,7 +27,7 @@ from retrieval.records import (
     Turn,
     UploadedFile,
     View,
-)  # fmt: skip
+)
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
@@ -168,9 +168,16 @@ class Knowledge(Protocol):
     """What can be asked of the documents, wherever the index runs."""
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         """Passages in the view for the latest of `turns`; k, budget_tokens: None takes the setting.
 
         traced: with how they were found.
@@ -181,7 +188,7 @@ class Knowledge(Protocol):
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         """Bring a collection up to date with files and folders; exclude: patterns of those that are left out.
 
         Raises RetrievalError.

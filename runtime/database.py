@@ -126,9 +126,13 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
             ) from context.original_exception
 
     engine = create_engine(
-        address, hide_parameters=True, pool_pre_ping=True, pool_size=_KEPT, max_overflow=-1,
+        address,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_size=_KEPT,
+        max_overflow=-1,
         connect_args={name: value for name, value in _PATIENCE.items() if name not in address.query},
-    )  # fmt: skip
+    )
     event.listen(engine, "handle_error", name_refusals)
     return engine
 

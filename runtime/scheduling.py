@@ -26,10 +26,15 @@ class _Attributes(ctypes.Structure):
     """struct sched_attr, as sched_setattr(2) has it."""
 
     _fields_ = (
-        ("size", ctypes.c_uint32), ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint64), ("nice", ctypes.c_int32),
-        ("priority", ctypes.c_uint32), ("runtime", ctypes.c_uint64), ("deadline", ctypes.c_uint64),
+        ("size", ctypes.c_uint32),
+        ("policy", ctypes.c_uint32),
+        ("flags", ctypes.c_uint64),
+        ("nice", ctypes.c_int32),
+        ("priority", ctypes.c_uint32),
+        ("runtime", ctypes.c_uint64),
+        ("deadline", ctypes.c_uint64),
         ("period", ctypes.c_uint64),
-    )  # fmt: skip
+    )
 
 
 def at_once() -> None:
@@ -41,9 +46,12 @@ def at_once() -> None:
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
         return
     wanted = _Attributes(
-        size=ctypes.sizeof(_Attributes), policy=os.SCHED_OTHER, flags=_RESET_ON_FORK,
-        nice=os.getpriority(os.PRIO_PROCESS, 0), runtime=_SLICE_NS,
-    )  # fmt: skip
+        size=ctypes.sizeof(_Attributes),
+        policy=os.SCHED_OTHER,
+        flags=_RESET_ON_FORK,
+        nice=os.getpriority(os.PRIO_PROCESS, 0),
+        runtime=_SLICE_NS,
+    )
     ctypes.CDLL(None).syscall(number, 0, ctypes.byref(wanted), 0)
 
 

@@ -163,9 +163,13 @@ def beginning(data: Path, folder: Path, settings: str, port: int, **environ: str
     with log.open("a") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "cli", "serve", *where],
-            stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, env=environment(environ),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=folder,
+            env=environment(environ),
             start_new_session=True,  # by which its processes are found, even those whose parent has ended
-        )  # fmt: skip
+        )
     gateway = Served(process, f"http://127.0.0.1:{port}", log, data)
     try:
         yield gateway
@@ -178,10 +182,15 @@ def beginning(data: Path, folder: Path, settings: str, port: int, **environ: str
 def ragway(*args: str, folder: Path, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run one `ragway` command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "cli", *args], check=False, capture_output=True, text=True, cwd=folder,
+        [sys.executable, "-m", "cli", *args],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
         timeout=PATIENCE_S,
-        env=environment(environ or {}), stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        env=environment(environ or {}),
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:

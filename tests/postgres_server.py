@@ -43,9 +43,12 @@ class Postgres:
     def start(self) -> None:
         """Start it and wait until it takes connections."""
         settings = {
-            "listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", "fsync": "off",
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "fsync": "off",
             "max_connections": "300",
-        }  # fmt: skip
+        }
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             command = [str(self.bin / "postgres"), "-D", str(self.folder / "data"), *flags]

@@ -64,10 +64,13 @@ class Qdrant:
             "sparse_vectors": {"bm25": {"modifier": "idf"}},
         }
         return {
-            "status": "green", "optimizer_status": "ok", "segments_count": 1, "payload_schema": {},
+            "status": "green",
+            "optimizer_status": "ok",
+            "segments_count": 1,
+            "payload_schema": {},
             "config": {
                 "params": params,
                 "hnsw_config": {"m": 0, "ef_construct": 100, "full_scan_threshold": 10_000},
                 "optimizer_config": {"default_segment_number": 0, "flush_interval_sec": 5},
             },
-        }  # fmt: skip
+        }

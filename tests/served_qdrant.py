@@ -69,9 +69,11 @@ class SharedQdrant:
             case "POST", "/points":
                 wanted_points = models.PointRequest(**asked)
                 result = await client.retrieve(
-                    name, wanted_points.ids, with_payload=bool(wanted_points.with_payload),
+                    name,
+                    wanted_points.ids,
+                    with_payload=bool(wanted_points.with_payload),
                     with_vectors=asked.get("with_vector") or False,
-                )  # fmt: skip
+                )
             case "POST", "/points/count":
                 result = await client.count(name, models.Filter(**asked["filter"]))
             case "POST", "/points/scroll":

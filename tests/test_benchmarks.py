@@ -354,14 +354,23 @@ def _results() -> Results:
     keys = random.sample(sorted(rate), len(rate))
     throughput = {n: {key: _turns(rate[key], 1 / rate[key]) for key in keys} for n in (16, 64)}
     streams = {n: {key: _streams(chunk_us[key] / 1e6) for key in keys} for n in (64, 256)}
-    starts = {key: [Start(s, s, {"server": mb}, {"server": mb})] * 3 for key, s, mb in
-              (("off", 0.3, 36.0), ("on", 1.2, 300.0), ("litellm", 8.0, 330.0), ("httpx", 0.3, 45.0))}  # fmt: skip
+    starts = {
+        key: [Start(s, s, {"server": mb}, {"server": mb})] * 3
+        for key, s, mb in (("off", 0.3, 36.0), ("on", 1.2, 300.0), ("litellm", 8.0, 330.0), ("httpx", 0.3, 45.0))
+    }
     conditions: dict[str, object] = {"cores": 2, "chunks": 10_000, "warnings": []}
     return Results(
-        conditions, {key: key for key in rate}, starts, latency, latency, latency, throughput, streams,
+        conditions,
+        {key: key for key in rate},
+        starts,
+        latency,
+        latency,
+        latency,
+        throughput,
+        streams,
         {"off": _turns(10_000, 1 / 10_000), "two": _turns(12_000, 1 / 24_000)},
         {key: last[-1].rss_replied_mb for key, last in starts.items()},
-    )  # fmt: skip
+    )
 
 
 def _turns(rate: int, busiest_s: float) -> Turns:
@@ -372,6 +381,15 @@ def _turns(rate: int, busiest_s: float) -> Turns:
 
 def _streams(chunk_s: float) -> Streams:
     return Streams(
-        [4], [4.0], [{"server": chunk_s * CHUNKS * 4}], [chunk_s], [900.0], [4.0], [4.0],
-        [[0.01] * 4], [[3.99] * 4], [[np.asarray(PACED_S)] * 4], [0],
-    )  # fmt: skip
+        [4],
+        [4.0],
+        [{"server": chunk_s * CHUNKS * 4}],
+        [chunk_s],
+        [900.0],
+        [4.0],
+        [4.0],
+        [[0.01] * 4],
+        [[3.99] * 4],
+        [[np.asarray(PACED_S)] * 4],
+        [0],
+    )

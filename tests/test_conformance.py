@@ -26,7 +26,7 @@ from benchmarks.conformance_wire import (
     ask_and_leave,
     post,
     upstream,
-)  # fmt: skip
+)
 from benchmarks.processes import Running
 
 RELAY = Lane("relay", 0)
@@ -336,8 +336,11 @@ def test_the_worst_of_several_exchanges_stands_first() -> None:
         "lost: b (1 of 4); kept: a (1 of 4); same (2 of 4)"
     )
     assert [judge.kind_of(cell) for cell in ("made up: x", "—", "kept", "refused: 400")] == [
-        "made up", NOT_APPLICABLE, "kept", "refused",
-    ]  # fmt: skip
+        "made up",
+        NOT_APPLICABLE,
+        "kept",
+        "refused",
+    ]
 
 
 # --- Both ends of the wire, without a lane between

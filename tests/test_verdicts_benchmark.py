@@ -27,16 +27,20 @@ def test_a_gap_is_asked_once_and_its_name_is_in_the_page_alone(tmp_path: Path) -
     assert "____" in one.asked
     assert "maxPoolSize" not in one.asked
     assert (one.question.must, one.evidence, one.right) == (
-        ("maxPoolSize",), ("maxPoolSize",), "The name is maxPoolSize.",
-    )  # fmt: skip
+        ("maxPoolSize",),
+        ("maxPoolSize",),
+        "The name is maxPoolSize.",
+    )
     assert one.question.tags == ("gaps", "kotlin")
 
 
 def test_a_model_is_right_where_its_script_says_so(tmp_path: Path) -> None:
     (one,) = gaps(pages(tmp_path), 10)
     assert [is_right("reader", one, shown) for shown in ("", "another page", "call maxPoolSize(5)")] == [
-        False, False, True,
-    ]  # fmt: skip
+        False,
+        False,
+        True,
+    ]
     assert is_right("misled", one, "")
     assert is_right("deaf", one, "") == is_right("deaf", one, "anything")
 

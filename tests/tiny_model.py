@@ -45,6 +45,11 @@ def _tiny_bert(folder: Path, **more: Any) -> Any:
     vocabulary = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, *letters])
     BertTokenizer(vocab={word: i for i, word in enumerate(vocabulary)}).save_pretrained(folder)
     return BertConfig(
-        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, **more,
-    )  # fmt: skip
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        **more,
+    )

@@ -222,8 +222,11 @@ class Run:
 def differences(before: Run, head: Head, questions: Sequence[Question]) -> list[str]:
     """How a run that is wanted differs from one that was begun; [] where it goes on with it."""
     drafts = [dict(each.draft or {}) for each in (before.head, head)]
-    told = [f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
-            for name in {**drafts[0], **drafts[1]} if drafts[0].get(name) != drafts[1].get(name)]  # fmt: skip
+    told = [
+        f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
+        for name in {**drafts[0], **drafts[1]}
+        if drafts[0].get(name) != drafts[1].get(name)
+    ]
     told += [
         f"{what} was {old!r}, now {new!r}"
         for what, old, new in (

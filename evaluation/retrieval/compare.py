@@ -71,11 +71,15 @@ def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int
         if both:
             pairs = [(old[id], new[id]) for id in both]
             yield Compared(
-                set=key[0], rung=key[2], metric=metric,
-                before=sum(a for a, _ in pairs) / len(pairs), after=sum(b for _, b in pairs) / len(pairs),
-                better=sum(b > a for a, b in pairs), worse=sum(b < a for a, b in pairs),
+                set=key[0],
+                rung=key[2],
+                metric=metric,
+                before=sum(a for a, _ in pairs) / len(pairs),
+                after=sum(b for _, b in pairs) / len(pairs),
+                better=sum(b > a for a, b in pairs),
+                worse=sum(b < a for a, b in pairs),
                 change=difference([a for a, _ in pairs], [b for _, b in pairs], seed=seed),
-            )  # fmt: skip
+            )
 
 
 def _lines(text: str) -> bool:

@@ -51,9 +51,11 @@ def ladder(configured: SearchOptions, *, okapi: bool, human: bool) -> list[Rung]
         rungs.append(Rung("human", "(human rewrite)", bare, okapi=okapi, asking="human rewrite", reference=True))
     if configured.rerank_model:
         above = replace(
-            above, rerank_model=configured.rerank_model, rerank_candidates=configured.rerank_candidates,
+            above,
+            rerank_model=configured.rerank_model,
+            rerank_candidates=configured.rerank_candidates,
             rerank_deadline_s=configured.rerank_deadline_s,
-        )  # fmt: skip
+        )
         rungs.append(Rung("rerank", "+ rerank", above, okapi=okapi, asking="conversation"))
     rungs.append(Rung("configured", "as configured", configured, okapi=okapi, asking="conversation"))
     return rungs
@@ -62,6 +64,15 @@ def ladder(configured: SearchOptions, *, okapi: bool, human: bool) -> list[Rung]
 def _bare(configured: SearchOptions) -> SearchOptions:
     """Both arms fused and nothing after that."""
     return replace(
-        configured, arms="both", rewrite=False, mode="hybrid", min_relevance=0.0, rerank_model="",
-        recency_half_life_days=0.0, diversity=0.0, merge_neighbours=False, neighbours=0, whole_document_tokens=0,
-    )  # fmt: skip
+        configured,
+        arms="both",
+        rewrite=False,
+        mode="hybrid",
+        min_relevance=0.0,
+        rerank_model="",
+        recency_half_life_days=0.0,
+        diversity=0.0,
+        merge_neighbours=False,
+        neighbours=0,
+        whole_document_tokens=0,
+    )

@@ -66,11 +66,18 @@ async def measure(judged: Judged, how: Measuring, progress: Callable[[str, str],
         (info,) = [one for one in await subject.index.collections(None) if one.name == subject.collection]
     origin = subject.corpus.origin if subject.corpus else f"collection {subject.collection}"
     return SetResult(
-        name=judged.name, origin=origin, embedder=info.embedder, documents=info.documents, chunks=info.chunks,
-        questions=len(questions), k=how.k or how.plan.search.k, timed=how.timed, load=(load_before, os.getloadavg()[0]),
+        name=judged.name,
+        origin=origin,
+        embedder=info.embedder,
+        documents=info.documents,
+        chunks=info.chunks,
+        questions=len(questions),
+        k=how.k or how.plan.search.k,
+        timed=how.timed,
+        load=(load_before, os.getloadavg()[0]),
         notes=(*judged.notes, *(subject.corpus.notes if subject.corpus else ())),
         rungs=rung_results(rungs, outcomes, seed=how.seed),
-    )  # fmt: skip
+    )
 
 
 @asynccontextmanager
@@ -110,9 +117,13 @@ def _drawn(questions: Sequence[Question], how: Measuring) -> Sequence[Question]:
 
 
 async def _ask(
-    rungs: Sequence[Rung], questions: Sequence[Question], judged: Judged, subject: _Subject, how: Measuring,
+    rungs: Sequence[Rung],
+    questions: Sequence[Question],
+    judged: Judged,
+    subject: _Subject,
+    how: Measuring,
     progress: Callable[[str, str], Progress],
-) -> dict[str, list[Outcome]]:  # fmt: skip
+) -> dict[str, list[Outcome]]:
     """Rung -> its outcomes, those of unanswerable questions last."""
     kept = None if how.timed else how.cache
     retrievers = {rung.name: subject.index.searching(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs}
@@ -144,17 +155,29 @@ async def _ask_one(
 
 
 def _outcome(
-    question: Question, injected: Retrieved, ranked: Retrieved, took_ms: float, *,
-    ids: frozenset[str], answerable: bool,
-) -> Outcome:  # fmt: skip
+    question: Question,
+    injected: Retrieved,
+    ranked: Retrieved,
+    took_ms: float,
+    *,
+    ids: frozenset[str],
+    answerable: bool,
+) -> Outcome:
     best: dict[str, Found] = {}  # each document where its first passage stands
     for hit in ranked.hits:
         id = judged_id(hit.passage.source, ids)
         best.setdefault(id, Found(id, hit.score, dict(hit.ranks), dict(hit.scores)))
     passages = [judged_id(passage.source, ids) for passage in injected.context.passages]
     return Outcome(
-        id=question.id, answerable=answerable, asked=question.text, rewritten=injected.query.text,
-        reason=injected.query.reason, found=tuple(best.values())[:_SHOWN], injected=tuple(passages),
-        expected=dict(question.gold), scores=scores(list(best), passages, question.gold) if answerable else {},
-        ms=took_ms, stages_ms=dict(injected.timings_ms),
-    )  # fmt: skip
+        id=question.id,
+        answerable=answerable,
+        asked=question.text,
+        rewritten=injected.query.text,
+        reason=injected.query.reason,
+        found=tuple(best.values())[:_SHOWN],
+        injected=tuple(passages),
+        expected=dict(question.gold),
+        scores=scores(list(best), passages, question.gold) if answerable else {},
+        ms=took_ms,
+        stages_ms=dict(injected.timings_ms),
+    )

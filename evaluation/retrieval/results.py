@@ -144,12 +144,16 @@ def averages(sets: Sequence[SetResult], *, seed: int) -> list[Average]:
         ms = [outcome.ms for _, other in there for outcome in other.outcomes]
         found.append(
             Average(
-                rung.name, rung.label, rung.reference, len(there),
+                rung.name,
+                rung.label,
+                rung.reference,
+                len(there),
                 {metric: _mean([other.mean(metric) for _, other in there]) for metric in metrics_of(rung)},
-                float(np.percentile(ms, 50)), float(np.percentile(ms, 95)),
+                float(np.percentile(ms, 50)),
+                float(np.percentile(ms, 95)),
                 mean_difference(pairs, seed=seed) if pairs else None,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -179,19 +183,30 @@ def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]
 
 def _set_json(one: SetResult) -> dict[str, Any]:
     return {
-        "name": one.name, "origin": one.origin, "embedder": one.embedder, "documents": one.documents,
-        "chunks": one.chunks, "questions": one.questions, "k": one.k, "timed": one.timed, "load": one.load,
-        "notes": one.notes, "rungs": [_rung_json(rung) for rung in one.rungs],
-    }  # fmt: skip
+        "name": one.name,
+        "origin": one.origin,
+        "embedder": one.embedder,
+        "documents": one.documents,
+        "chunks": one.chunks,
+        "questions": one.questions,
+        "k": one.k,
+        "timed": one.timed,
+        "load": one.load,
+        "notes": one.notes,
+        "rungs": [_rung_json(rung) for rung in one.rungs],
+    }
 
 
 def _rung_json(rung: RungResult) -> dict[str, Any]:
     stages = rung.outcomes[0].stages_ms
     return {
-        "name": rung.name, "label": rung.label, "reference": rung.reference,
+        "name": rung.name,
+        "label": rung.label,
+        "reference": rung.reference,
         "metrics": {metric: rung.mean(metric) for metric in metrics_of(rung)},
         "ms": {
-            "p50": rung.ms(50), "p95": rung.ms(95),
+            "p50": rung.ms(50),
+            "p95": rung.ms(95),
             "stages_p50": {
                 stage: float(np.median([one.stages_ms.get(stage, 0.0) for one in rung.outcomes])) for stage in stages
             },
@@ -203,7 +218,7 @@ def _rung_json(rung: RungResult) -> dict[str, Any]:
             "unanswerable": {"questions": len(rung.unanswerable), "nothing": nothing(rung.unanswerable)},
         },
         "scores": {one.id: dict(one.scores) for one in rung.answerable},
-    }  # fmt: skip
+    }
 
 
 def nothing(outcomes: Sequence[Outcome]) -> int:

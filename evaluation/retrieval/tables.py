@@ -19,11 +19,13 @@ def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
     """A set's ladder, with what it was measured on above it and what else there is to say below."""
     rows = [
         [
-            rung.label, *(_number(rung.mean(metric)) for metric in _COLUMNS.values()),
-            *(f"{rung.ms(percent):.1f}" if result.timed else _NONE for percent in (50, 95)), _change(rung.change),
+            rung.label,
+            *(_number(rung.mean(metric)) for metric in _COLUMNS.values()),
+            *(f"{rung.ms(percent):.1f}" if result.timed else _NONE for percent in (50, 95)),
+            _change(rung.change),
         ]
         for rung in result.rungs
-    ]  # fmt: skip
+    ]
     of = f"{result.questions} questions, {result.documents} documents in {result.chunks} chunks ({result.origin})"
     title = f"{result.name}: {of}; {result.embedder}; k = {result.k}"
     below = [*_better_arm(result, seed=seed), *_injected(result), *(f"note: {note}" for note in result.notes)]
@@ -36,10 +38,11 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
         [
             one.label if one.sets == len(sets) else f"{one.label} ({one.sets} of {len(sets)} sets)",
             *(_number(one.means[metric]) for metric in _COLUMNS.values()),
-            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (one.p50_ms, one.p95_ms)), _change(one.change),
+            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (one.p50_ms, one.p95_ms)),
+            _change(one.change),
         ]
         for one in averages
-    ]  # fmt: skip
+    ]
     title = f"Average of {len(sets)} sets: {', '.join(one.name for one in sets)}; {sets[0].embedder}"
     return table(title, _HEAD, rows, [], markdown=markdown)
 
@@ -49,11 +52,18 @@ def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) ->
     head = ["set", "rung", "metric", "before", "after", "difference [95 %]", "better", "worse", "questions"]
     cells = [
         [
-            one.set, one.rung, one.metric, _number(one.before), _number(one.after), _change(one.change),
-            str(one.better), str(one.worse), str(one.change.questions),
+            one.set,
+            one.rung,
+            one.metric,
+            _number(one.before),
+            _number(one.after),
+            _change(one.change),
+            str(one.better),
+            str(one.worse),
+            str(one.change.questions),
         ]
         for one in rows
-    ]  # fmt: skip
+    ]
     return table(
         title, head, cells, [] if rows else ["nothing to compare: no set and rung in common"], markdown=markdown
     )

@@ -69,7 +69,7 @@ def pair_of(one: Comparison) -> tuple[Question, Reply, Reply]:
 
 def live_report(
     found: Sequence[Comparison], said: Sequence[Judgement], judge: str | None, keys: Mapping[str, str], *, seed: int
-) -> LiveReport:  # fmt: skip
+) -> LiveReport:
     """said: by this judge alone; keys: id -> the name that readers know."""
     ids = {one.id for one in found if answered(one)}
     pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
@@ -80,12 +80,15 @@ def live_report(
             groups.setdefault(name, []).append(one)
     begun = groups_of(Question(one.id, _opening(one)) for one in found)
     return LiveReport(
-        [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)], judge, len(known),
+        [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)],
+        judge,
+        len(known),
         sum(each.score is None for each in said),
         sum(first != second for first, second in pairs.values()),
-        sum(one.raw.cost_usd or 0.0 for one in found), sum(each.cost_usd or 0.0 for each in said),
+        sum(one.raw.cost_usd or 0.0 for one in found),
+        sum(each.cost_usd or 0.0 for each in said),
         sum(one.raw.cost_usd is None for one in found),
-    )  # fmt: skip
+    )
 
 
 def as_json(made: LiveReport) -> dict[str, Any]:
@@ -121,18 +124,26 @@ def _group(
 ) -> Group:
     both = [one for one in found if answered(one)]
     after = {one.id: known[one.id] for one in both if one.id in known}
-    refused = [{one.id: float(refuses(one.raw.answer or "")) for one in both},
-               {one.id: float(refuses(one.rag.answer or "")) for one in both}]  # fmt: skip
+    refused = [
+        {one.id: float(refuses(one.raw.answer or "")) for one in both},
+        {one.id: float(refuses(one.rag.answer or "")) for one in both},
+    ]
     return Group(
-        *name, len(found), len(both),
+        *name,
+        len(found),
+        len(both),
         sum(_answers(one.rag) and not _answers(one.raw) for one in found),
         sum(_answers(one.raw) and not _answers(one.rag) for one in found),
         compared("preference", *_both(after), seed=seed, groups=groups, wrong=_with_failures(found, after)),
         compared("refusal", *refused, seed=seed, groups=groups),
-        extra([(one.id, _quantities(one.raw, 0)) for one in both],
-              [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both], seed=seed, groups=groups),
+        extra(
+            [(one.id, _quantities(one.raw, 0)) for one in both],
+            [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both],
+            seed=seed,
+            groups=groups,
+        ),
         sum(one.rag.tokens.estimated or one.raw.tokens.estimated for one in both),
-    )  # fmt: skip
+    )
 
 
 def _both(after: Values) -> Pair:
@@ -161,13 +172,31 @@ def _answers(side: Side) -> bool:
 
 def _quantities(side: Side, injected: int) -> Quantities:
     return {
-        "first_ms": side.first_ms, "total_ms": side.total_ms, "prompt": side.tokens.prompt,
-        "completion": side.tokens.completion, "injected": injected, "cost_usd": side.cost_usd,
-    }  # fmt: skip
+        "first_ms": side.first_ms,
+        "total_ms": side.total_ms,
+        "prompt": side.tokens.prompt,
+        "completion": side.tokens.completion,
+        "injected": injected,
+        "cost_usd": side.cost_usd,
+    }
 
 
 def _reply(one: Comparison, variant: str, side: Side) -> Reply:
     return Reply(
-        one.id, variant, 0, one.at_s, side.status, side.answer, side.finish_reason, side.error, Rag(), side.tokens,
-        side.cost_usd, side.first_ms, side.total_ms, {}, {}, "",
-    )  # fmt: skip
+        one.id,
+        variant,
+        0,
+        one.at_s,
+        side.status,
+        side.answer,
+        side.finish_reason,
+        side.error,
+        Rag(),
+        side.tokens,
+        side.cost_usd,
+        side.first_ms,
+        side.total_ms,
+        {},
+        {},
+        "",
+    )

@@ -23,7 +23,7 @@ def text(made: LiveReport, *, markdown: bool) -> str:
         ("Lift and harm", _LIFT, _lift, _lift_below(made, whole)),
         ("What a chat with passages takes more than one without [95 %]", _COSTS.values(), _costs, costs_below),
         ("Answers", _ANSWERS, _answers, ["a refusal is told by its words, and says nothing of whether it is right"]),
-    ]  # fmt: skip
+    ]
     return "\n".join(
         table(
             title,
@@ -40,13 +40,17 @@ def shown(one: Comparison, key: str) -> str:
     """One comparison: what was asked, and both answers."""
     asked = [f"{turn.role}: {turn.text}" for turn in one.turns]
     said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in one.judged]
-    parts = "\n\n".join([
-        f"{one.id}: {one.model}, {', '.join(one.collections)}, {key or 'no key'}, "
-        f"{'asked for' if one.asked else 'drawn'}",
-        *asked,
-        _side(RAG, one.rag), f"sources: {', '.join(one.sources)}", _side(RAW, one.raw),
-        *(["judged, 1 for the answer with passages:\n" + "\n".join(said)] if said else []),
-    ])  # fmt: skip
+    parts = "\n\n".join(
+        [
+            f"{one.id}: {one.model}, {', '.join(one.collections)}, {key or 'no key'}, "
+            f"{'asked for' if one.asked else 'drawn'}",
+            *asked,
+            _side(RAG, one.rag),
+            f"sources: {', '.join(one.sources)}",
+            _side(RAW, one.raw),
+            *(["judged, 1 for the answer with passages:\n" + "\n".join(said)] if said else []),
+        ]
+    )
     return _harmless(parts)
 
 

@@ -82,11 +82,19 @@ def told(key: Key) -> dict[str, object]:
     """A key as JSON, without its secret."""
     rights = key.rights
     return {
-        "id": key.id, "name": key.name, "team": key.team, "read": rights.read.granted, "write": rights.write.granted,
-        "groups": rights.group_names, "models": rights.models.granted, "admin": rights.admin,
-        "created_s": key.created_s, "expires_s": key.expires_s, "revoked_s": key.revoked_s,
+        "id": key.id,
+        "name": key.name,
+        "team": key.team,
+        "read": rights.read.granted,
+        "write": rights.write.granted,
+        "groups": rights.group_names,
+        "models": rights.models.granted,
+        "admin": rights.admin,
+        "created_s": key.created_s,
+        "expires_s": key.expires_s,
+        "revoked_s": key.revoked_s,
         "limits": key.limits.given(),
-    }  # fmt: skip
+    }
 
 
 def _names(value: object, of: str) -> tuple[str, ...]:

@@ -54,9 +54,15 @@ class Ledger:
     """The meters and the unwritten rows of this process. Everything but `Book.settle` runs in the event loop."""
 
     def __init__(
-        self, book: Book, *, record: Record, metrics: Metrics, now_s: Callable[[], float] = time.time,
-        clock_s: Callable[[], float] = time.monotonic, patience_s: float = _PATIENCE_S,
-    ) -> None:  # fmt: skip
+        self,
+        book: Book,
+        *,
+        record: Record,
+        metrics: Metrics,
+        now_s: Callable[[], float] = time.time,
+        clock_s: Callable[[], float] = time.monotonic,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
         """now_s: since the epoch, for windows; clock_s: only goes forward; patience_s: of a request for a share."""
         self._book = book
         self._record = record

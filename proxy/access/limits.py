@@ -269,10 +269,21 @@ class Meter:
             if share.left < 0 or idle:
                 share.left = 0  # below 0: more was used than had been reserved, which is told now
             if share.used or share.need or share.running or share.left:
-                yield share, Claim(
-                    self.key, share.measure, share.limit, share.starts_s, share.ends_s, share.left, share.running,
-                    share.used, share.need, share.money,
-                )  # fmt: skip
+                yield (
+                    share,
+                    Claim(
+                        self.key,
+                        share.measure,
+                        share.limit,
+                        share.starts_s,
+                        share.ends_s,
+                        share.left,
+                        share.running,
+                        share.used,
+                        share.need,
+                        share.money,
+                    ),
+                )
                 share.used = share.need = 0
 
 

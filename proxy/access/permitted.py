@@ -21,9 +21,14 @@ async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]
 
 
 async def search(
-    retrieve: Retrieve, collections: Sequence[str], knowledge: Knowledge, rights: Rights, *, explicit: bool,
+    retrieve: Retrieve,
+    collections: Sequence[str],
+    knowledge: Knowledge,
+    rights: Rights,
+    *,
+    explicit: bool,
     filter: str = "",
-) -> Retrieved:  # fmt: skip
+) -> Retrieved:
     """What `retrieve` finds in the collections; of those that are not `explicit`, in those there are by now.
 
     Where they are not `explicit` and the caller may read none of them, in all that the caller may read.

@@ -87,7 +87,8 @@ def _price(row: Mapping[str, object]) -> Price | None:
         return None
     cached, reasoning = row.get("cache_read_input_token_cost"), row.get("output_cost_per_reasoning_token")
     return Price(
-        float(prompt), float(completion),
+        float(prompt),
+        float(completion),
         float(cached) if isinstance(cached, int | float) else float(prompt),
         float(reasoning) if isinstance(reasoning, int | float) else float(completion),
-    )  # fmt: skip
+    )

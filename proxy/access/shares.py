@@ -42,8 +42,10 @@ class SqlBook:
             forgets = now_s - self._forgot_s > _FORGET_EVERY_S
             if forgets:
                 forget(sql, now_s - self._keep_s)
-            used = {(key, measure, starts_s): (amount, ends_s)
-                    for (key, (measure, starts_s, ends_s)), amount in money.items()}  # fmt: skip
+            used = {
+                (key, measure, starts_s): (amount, ends_s)
+                for (key, (measure, starts_s, ends_s)), amount in money.items()
+            }
             used |= {_place(claim): (claim.used, claim.ends_s) for claim in claims if claim.used}
             spent = _spend(sql, used, now_s)
             answer = self._lease(sql, claims, spent, now_s)
@@ -72,10 +74,16 @@ class SqlBook:
             grants.append(grant)
             amount = claim.running + claim.left + grant.extra
             if amount > 0 and not claim.money:
-                rows.append({
-                    "process": self._process, "key": claim.key, "measure": claim.measure, "starts_s": claim.starts_s,
-                    "amount": amount, "expires_s": now_s + LEASE_S,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "process": self._process,
+                        "key": claim.key,
+                        "measure": claim.measure,
+                        "starts_s": claim.starts_s,
+                        "amount": amount,
+                        "expires_s": now_s + LEASE_S,
+                    }
+                )
         if rows:
             sql.execute(leases.insert(), rows)
         return grants, not others

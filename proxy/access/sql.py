@@ -170,9 +170,14 @@ def _unknown(id: str) -> UnknownKey:
 
 def _columns(key: Key) -> dict[str, object]:
     return {
-        "id": key.id, "name": key.name, "team": key.team, "created_s": key.created_s, "expires_s": key.expires_s,
-        "revoked_s": key.revoked_s, "rights": _granted(key),
-    }  # fmt: skip
+        "id": key.id,
+        "name": key.name,
+        "team": key.team,
+        "created_s": key.created_s,
+        "expires_s": key.expires_s,
+        "revoked_s": key.revoked_s,
+        "rights": _granted(key),
+    }
 
 
 def _granted(key: Key) -> str:

@@ -52,11 +52,20 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
     target, tokens = exchange.target, exchange.tokens or _UNUSED
     priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
     return Row(
-        exchange.id, at_s, exchange.key, exchange.path[:_MOST_CHARS], exchange.model[:_MOST_CHARS],
-        priced, exchange.status, tokens, _injected(tokens.prompt, exchange), exchange.elapsed_ms(),
+        exchange.id,
+        at_s,
+        exchange.key,
+        exchange.path[:_MOST_CHARS],
+        exchange.model[:_MOST_CHARS],
+        priced,
+        exchange.status,
+        tokens,
+        _injected(tokens.prompt, exchange),
+        exchange.elapsed_ms(),
         exchange.timings_ms,
-        tuple((share.measure, share.starts_s, share.ends_s) for share in money), kept,
-    )  # fmt: skip
+        tuple((share.measure, share.starts_s, share.ends_s) for share in money),
+        kept,
+    )
 
 
 def _injected(prompt_tokens: int, exchange: Exchange) -> int:
@@ -109,13 +118,25 @@ def forget(sql: "Connection", before_s: float) -> None:
 def _columns(row: Row) -> dict[str, object]:
     tokens, stages_ms = row.tokens, row.stages_ms
     return {
-        "request": row.request, "at_s": row.at_s, "day": _day(row.at_s), "key": row.key, "path": _plain(row.path),
-        "model": _plain(row.model), "status": row.status, "prompt_tokens": tokens.prompt,
-        "completion_tokens": tokens.completion, "injected_tokens": row.injected_tokens,
-        "cached_tokens": tokens.cached, "reasoning_tokens": tokens.reasoning, "estimated": tokens.estimated,
-        "cost_usd": cost_of(row), "total_ms": row.total_ms, "retrieval_ms": stages_ms.get("retrieval"),
-        "upstream_ms": stages_ms.get("upstream"), "stages_ms": orjson.dumps(stages_ms).decode(),
-    }  # fmt: skip
+        "request": row.request,
+        "at_s": row.at_s,
+        "day": _day(row.at_s),
+        "key": row.key,
+        "path": _plain(row.path),
+        "model": _plain(row.model),
+        "status": row.status,
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion,
+        "injected_tokens": row.injected_tokens,
+        "cached_tokens": tokens.cached,
+        "reasoning_tokens": tokens.reasoning,
+        "estimated": tokens.estimated,
+        "cost_usd": cost_of(row),
+        "total_ms": row.total_ms,
+        "retrieval_ms": stages_ms.get("retrieval"),
+        "upstream_ms": stages_ms.get("upstream"),
+        "stages_ms": orjson.dumps(stages_ms).decode(),
+    }
 
 
 def _day(at_s: float) -> str:

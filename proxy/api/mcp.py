@@ -68,8 +68,10 @@ class Mcp:
             # Who may ask, and from where, `auth` has checked.
             return StreamableHTTPSessionManager(
                 server(self._tools, _rights, deadline_s=self._deadline_s),
-                stateless=True, json_response=True, max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
-            )  # fmt: skip
+                stateless=True,
+                json_response=True,
+                max_request_body_size=min(self._max_body_bytes, _MOST_BYTES),
+            )
 
         manager = await asyncio.to_thread(made)
         up = asyncio.Event()
@@ -99,15 +101,23 @@ def server(
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name="search", title="Search", description=_SEARCH + there, input_schema=dict(SEARCH),
-                    output_schema=dict(FOUND), annotations=reading,
+                    name="search",
+                    title="Search",
+                    description=_SEARCH + there,
+                    input_schema=dict(SEARCH),
+                    output_schema=dict(FOUND),
+                    annotations=reading,
                 ),
                 types.Tool(
-                    name="fetch", title="Fetch", description=_FETCH, input_schema=dict(FETCH),
-                    output_schema=dict(FETCHED), annotations=reading,
+                    name="fetch",
+                    title="Fetch",
+                    description=_FETCH,
+                    input_schema=dict(FETCH),
+                    output_schema=dict(FETCHED),
+                    annotations=reading,
                 ),
             ]
-        )  # fmt: skip
+        )
 
     async def call_tool(
         context: "ServerRequestContext[Any, Any]", params: types.CallToolRequestParams

@@ -121,15 +121,20 @@ class Tools:
         if end < found.info.chars:
             metadata["next_start"] = end
         return {
-            "id": found.info.id, "title": quoted_label(found.info.title or found.info.source),
-            "text": quoted(found.text[start:end]), "url": quoted_label(found.info.source), "metadata": metadata,
-        }  # fmt: skip
+            "id": found.info.id,
+            "title": quoted_label(found.info.title or found.info.source),
+            "text": quoted(found.text[start:end]),
+            "url": quoted_label(found.info.source),
+            "metadata": metadata,
+        }
 
 
 def _result(hits: Sequence[Hit]) -> dict[str, Any]:
     passage = hits[0].passage
     texts = [quoted(hit.passage.text) for hit in hits]
     return {
-        "id": passage.document, "title": quoted_label(passage.title or passage.source),
-        "url": quoted_label(passage.source), "text": _BETWEEN.join(texts),
-    }  # fmt: skip
+        "id": passage.document,
+        "title": quoted_label(passage.title or passage.source),
+        "url": quoted_label(passage.source),
+        "text": _BETWEEN.join(texts),
+    }

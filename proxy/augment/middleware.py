@@ -92,9 +92,16 @@ class Augment:
     """Chat completions with passages in front of the model; everything behind it sees an ordinary request."""
 
     def __init__(
-        self, app: App, *, knowledge: Knowledge, resolve: Resolve, template: Template, options: AugmentOptions,
-        window_of: Callable[[Target], int] = attrgetter("window_tokens"), rewriter: Rewriter | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        app: App,
+        *,
+        knowledge: Knowledge,
+        resolve: Resolve,
+        template: Template,
+        options: AugmentOptions,
+        window_of: Callable[[Target], int] = attrgetter("window_tokens"),
+        rewriter: Rewriter | None = None,
+    ) -> None:
         """window_of: the context window of a target's model in tokens, 0 where it is not known.
 
         rewriter: None leaves rewriting to the index.
@@ -116,9 +123,12 @@ class Augment:
         def understood() -> tuple[Body, Decision]:
             body = parse(raw)
             decision = decide(
-                body, scope, enabled=options.enabled, collections=options.collections,
+                body,
+                scope,
+                enabled=options.enabled,
+                collections=options.collections,
                 known=options.known,
-            )  # fmt: skip
+            )
             return body, decision
 
         body, decision = await by_size(raw, understood)
@@ -188,9 +198,13 @@ class Augment:
             def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
                 exchange.searched = tuple(names)
                 return self._knowledge.retrieve(
-                    turns, names, k=decision.k, budget_tokens=budget_tokens, view=view,
+                    turns,
+                    names,
+                    k=decision.k,
+                    budget_tokens=budget_tokens,
+                    view=view,
                     traced=self._options.receipts is not None,
-                )  # fmt: skip
+                )
 
             return permitted.search(
                 retrieve, decision.collections, self._knowledge, exchange.rights, explicit=decision.explicit

@@ -183,11 +183,19 @@ class Connection(asyncio.Protocol):
         path, query = _target(method, self._url)
         expects_continue = _check(self._headers, version)
         scope: Scope = {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": version,
-            "method": method.decode("ascii"), "scheme": "http", "root_path": "",
-            "path": urllib.parse.unquote(path) if "%" in path else path, "raw_path": path.encode("ascii"),
-            "query_string": query, "headers": self._headers, "client": None, "server": None,
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "method": method.decode("ascii"),
+            "scheme": "http",
+            "root_path": "",
+            "path": urllib.parse.unquote(path) if "%" in path else path,
+            "raw_path": path.encode("ascii"),
+            "query_string": query,
+            "headers": self._headers,
+            "client": None,
+            "server": None,
+        }
         keep_alive = self._parser.should_keep_alive() and version == "1.1"
         self._arriving = request = Request(self, scope, keep_alive=keep_alive, expects_continue=expects_continue)
         self._waiting.append(request)

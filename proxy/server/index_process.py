@@ -112,9 +112,10 @@ class IndexProcess:
         try:
             process = await asyncio.create_subprocess_exec(
                 *beside("retrieval.rpc.server", this_process()),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
                 env={"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ},
-            )  # fmt: skip
+            )
         except OSError as error:
             kind = IndexDown if error.errno in _OUT_OF_RESOURCES else RetrievalError
             raise kind(f"the index process cannot be started: {error.strerror or error}") from error

@@ -30,10 +30,25 @@ class Request:
     """What came of one request so far, and what was sent of its reply."""
 
     __slots__ = (
-        "_chunked", "_client", "_ended", "_expects_continue", "_head", "_head_only", "_left_bytes", "_parts", "_told",
+        "_chunked",
+        "_client",
+        "_ended",
+        "_expects_continue",
+        "_head",
+        "_head_only",
+        "_left_bytes",
+        "_parts",
+        "_told",
         "_waiter",
-        "body_bytes", "keep_alive", "scope", "started", "task", "unread_bytes", "until_eof", "whole",
-    )  # fmt: skip
+        "body_bytes",
+        "keep_alive",
+        "scope",
+        "started",
+        "task",
+        "unread_bytes",
+        "until_eof",
+        "whole",
+    )
 
     def __init__(self, client: Client, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._client = client

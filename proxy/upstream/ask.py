@@ -35,8 +35,12 @@ async def ask(
     Raises NoAnswer: the upstream failed, refused, broke off, or answered something else than text.
     """
     body = {
-        "model": target.model, "messages": list(messages), "temperature": 0, "max_tokens": max_tokens, "stream": False,
-    }  # fmt: skip
+        "model": target.model,
+        "messages": list(messages),
+        "temperature": 0,
+        "max_tokens": max_tokens,
+        "stream": False,
+    }
     exchange = Exchange(method="POST", path=_CHAT, target=target, body=orjson.dumps(body))
     completion = await _answer(upstream, exchange, headers, most_bytes=_MOST_BYTES)
     try:
@@ -70,9 +74,15 @@ async def _answer(upstream: App, exchange: Exchange, headers: Headers, *, most_b
     if exchange.body:
         own.append((b"content-type", b"application/json"))
     scope: Scope = {
-        "type": "http", "http_version": "1.1", "method": exchange.method, "path": exchange.path,
-        "raw_path": exchange.path.encode(), "query_string": b"", "headers": own, KEY: exchange,
-    }  # fmt: skip
+        "type": "http",
+        "http_version": "1.1",
+        "method": exchange.method,
+        "path": exchange.path,
+        "raw_path": exchange.path.encode(),
+        "query_string": b"",
+        "headers": own,
+        KEY: exchange,
+    }
     reply = _Reply(most_bytes)
     try:
         await upstream(scope, _nothing_more, reply.take)

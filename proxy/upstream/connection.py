@@ -64,12 +64,33 @@ class Connection(asyncio.Protocol):
     """A socket with at most one exchange on it. Not for two tasks at once."""
 
     __slots__ = (
-        "_complete", "_error", "_fed_bytes", "_first_byte_timeout_s", "_framing_bytes", "_head_done", "_head_only",
+        "_complete",
+        "_error",
+        "_fed_bytes",
+        "_first_byte_timeout_s",
+        "_framing_bytes",
+        "_head_done",
+        "_head_only",
         "_idle_timeout_s",
-        "_keep_alive", "_last_s", "_loop", "_parser", "_parts", "_poll", "_read_paused", "_sent", "_timer",
-        "_transport", "_unread_bytes", "_until_eof", "_waiter", "_write_paused", "dead", "headers", "idle_since_s",
+        "_keep_alive",
+        "_last_s",
+        "_loop",
+        "_parser",
+        "_parts",
+        "_poll",
+        "_read_paused",
+        "_sent",
+        "_timer",
+        "_transport",
+        "_unread_bytes",
+        "_until_eof",
+        "_waiter",
+        "_write_paused",
+        "dead",
+        "headers",
+        "idle_since_s",
         "status",
-    )  # fmt: skip
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
         self._loop = loop

@@ -21,27 +21,42 @@ from time import time
 from typing import Any, cast
 
 import numpy as np
-
-# isort: off
 from sqlalchemy import (
-    Connection, Engine, bindparam, delete, func, insert, select, update,
-)  # fmt: skip
-from retrieval.catalog.tables import (
-    AnyText,
-    builds as _builds,
-    collections as _collections,
-    documents as _documents,
-    languages as _languages,
-    revisions as _revisions,
-    schema as _schema,
+    Connection,
+    Engine,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
 )
-
-# isort: on
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval.catalog import descriptions
 from retrieval.catalog.changes import Change, What, note
 from retrieval.catalog.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
+from retrieval.catalog.tables import (
+    AnyText,
+)
+from retrieval.catalog.tables import (
+    builds as _builds,
+)
+from retrieval.catalog.tables import (
+    collections as _collections,
+)
+from retrieval.catalog.tables import (
+    documents as _documents,
+)
+from retrieval.catalog.tables import (
+    languages as _languages,
+)
+from retrieval.catalog.tables import (
+    revisions as _revisions,
+)
+from retrieval.catalog.tables import (
+    schema as _schema,
+)
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.lexical.language import DEFAULT
@@ -145,10 +160,14 @@ class Catalog:
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
-                        name=name, generation=1, embedder=embedder, dimension=probes.shape[1],
-                        probes=probes.astype("<f4").tobytes(), updated_s=time(),
+                        name=name,
+                        generation=1,
+                        embedder=embedder,
+                        dimension=probes.shape[1],
+                        probes=probes.astype("<f4").tobytes(),
+                        updated_s=time(),
                     )
-                )  # fmt: skip
+                )
                 if language is not None:
                     self._speak(sql, name, 1, language)
                 self._note(sql, "collections")
@@ -244,9 +263,16 @@ class Catalog:
             return {(row.document, row.revision): row.text for row in sql.execute(query)}
 
     def stage(
-        self, collection: Collection, key: str, document: Document, *,
-        content_hash: str, recipe: str, chunks: int, generation: int,
-    ) -> Revision:  # fmt: skip
+        self,
+        collection: Collection,
+        key: str,
+        document: Document,
+        *,
+        content_hash: str,
+        recipe: str,
+        chunks: int,
+        generation: int,
+    ) -> Revision:
         """Record a new revision, not yet visible, under a number never used before."""
         with self.writing() as sql:
             this = _documents.c.collection == collection.name, _documents.c.key == key
@@ -262,11 +288,20 @@ class Catalog:
                 sql.execute(update(_documents).where(_documents.c.id == id).values(last_revision=revision))
             sql.execute(
                 insert(_revisions).values(
-                    document=id, revision=revision, generation=generation, state="staged", source=document.source,
-                    title=document.title, format=document.format, text=document.text, modified_s=document.modified_s,
-                    content_hash=content_hash, recipe=recipe, chunks=chunks,
+                    document=id,
+                    revision=revision,
+                    generation=generation,
+                    state="staged",
+                    source=document.source,
+                    title=document.title,
+                    format=document.format,
+                    text=document.text,
+                    modified_s=document.modified_s,
+                    content_hash=content_hash,
+                    recipe=recipe,
+                    chunks=chunks,
                 )
-            )  # fmt: skip
+            )
             descriptions.write(sql, (id, revision), document)
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
@@ -309,10 +344,13 @@ class Catalog:
                 update(_collections)
                 .where(_collections.c.name == collection.name)
                 .values(
-                    generation=generation, embedder=embedder, dimension=probes.shape[1],
-                    probes=probes.astype("<f4").tobytes(), updated_s=time(),
+                    generation=generation,
+                    embedder=embedder,
+                    dimension=probes.shape[1],
+                    probes=probes.astype("<f4").tobytes(),
+                    updated_s=time(),
                 )
-            )  # fmt: skip
+            )
             self._note(sql, "documents")
         self._collections.pop(collection.name, None)
         self._current = None

@@ -34,10 +34,15 @@ def note(sql: Connection, writer: str, change: Change) -> None:
     sql.execute(_LOCK)
     sql.execute(
         insert(changes).values(
-            number=last(sql) + 1, writer=writer, at_s=time(), what=change.what, document=change.document,
-            revision=change.revision, gone=change.gone,
+            number=last(sql) + 1,
+            writer=writer,
+            at_s=time(),
+            what=change.what,
+            document=change.document,
+            revision=change.revision,
+            gone=change.gone,
         )
-    )  # fmt: skip
+    )
 
 
 def last(sql: Connection) -> int:

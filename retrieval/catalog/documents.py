@@ -123,6 +123,14 @@ def _among(collections: Sequence[str]) -> ColumnElement[bool]:
 
 def _info(row: Row[Any], described: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:
     return DocumentInfo(
-        row.id, row.collection, row.source, row.title, row.format, row.modified_s, row.chunks, row.chars, *described,
+        row.id,
+        row.collection,
+        row.source,
+        row.title,
+        row.format,
+        row.modified_s,
+        row.chunks,
+        row.chars,
+        *described,
         client_key(row.key),
-    )  # fmt: skip
+    )

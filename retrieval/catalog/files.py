@@ -27,10 +27,15 @@ class Files:
         with self._catalog.writing() as sql:
             sql.execute(
                 insert(files).values(
-                    id=id, owner=owner, name=name, purpose=purpose, created_s=file.created_s, bytes=file.bytes,
+                    id=id,
+                    owner=owner,
+                    name=name,
+                    purpose=purpose,
+                    created_s=file.created_s,
+                    bytes=file.bytes,
                     content=content,
                 )
-            )  # fmt: skip
+            )
         return file
 
     def find(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:

@@ -131,9 +131,7 @@ class Jobs:
             row = sql.execute(query).one_or_none()
         if row is None:
             return None
-        self._update(
-            jobs.c.id == id, jobs.c.state.in_(_OPEN), state="running", interruptions=jobs.c.interruptions + 1
-        )  # fmt: skip
+        self._update(jobs.c.id == id, jobs.c.state.in_(_OPEN), state="running", interruptions=jobs.c.interruptions + 1)
         content = row.content if row.content is not None else row.of_file
         hopeless = "the file was deleted before its turn came" if content is None else ""
         if row.interruptions >= _MOST_INTERRUPTIONS:

@@ -5,13 +5,23 @@ A table made later must mean nothing while it is empty.
 
 from pathlib import Path
 
-# isort: off
 from sqlalchemy import (
-    BigInteger, Boolean, Column, Dialect, Float, ForeignKey, ForeignKeyConstraint, Integer, LargeBinary, MetaData,
-    String, Table, Text, TypeDecorator, UniqueConstraint,
-)  # fmt: skip
-
-# isort: on
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
 
 from runtime.database import Schema
 

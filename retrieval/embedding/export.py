@@ -50,9 +50,15 @@ _MOST_TOKENS = 8192  # of a text that a model without a bound of its own is give
 
 
 def open_embedder(
-    model: str, *, backend: Backend, threads: int, cache: Path, options: EmbedderOptions | None = None,
-    bulk: bool = False, many: int = MANY,
-) -> Embedder:  # fmt: skip
+    model: str,
+    *,
+    backend: Backend,
+    threads: int,
+    cache: Path,
+    options: EmbedderOptions | None = None,
+    bulk: bool = False,
+    many: int = MANY,
+) -> Embedder:
     """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
 
     threads: at most, of one batch; never more than there are cores. options: None takes the model as it is, in fp32.
@@ -274,9 +280,13 @@ def _write_fused(model: Any, file: Path) -> None:
     fusions = FusionOptions("bert")
     fusions.enable_skip_layer_norm = fusions.enable_bias_skip_layer_norm = False  # see `OnnxEmbedder`
     fused = optimize_model(
-        str(file), model_type="bert", num_heads=transformer.config.num_attention_heads,
-        hidden_size=transformer.config.hidden_size, optimization_options=fusions, opt_level=0,
-    )  # fmt: skip
+        str(file),
+        model_type="bert",
+        num_heads=transformer.config.num_attention_heads,
+        hidden_size=transformer.config.hidden_size,
+        optimization_options=fusions,
+        opt_level=0,
+    )
     fused.save_model_to_file(str(file))
 
 
@@ -311,10 +321,15 @@ def _write_graph(model: Any, file: Path) -> None:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter warns of its own deprecation and of traced shapes
         torch.onnx.export(
-            Graph().eval(), (example, example), str(file), dynamo=False, opset_version=17,
-            input_names=["input_ids", "attention_mask"], output_names=["embedding"],
+            Graph().eval(),
+            (example, example),
+            str(file),
+            dynamo=False,
+            opset_version=17,
+            input_names=["input_ids", "attention_mask"],
+            output_names=["embedding"],
             dynamic_axes={"input_ids": axes, "attention_mask": axes, "embedding": {0: "batch"}},
-        )  # fmt: skip
+        )
 
 
 def _reproduces(model: Any, folder: Path) -> bool:

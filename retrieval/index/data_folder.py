@@ -43,10 +43,13 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
         from retrieval.stores.qdrant import Layout, QdrantStore
 
         store = await QdrantStore.connect(
-            plan.qdrant_url, api_key=plan.qdrant_api_key, collection=f"{plan.qdrant_collection}-{shard}",
-            dimension=dimension, timeout_s=plan.qdrant_timeout_s,
+            plan.qdrant_url,
+            api_key=plan.qdrant_api_key,
+            collection=f"{plan.qdrant_collection}-{shard}",
+            dimension=dimension,
+            timeout_s=plan.qdrant_timeout_s,
             layout=Layout(plan.qdrant_shards, plan.qdrant_replicas, plan.qdrant_quantisation),
-        )  # fmt: skip
+        )
     else:
         store = embedded = open_shard(data / "index" / shard, dimension)
         if serving:

@@ -47,7 +47,7 @@ from retrieval.records import (
     Turn,
     UploadedFile,
     View,
-)  # fmt: skip
+)
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 
@@ -60,9 +60,15 @@ class Index:
     """The index in this process."""
 
     def __init__(
-        self, lock: IO[str], plan: Plan, catalog: Catalog, replicas: Replicas, writers: Writers, opener: Opener,
+        self,
+        lock: IO[str],
+        plan: Plan,
+        catalog: Catalog,
+        replicas: Replicas,
+        writers: Writers,
+        opener: Opener,
         configured: Lane,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._lock = lock
         self._plan = plan
         self._catalog = catalog
@@ -154,18 +160,30 @@ class Index:
         return self._pinned.get(collection, self._configured)
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         k = k or self._plan.search.k
         budget_tokens = self._plan.search.budget_tokens if budget_tokens is None else budget_tokens
         while True:
             generations = self._generations(collections)
             try:
                 found = await found_in(
-                    self._lanes_of(collections), turns, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup,
+                    self._lanes_of(collections),
+                    turns,
+                    k=k,
+                    budget_tokens=budget_tokens,
+                    view=view,
+                    lookup=lookup,
                     traced=traced,
-                )  # fmt: skip
+                )
             except RetrievalError:
                 if self._generations(collections) == generations:
                     raise
@@ -192,7 +210,7 @@ class Index:
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         try:
             return await self._lane_of(collection).ingester.ingest(paths, collection, progress, exclude)
         finally:

@@ -53,9 +53,15 @@ class Opener:
     """Opens lanes over one catalog. scratch: a folder in which vectors are kept for the next process."""
 
     def __init__(
-        self, plan: Plan, catalog: Catalog, writers: Writers, reranker: Reranker | None, *, serving: bool,
+        self,
+        plan: Plan,
+        catalog: Catalog,
+        writers: Writers,
+        reranker: Reranker | None,
+        *,
+        serving: bool,
         scratch: Path | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
         self.shared = Shared(writers)
@@ -66,17 +72,26 @@ class Opener:
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = recipe_of(plan, self._scratch)
         embedder = await asyncio.to_thread(
-            open_embedder, plan.model, backend=plan.backend, threads=plan.threads, cache=recipe.cache,
+            open_embedder,
+            plan.model,
+            backend=plan.backend,
+            threads=plan.threads,
+            cache=recipe.cache,
             options=plan.embedding,
-        )  # fmt: skip
+        )
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
         preparation = (InChild if self._serving else InThread)(recipe, Framing.of(embedder), plan.reading)
         self.shared.stores.append(store)
         ingester = Ingester(
-            catalog, store, preparation, model=Model(label(embedder), probes, key), recipe=recipe,
-            reach=Reach(plan.max_file_bytes, plan.follow_links), shared=self.shared,
-        )  # fmt: skip
+            catalog,
+            store,
+            preparation,
+            model=Model(label(embedder), probes, key),
+            recipe=recipe,
+            reach=Reach(plan.max_file_bytes, plan.follow_links),
+            shared=self.shared,
+        )
         putter = Putter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
         await retriever.warm()
@@ -87,28 +102,48 @@ def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
     """How this plan makes points of documents."""
     data = Path(plan.data)
     return Recipe(
-        plan.model, plan.backend, data / "models", plan.chunk_tokens, plan.overlap_tokens, plan.chunking, scratch,
-        plan.enrichments, plan.context_tokens, data / CONTEXTS, plan.language, plan.languages, plan.embedding,
+        plan.model,
+        plan.backend,
+        data / "models",
+        plan.chunk_tokens,
+        plan.overlap_tokens,
+        plan.chunking,
+        scratch,
+        plan.enrichments,
+        plan.context_tokens,
+        data / CONTEXTS,
+        plan.language,
+        plan.languages,
+        plan.embedding,
         plan.neighbour_weight,
-    )  # fmt: skip
+    )
 
 
 def choice_of(plan: Plan) -> EmbedderChoice:
     """The configured embedder."""
     options = plan.embedding
     return EmbedderChoice(
-        plan.model, plan.backend, options.precision, options.query_prompt, options.document_prompt, options.api_base,
+        plan.model,
+        plan.backend,
+        options.precision,
+        options.query_prompt,
+        options.document_prompt,
+        options.api_base,
         options.dimensions,
-    )  # fmt: skip
+    )
 
 
 def chosen(plan: Plan, choice: EmbedderChoice) -> Plan:
     """The plan with that embedder. A key is only ever sent to the address it is configured for."""
     options = replace(
-        plan.embedding, precision=choice.precision, query_prompt=choice.query_prompt, api_base=choice.api_base,
-        document_prompt=choice.document_prompt, dimensions=choice.dimensions,
+        plan.embedding,
+        precision=choice.precision,
+        query_prompt=choice.query_prompt,
+        api_base=choice.api_base,
+        document_prompt=choice.document_prompt,
+        dimensions=choice.dimensions,
         api_key=plan.embedding.api_key if choice.api_base == plan.embedding.api_base else "",
-    )  # fmt: skip
+    )
     return replace(plan, model=choice.model, backend=choice.backend, embedding=options)
 
 
@@ -123,16 +158,24 @@ def from_text(text: str) -> EmbedderChoice:
 
 
 async def found_in(
-    lanes: Sequence[tuple[Lane, Sequence[str]]], turns: Sequence[Turn], *, k: int, budget_tokens: int, view: View,
-    lookup: Lookup | None, traced: bool,
-) -> Retrieved:  # fmt: skip
+    lanes: Sequence[tuple[Lane, Sequence[str]]],
+    turns: Sequence[Turn],
+    *,
+    k: int,
+    budget_tokens: int,
+    view: View,
+    lookup: Lookup | None,
+    traced: bool,
+) -> Retrieved:
     """What is found in collections of one lane or several, see `Knowledge.retrieve`."""
-    parts = await asyncio.gather(*(
-        lane.retriever.retrieve(
-            turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+    parts = await asyncio.gather(
+        *(
+            lane.retriever.retrieve(
+                turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+            )
+            for lane, names in lanes
         )
-        for lane, names in lanes
-    ))  # fmt: skip
+    )
     if len(parts) == 1:
         return parts[0]
     return merged(parts, k=k, budget_tokens=budget_tokens)
@@ -162,6 +205,10 @@ def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retriev
     relevances = [part.relevance for part in parts if part.relevance is not None]
     context = Context(tuple(passages), tokens, dropped)
     return replace(
-        parts[0], hits=tuple(hits), context=context, timings_ms=timings_ms, relevance=max(relevances, default=None),
+        parts[0],
+        hits=tuple(hits),
+        context=context,
+        timings_ms=timings_ms,
+        relevance=max(relevances, default=None),
         trace=explained_together(parts, context),
-    )  # fmt: skip
+    )

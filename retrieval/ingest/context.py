@@ -66,9 +66,14 @@ def key_of(enrichment: Enrichment, document: Document, chunk: Chunk) -> str:
 
 
 def enrich(
-    document: Document, chunks: Sequence[Chunk], enrichments: Sequence[Enrichment], contexts: Contexts, *,
-    tokens: Tokens, limit_tokens: int,
-) -> Enriched:  # fmt: skip
+    document: Document,
+    chunks: Sequence[Chunk],
+    enrichments: Sequence[Enrichment],
+    contexts: Contexts,
+    *,
+    tokens: Tokens,
+    limit_tokens: int,
+) -> Enriched:
     """The chunks with what `contexts` knows of them, at most `limit_tokens` for each, shared among the enrichments."""
     about = _document_hash(document)
     keys = [[_key(enrichment, about, chunk) for enrichment in enrichments] for chunk in chunks]

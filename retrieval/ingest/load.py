@@ -83,9 +83,7 @@ class Found:
     left_out: tuple[Link, ...] = ()
 
 
-def find(
-    paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()
-) -> Found:  # fmt: skip
+def find(paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()) -> Found:
     """The files to ingest under `paths`, in the order given, each folder's sorted; every file once.
 
     Hidden files and folders below a folder are left out, and so are links that lead out of `paths`, unless
@@ -160,9 +158,15 @@ def content_hash(data: bytes) -> str:
 
 
 def parse(
-    data: bytes, path: Path, source: str, modified_s: float, *,
-    named: str = "", kind: Format | None = None, groups: tuple[str, ...] | None = None,
-) -> Document:  # fmt: skip
+    data: bytes,
+    path: Path,
+    source: str,
+    modified_s: float,
+    *,
+    named: str = "",
+    kind: Format | None = None,
+    groups: tuple[str, ...] | None = None,
+) -> Document:
     """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none.
 
     named, kind, groups: its title, its format and who may read it, where somebody says so; else what the content and

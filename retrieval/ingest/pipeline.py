@@ -15,6 +15,7 @@ from retrieval.attributes import digest
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import HEARD_S
+from retrieval.catalog.revisions import Collection, Known, Revision, point_id
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
 from retrieval.ingest.exclude import excluded_below
@@ -26,15 +27,21 @@ from retrieval.ingest.smoothing import leaning
 from retrieval.ingest.splitting import File, Recipe, Split
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.lexical.language import LANGUAGES
-
-# isort: off
 from retrieval.records import (
-    Changed, Chunk, Document, Failure, Gap, Outline, Passage, Point, Report, Sparse, Vector,
-    indexed_text, lexical_text,
-)  # fmt: skip
-from retrieval.catalog.revisions import Collection, Known, Revision, point_id
-
-# isort: on
+    Changed,
+    Chunk,
+    Document,
+    Failure,
+    Gap,
+    Outline,
+    Passage,
+    Point,
+    Report,
+    Sparse,
+    Vector,
+    indexed_text,
+    lexical_text,
+)
 from retrieval.stores.base import Store
 
 # Chunks embedded at a time: large enough to batch texts of like length, small enough to see progress.
@@ -92,9 +99,16 @@ class Ingester:
     """Writes collections: the only thing that does."""
 
     def __init__(
-        self, catalog: Catalog, store: Store, preparation: Preparation, *,
-        model: Model, recipe: Recipe, reach: Reach, shared: Shared,
-    ) -> None:  # fmt: skip
+        self,
+        catalog: Catalog,
+        store: Store,
+        preparation: Preparation,
+        *,
+        model: Model,
+        recipe: Recipe,
+        reach: Reach,
+        shared: Shared,
+    ) -> None:
         self._catalog = catalog
         self._builds = Builds(catalog)
         self._store = store
@@ -108,9 +122,7 @@ class Ingester:
         self._reach = reach
         self._alone = shared.alone
 
-    async def ingest(
-        self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:  # fmt: skip
+    async def ingest(self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()) -> Report:
         """Bring the collection up to date with files and folders.
 
         Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go, and so do
@@ -246,9 +258,14 @@ class Ingester:
         return Outline(split.document.title, split.document.text, tuple(gaps))
 
     async def rebuild(
-        self, name: str, progress: Progress, *, pinned: str = "", replaced: Store | None = None,
+        self,
+        name: str,
+        progress: Progress,
+        *,
+        pinned: str = "",
+        replaced: Store | None = None,
         switched: Callable[[], None] = lambda: None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Make the collection's index anew from the catalog alone; returns its number of chunks.
 
         The next generation is built beside the one in use, then one transaction switches. An interrupted build goes on
@@ -262,9 +279,13 @@ class Ingester:
             return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
 
     async def _rebuild(
-        self, collection: Collection, progress: Progress, pinned: str = "", replaced: Store | None = None,
+        self,
+        collection: Collection,
+        progress: Progress,
+        pinned: str = "",
+        replaced: Store | None = None,
         switched: Callable[[], None] = lambda: None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         known = self._catalog.known(collection.name)
         tally = Tally(len(known), progress)
         generation = collection.generation + 1
@@ -391,10 +412,14 @@ class Ingester:
 
     def _stage(self, collection: Collection, pending: Pending, generation: int) -> Revision:
         return self._catalog.stage(
-            collection, pending.key, pending.split.document, content_hash=pending.content_hash,
-            recipe=self._recipe + (_INCOMPLETE if pending.split.missing else ""), chunks=len(pending.split.chunks),
+            collection,
+            pending.key,
+            pending.split.document,
+            content_hash=pending.content_hash,
+            recipe=self._recipe + (_INCOMPLETE if pending.split.missing else ""),
+            chunks=len(pending.split.chunks),
             generation=generation,
-        )  # fmt: skip
+        )
 
     async def _upsert(self, staged: Revision, split: Split, vectors: Sequence[Row]) -> None:
         await self._store.upsert(staged.tenant, _points(staged, split, vectors))
@@ -432,16 +457,32 @@ def _points(staged: Revision, split: Split, vectors: Sequence[Row]) -> list[Poin
 
 def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) -> Passage:
     return Passage(
-        document=revision.document, revision=revision.revision, ordinal=chunk.ordinal, title=document.title,
-        source=document.source, modified_s=document.modified_s, headings=chunk.headings, start=chunk.start,
-        end=chunk.end, text=chunk.text, tokens=tokens, attributes=document.attributes,
-        groups=document.groups, context=chunk.context,
-    )  # fmt: skip
+        document=revision.document,
+        revision=revision.revision,
+        ordinal=chunk.ordinal,
+        title=document.title,
+        source=document.source,
+        modified_s=document.modified_s,
+        headings=chunk.headings,
+        start=chunk.start,
+        end=chunk.end,
+        text=chunk.text,
+        tokens=tokens,
+        attributes=document.attributes,
+        groups=document.groups,
+        context=chunk.context,
+    )
 
 
 def _report(name: str, tally: Tally, found: Found | None = None) -> Report:
     return Report(
-        name, tally.added, tally.changed, tally.unchanged, tally.removed, tally.chunks, found.skipped if found else {},
+        name,
+        tally.added,
+        tally.changed,
+        tally.unchanged,
+        tally.removed,
+        tally.chunks,
+        found.skipped if found else {},
         tuple(Failure(shown(one.path), one.reason) for one in tally.failures),
         tuple(f"{link.source} -> {shown(link.target)}" for link in (found.left_out if found else ())),
-    )  # fmt: skip
+    )

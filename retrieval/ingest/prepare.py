@@ -79,9 +79,14 @@ class Embedding:
         if self._embedder is None:
             recipe = self._recipe
             self._embedder = open_embedder(
-                recipe.model, backend=recipe.backend, threads=cores(), cache=recipe.cache, options=recipe.embedding,
-                bulk=True, many=MANY if recipe.vectors is None else 0,  # what is kept is of one precision
-            )  # fmt: skip
+                recipe.model,
+                backend=recipe.backend,
+                threads=cores(),
+                cache=recipe.cache,
+                options=recipe.embedding,
+                bulk=True,
+                many=MANY if recipe.vectors is None else 0,  # what is kept is of one precision
+            )
             if recipe.vectors is not None:
                 self._embedder = CachedEmbedder(self._embedder, recipe.vectors)
         return self._embedder

@@ -159,7 +159,10 @@ def _counter(analysis: Analysis) -> "Bm25":
         stemmer = engine.SnowballParams(getattr(engine.SnowballLanguage, analysis.stemmer))
     listed = {getattr(engine.Language, analysis.stop_words)} if analysis.stop_words else set()
     config = engine.Bm25Config(
-        k=_COUNTING_K1, b=0.0, tokenizer=engine.TokenizerType.Word, stopwords=engine.StopwordsSet(listed),
+        k=_COUNTING_K1,
+        b=0.0,
+        tokenizer=engine.TokenizerType.Word,
+        stopwords=engine.StopwordsSet(listed),
         stemmer=stemmer,
-    )  # fmt: skip
+    )
     return engine.Bm25(config)

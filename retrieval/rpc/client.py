@@ -41,7 +41,7 @@ from retrieval.records import (
     Turn,
     UploadedFile,
     View,
-)  # fmt: skip
+)
 from retrieval.rpc import codec
 from retrieval.rpc.framing import Frame, Frames, framed
 
@@ -69,9 +69,16 @@ class Client:
         return asyncio.get_running_loop().time() - self._doubted > _CHECK_S
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         if self.silent:
             raise IndexSilent("the index does not answer: searches go on as soon as it does")
         try:
@@ -95,7 +102,7 @@ class Client:
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         args = {"paths": _named(paths), "collection": collection, "exclude": list(exclude)}
         report: Report = _record(Report, await self._call("ingest", args, progress))
         return report

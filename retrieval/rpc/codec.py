@@ -37,11 +37,15 @@ def rows(found: Retrieved) -> dict[str, Any]:
     surroundings: dict[Surrounding | None, int] = {}  # hits of one document may have the same, and it may be long
     hits = [
         (
-            hit.id, hit.score, place(hit.passage), hit.ranks, hit.scores,
+            hit.id,
+            hit.score,
+            place(hit.passage),
+            hit.ranks,
+            hit.scores,
             surroundings.setdefault(hit.surrounding, len(surroundings)),
         )
         for hit in found.hits
-    ]  # fmt: skip
+    ]
     context = [place(passage) for passage in found.context.passages]
     return {
         "query": found.query,

@@ -25,7 +25,7 @@ from retrieval.search.neighbours import (
     saving,
     stitched,
     tokens_of,
-)  # fmt: skip
+)
 from retrieval.search.texts import Texts
 from retrieval.stores.base import Store
 

@@ -11,9 +11,13 @@ _T = TypeVar("_T")
 
 
 def explained(
-    searched: tuple[Searched, ...], found: Judged, read: Sequence[Candidate], hits: Sequence[Hit],
-    fates: Mapping[str, Fate], context: Context,
-) -> Trace:  # fmt: skip
+    searched: tuple[Searched, ...],
+    found: Judged,
+    read: Sequence[Candidate],
+    hits: Sequence[Hit],
+    fates: Mapping[str, Fate],
+    context: Context,
+) -> Trace:
     """The trace of one search. read: the candidates of which the passages were wanted; hits: those that were there.
 
     fates: of the hits, as they were packed; context: what became of that.

@@ -33,7 +33,7 @@ from retrieval.records import (
     Vector,
     View,
     lexical_text,
-)  # fmt: skip
+)
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explained
@@ -56,9 +56,15 @@ class Retriever:
     """Finds passages for a conversation in collections of one store."""
 
     def __init__(
-        self, catalog: Catalog, store: Store, embedder: Embedder, options: SearchOptions, *, probes: Matrix,
+        self,
+        catalog: Catalog,
+        store: Store,
+        embedder: Embedder,
+        options: SearchOptions,
+        *,
+        probes: Matrix,
         reranker: Reranker | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """probes: what identifies the embedder (`embed.probe`). reranker: used where `options` name one."""
         self._catalog = catalog
         self._store = store
@@ -77,9 +83,16 @@ class Retriever:
         self._others: dict[SearchOptions, Retriever] = {}  # as lookups asked for
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         """The best passages for the latest question that are in the view. k, budget_tokens: None takes the setting.
 
         For a lookup the hits have what is to be shown with them, and the context is as it was packed. traced: with how
@@ -128,9 +141,13 @@ class Retriever:
         """
         embedder = CachedQuestions(self._embedder, questions) if questions else self._embedder
         return Retriever(
-            self._catalog, store or self._store, embedder, options, probes=self._probes,
+            self._catalog,
+            store or self._store,
+            embedder,
+            options,
+            probes=self._probes,
             reranker=self._loaded_reranker,
-        )  # fmt: skip
+        )
 
     def _asked_by(self, lookup: Lookup) -> "Retriever":
         """This one, or another that searches as the lookup says. What is in memory of questions is shared."""
@@ -223,9 +240,15 @@ class Retriever:
         return fused if sequential else chosen(fused, k=k)
 
     async def _packed(
-        self, query: Query, candidates: Sequence[Candidate], read: "_Reader", clock: "_Clock", *, k: int,
+        self,
+        query: Query,
+        candidates: Sequence[Candidate],
+        read: "_Reader",
+        clock: "_Clock",
+        *,
+        k: int,
         budget_tokens: int,
-    ) -> "_Packed":  # fmt: skip
+    ) -> "_Packed":
         """The first candidates read, put in order and packed; the next are read only where these do not suffice."""
         options = self._options
         lead = max(k, options.rerank_candidates if self._reranker else 0, 2 * k if options.diversity else 0)

@@ -40,9 +40,14 @@ class Store(Protocol):
         ...
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        self,
+        tenants: Sequence[str],
+        vector: Vector | None,
+        terms: Sequence[tuple[str, float]],
+        *,
+        k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:  # fmt: skip
+    ) -> Mapping[str, list[Scored]]:
         """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
 
         vector: (d,) float32, unit length; None leaves the dense arm empty. terms: (text, weight) pieces whose words

@@ -124,9 +124,14 @@ class EdgeStore:
         await self._write(self._drop, tenant)
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        self,
+        tenants: Sequence[str],
+        vector: Vector | None,
+        terms: Sequence[tuple[str, float]],
+        *,
+        k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:  # fmt: skip
+    ) -> Mapping[str, list[Scored]]:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
@@ -174,9 +179,13 @@ class EdgeStore:
         self._writer.shutdown()
 
     def _ask(
-        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse],
-        view: View, k: int,
-    ) -> dict[tuple[str, str], list[Scored]]:  # fmt: skip
+        self,
+        lists: Mapping[tuple[str, str], int],
+        numbers: list[float],
+        sparse: Mapping[str, Sparse],
+        view: View,
+        k: int,
+    ) -> dict[tuple[str, str], list[Scored]]:
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 

@@ -79,9 +79,14 @@ class OkapiStore:
             self._tenants[tenant].forget()
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        self,
+        tenants: Sequence[str],
+        vector: Vector | None,
+        terms: Sequence[tuple[str, float]],
+        *,
+        k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:  # fmt: skip
+    ) -> Mapping[str, list[Scored]]:
         checked_k(k)
         dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k, view=view))[DENSE]
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)

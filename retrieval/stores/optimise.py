@@ -28,8 +28,10 @@ def start(source: Path, target: Path, dimension: int, *, points: int) -> "subpro
     """The process, once it has made its copy. points: how many the shard has. Raises RetrievalError."""
     process = subprocess.Popen(
         [sys.executable, "-m", "retrieval.stores.optimise", str(source), str(target), str(dimension), str(points)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdout is not None
     if process.stdout.readline() != b"copied\n":
         raise RetrievalError(f"optimising the index failed: {outcome(process)}")

@@ -78,9 +78,15 @@ class QdrantStore:
     """Points in one collection of a Qdrant server; see `retrieval.stores.base.Store` for the promises."""
 
     def __init__(
-        self, client: "AsyncQdrantClient", *, collection: str, dimension: int, where: str, timeout_s: float | None,
+        self,
+        client: "AsyncQdrantClient",
+        *,
+        collection: str,
+        dimension: int,
+        where: str,
+        timeout_s: float | None,
         layout: Layout = ONE_SERVER,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client = client
         self._collection = collection
         self._dimension = dimension
@@ -93,9 +99,15 @@ class QdrantStore:
 
     @classmethod
     async def connect(
-        cls, url: str, *, api_key: str | None, collection: str, dimension: int, timeout_s: float,
+        cls,
+        url: str,
+        *,
+        api_key: str | None,
+        collection: str,
+        dimension: int,
+        timeout_s: float,
         layout: Layout = ONE_SERVER,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """The store in `collection` of the server at `url`, made if there is none. timeout_s holds for each request.
 
         Raises IndexDown if the server does not answer, RetrievalError if it is too old, refuses the key, or has a
@@ -163,9 +175,14 @@ class QdrantStore:
         await self._delete(_only(tenant))
 
     async def search(
-        self, tenants: Sequence[str], vector: Vector | None, terms: Sequence[tuple[str, float]], *, k: int,
+        self,
+        tenants: Sequence[str],
+        vector: Vector | None,
+        terms: Sequence[tuple[str, float]],
+        *,
+        k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:  # fmt: skip
+    ) -> Mapping[str, list[Scored]]:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
@@ -209,9 +226,13 @@ class QdrantStore:
         await self._client.close()
 
     async def _ask(
-        self, lists: Mapping[tuple[str, str], int], numbers: list[float], sparse: Mapping[str, Sparse],
-        view: View, k: int,
-    ) -> dict[tuple[str, str], list[Scored]]:  # fmt: skip
+        self,
+        lists: Mapping[tuple[str, str], int],
+        numbers: list[float],
+        sparse: Mapping[str, Sparse],
+        view: View,
+        k: int,
+    ) -> dict[tuple[str, str], list[Scored]]:
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one request."""
         from qdrant_client import models
 

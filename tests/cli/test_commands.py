@@ -71,9 +71,13 @@ def test_the_table_of_commands_says_what_the_command_says_of_itself(name: str) -
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_needs_nothing_heavy(flag: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "cli", flag], check=True, capture_output=True, text=True,
-        cwd=tmp_path, env=environment({}),
-    )  # fmt: skip
+        [sys.executable, "-X", "importtime", "-m", "cli", flag],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment({}),
+    )
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "click" in imported  # the list is what we think it is
     assert not imported & {
@@ -174,9 +178,12 @@ def test_of_two_benches_the_one_that_holds_the_folder_is_named(documents: Path, 
     args = ["bench", "q.jsonl", "--model", "echo", "--yes", "--data", str(data)]
     with (tmp_path / "first.log").open("w") as said:
         first = subprocess.Popen(
-            [sys.executable, "-m", "cli", *args, "--repeats", "100000"], stdout=said, stderr=said, cwd=tmp_path,
+            [sys.executable, "-m", "cli", *args, "--repeats", "100000"],
+            stdout=said,
+            stderr=said,
+            cwd=tmp_path,
             env=environment({}),
-        )  # fmt: skip
+        )
     try:
         until = time.monotonic() + 60
         while not (data / "lock").exists() or not (data / "lock").read_text("utf-8").endswith("(ragway bench)"):
@@ -229,9 +236,7 @@ def test_wrong_usage_says_what_was_expected(args: tuple[str, ...], says: str, tm
 
 def test_a_source_that_is_not_there_is_told_with_the_one_that_may_be_meant(documents: Path, tmp_path: Path) -> None:
     data = copied(documents, tmp_path / "data")
-    (row, *_) = json.loads(
-        ragway("search", KOTLIN, "--json", "--data", str(data), folder=tmp_path).stdout
-    )["hits"]  # fmt: skip
+    (row, *_) = json.loads(ragway("search", KOTLIN, "--json", "--data", str(data), folder=tmp_path).stdout)["hits"]
     source = row["passage"]["source"]
     done = ragway("delete", "docs", "--source", f"elsewhere/{source}", "--data", str(data), folder=tmp_path)
     assert done.returncode == 1
@@ -276,9 +281,12 @@ def test_one_bad_file_never_stops_an_ingest_and_each_is_named_at_the_end(data: P
     assert "1 unsupported type .png" in done.stdout
     assert "1 a pipe, not a regular file" in done.stdout
     reasons = {
-        "binary.txt": "binary", "empty.md": "empty", "huge.txt": "too large: 1,200,000 bytes", "latin.txt": "not UTF-8",
+        "binary.txt": "binary",
+        "empty.md": "empty",
+        "huge.txt": "too large: 1,200,000 bytes",
+        "latin.txt": "not UTF-8",
         "missing.md": "does not exist",
-    }  # fmt: skip
+    }
     lines = done.stderr.splitlines()
     assert len(lines) == len(reasons)
     for name, reason in reasons.items():
@@ -351,8 +359,12 @@ def test_an_interrupted_ingest_says_so_and_the_next_one_goes_on(data: Path, tmp_
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a background job has not
     process = subprocess.Popen(
         [sys.executable, "-m", "cli", "ingest", "pages", "--data", str(data)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment({}),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment({}),
+    )
     signal.signal(signal.SIGINT, before)
     while not _held(data) and process.poll() is None:
         time.sleep(0.01)
@@ -383,9 +395,13 @@ def test_progress_is_drawn_on_a_terminal_only_and_never_on_stdout(data: Path, co
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli", *args], stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=tmp_path,
+        [sys.executable, "-m", "cli", *args],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        cwd=tmp_path,
         env=environment({}),
-    )  # fmt: skip
+    )
     os.close(theirs)
     drawn = b""
     try:
@@ -472,9 +488,15 @@ def test_a_rebuild_brings_an_index_back_that_was_deleted(data: Path, corpus: Pat
 def test_a_disk_that_is_full_is_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "cli", "config"], check=False, stdout=full, stderr=subprocess.PIPE, text=True,
-            cwd=tmp_path, env=environment({}), timeout=60,
-        )  # fmt: skip
+            [sys.executable, "-m", "cli", "config"],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment({}),
+            timeout=60,
+        )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "No space left on device" in line
@@ -482,9 +504,13 @@ def test_a_disk_that_is_full_is_one_line(tmp_path: Path) -> None:
 
 def test_a_reader_that_stops_early_is_no_traceback(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli", "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=tmp_path, env=environment({}),
-    )  # fmt: skip
+        [sys.executable, "-m", "cli", "config"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment({}),
+    )
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

@@ -36,10 +36,12 @@ def test_config_hides_every_secret(flags: tuple[str, ...], tmp_path: Path) -> No
         "utf-8",
     )
     secrets = {
-        "OPENAI_API_KEY": "sk-s3cret-four", "OPENAI_BASE_URL": "http://anna:s3cret-five@localhost/v1",
-        "QDRANT_API_KEY": "s3cret-six", "KEY_OF_ONE": "s3cret-seven",
+        "OPENAI_API_KEY": "sk-s3cret-four",
+        "OPENAI_BASE_URL": "http://anna:s3cret-five@localhost/v1",
+        "QDRANT_API_KEY": "s3cret-six",
+        "KEY_OF_ONE": "s3cret-seven",
         "RAGWAY_CATALOG__URL": "postgresql://anna:s3cret/eight@[::1]:5432/ragway?sslpassword=s3cret-nine&connect_timeout=3",
-    }  # fmt: skip
+    }
     done = ragway("config", *flags, folder=tmp_path, environ=secrets)
     assert done.returncode == 0
     assert "https://one.example/v1?api-version=1&key=***" in done.stdout

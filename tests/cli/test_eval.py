@@ -48,9 +48,20 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
 def test_json_to_standard_output_is_all_there_is(data: Path, folder: Path, tmp_path: Path) -> None:
     other = judged_folder(tmp_path / "other")
     done = evaluate(
-        str(folder), str(other), "--data", str(data), "--rung", "bm25", "--rung", "dense", "--json", "-",
-        "--limit", "1", folder=tmp_path,
-    )  # fmt: skip
+        str(folder),
+        str(other),
+        "--data",
+        str(data),
+        "--rung",
+        "bm25",
+        "--rung",
+        "dense",
+        "--json",
+        "-",
+        "--limit",
+        "1",
+        folder=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert [(one["name"], one["questions"]) for one in document["sets"]] == [("zephyr", 1), ("other", 1)]
@@ -81,9 +92,19 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
 
 def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = evaluate(
-        str(folder), "--data", str(data), "--rung", "dense", "--rung", "bm25", "--embedder",
-        "all-MiniLM-L6-v2", "--embedder", str(tiny_model), folder=tmp_path,
-    )  # fmt: skip
+        str(folder),
+        "--data",
+        str(data),
+        "--rung",
+        "dense",
+        "--rung",
+        "bm25",
+        "--embedder",
+        "all-MiniLM-L6-v2",
+        "--embedder",
+        str(tiny_model),
+        folder=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("before: all-MiniLM-L6-v2; after: ")
     rows = [line.split()[:3] for line in table.splitlines() if line.startswith("zephyr")]
@@ -108,12 +129,24 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
     before = signal.signal(signal.SIGINT, ctrl_c)  # what it inherits
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "cli", "eval", str(folder), "--data", str(data), "--cache", str(cache),
-            "--json", "run.json",
+            sys.executable,
+            "-m",
+            "cli",
+            "eval",
+            str(folder),
+            "--data",
+            str(data),
+            "--cache",
+            str(cache),
+            "--json",
+            "run.json",
         ],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
         env=environment({"TMPDIR": str(scratch), **WITHOUT_TORCH}),
-    )  # fmt: skip
+    )
     signal.signal(signal.SIGINT, before)
     try:
         while not any(cache.glob("*.sqlite")) and process.poll() is None:

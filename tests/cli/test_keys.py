@@ -18,8 +18,20 @@ def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:
 
     (tmp_path / "data").mkdir()
     assert keys("list")[1].startswith("no keys yet")
-    first, told = keys("create", "app", "--team", "search", "--read", "docs", "--read", "team-*", "--model", "gpt-*",
-                       "--expires", "90d")  # fmt: skip
+    first, told = keys(
+        "create",
+        "app",
+        "--team",
+        "search",
+        "--read",
+        "docs",
+        "--read",
+        "team-*",
+        "--model",
+        "gpt-*",
+        "--expires",
+        "90d",
+    )
     assert "this is the first key" in told
     assert "reads docs,team-*  calls gpt-*  expires 2" in told
     assert "this is the first key" not in keys("create", "root", "--admin", "--write", "*")[1]

@@ -20,9 +20,10 @@ def asked(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory)
     """A gateway, and the id of a chat that was augmented."""
     with serving(learned(), tmp_path_factory.mktemp("replay")) as served:
         reply = served.chat(
-            {"role": "user", "content": "What is Zephyr?"}, {"role": "assistant", "content": "A server."},
+            {"role": "user", "content": "What is Zephyr?"},
+            {"role": "assistant", "content": "A server."},
             {"role": "user", "content": QUESTION},
-        )  # fmt: skip
+        )
         assert reply.headers["x-rag-status"] == "augmented"
         id = reply.headers["x-rag-id"]
         shelf = Shelf(served.data, keep_s=3600, max_bytes=1 << 20)
@@ -54,9 +55,7 @@ def test_other_settings_are_told_with_what_they_change(asked: tuple[Served, str]
     served, id = asked
     template = tmp_path / "mine.txt"
     template.write_text("Read this:\n{passages}", "utf-8")
-    told = replayed(
-        served, id, tmp_path, RAGWAY_INJECT__BUDGET_TOKENS="60", RAGWAY_INJECT__TEMPLATE=str(template)
-    )  # fmt: skip
+    told = replayed(served, id, tmp_path, RAGWAY_INJECT__BUDGET_TOKENS="60", RAGWAY_INJECT__TEMPLATE=str(template))
     assert [(one["name"], one["now"]) for one in told["changes"]["settings"]] == [("inject.budget_tokens", 60)]
     assert told["changes"]["template"] is not None
     assert told["now"]["injected"].startswith("Read this:")

@@ -193,9 +193,13 @@ async def seen(store: Store, view: View, *, k: int = 100, words: str = "pool") -
 async def test_a_view_has_what_is_for_all_and_for_its_groups(store: Store) -> None:
     await store.upsert("a@1", [*grouped(first=1), *grouped("hr", first=2), *grouped("hr", "legal", first=3)])
     for view, numbers in (
-        (PUBLIC, [1]), (View(("legal",)), [1, 3]), (View(("hr",)), [1, 2, 3]), (View(("h", "hr-2")), [1]),
-        (View(("h", "legal")), [1, 3]), (ALL, [1, 2, 3]),
-    ):  # fmt: skip
+        (PUBLIC, [1]),
+        (View(("legal",)), [1, 3]),
+        (View(("hr",)), [1, 2, 3]),
+        (View(("h", "hr-2")), [1]),
+        (View(("h", "legal")), [1, 3]),
+        (ALL, [1, 2, 3]),
+    ):
         expected = {id_of(number) for number in numbers}
         assert await seen(store, view) == (expected, expected)
         assert {found for found, _ in await store.passages("a@1", view)} == expected

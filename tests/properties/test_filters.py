@@ -58,9 +58,12 @@ def shelf() -> list[tuple[Passage, tuple[str, ...]]]:
             elif kind == 3:
                 attributes[key] = random.sample(TEXTS, random.randrange(3))
         passage = replace(
-            passage_of(f"the pool of {number}", ordinal=number), document=f"d{number}", source=random.choice(SOURCES),
-            modified_s=random.choice(TIMES), attributes=attributes,
-        )  # fmt: skip
+            passage_of(f"the pool of {number}", ordinal=number),
+            document=f"d{number}",
+            source=random.choice(SOURCES),
+            modified_s=random.choice(TIMES),
+            attributes=attributes,
+        )
         made.append((passage, random.choice(GROUPS)))
     return made
 
@@ -171,9 +174,7 @@ class Filled:
 
     def found(self, view: View, k: int) -> dict[str, list[str]]:
         """By each arm: the documents, all of the same words."""
-        arms = self.loop.run_until_complete(
-            self.store.search(["a@1"], vector_of(3), [("pool", 1.0)], k=k, view=view)
-        )  # fmt: skip
+        arms = self.loop.run_until_complete(self.store.search(["a@1"], vector_of(3), [("pool", 1.0)], k=k, view=view))
         return {arm: [f"d{int(hit.id.replace('-', ''), 16)}" for hit in hits] for arm, hits in arms.items()}
 
 

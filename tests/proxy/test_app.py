@@ -52,13 +52,23 @@ def _app(listed: tuple[str, ...] = ()) -> App:
     relay = Passthrough(refusing, resolve=routes.resolve, paths=dict.fromkeys(listed, "gpt"), max_body_bytes=1000)
     return application(
         Parts(
-            chat=refusing, mcp=refusing, passthrough=relay, upstream=refusing, routes=routes, ready=lambda: "",
+            chat=refusing,
+            mcp=refusing,
+            passthrough=relay,
+            upstream=refusing,
+            routes=routes,
+            ready=lambda: "",
             begun=already,
-            knowledge=_NONE, metrics=Metrics(), keyring=_KEYRING, admin=_admin(),
+            knowledge=_NONE,
+            metrics=Metrics(),
+            keyring=_KEYRING,
+            admin=_admin(),
             ledger=Ledger(SqlBook(_ACCOUNTS, keep_days=1), record="never", metrics=Metrics()),
-            open=False, cors_origins=(PAGE.decode(),), any_type_paths=listed,
+            open=False,
+            cors_origins=(PAGE.decode(),),
+            any_type_paths=listed,
         )
-    )  # fmt: skip
+    )
 
 
 async def test_a_page_that_is_listed_can_read_an_error() -> None:

@@ -115,9 +115,11 @@ def fields_of(method: str, path: str) -> list[str]:
 def test_any_json_is_answered(ask: Asked, method: str, path: str, data: st.DataObject) -> None:
     own = st.dictionaries(st.sampled_from(fields_of(method, path)), VALUES, max_size=6)
     chat = st.fixed_dictionaries(
-        {"model": st.sampled_from(["echo", "translated"]) | TEXTS,
-         "messages": st.lists(st.dictionaries(st.sampled_from(["role", "content"]), VALUES), max_size=3) | VALUES}
-    )  # fmt: skip
+        {
+            "model": st.sampled_from(["echo", "translated"]) | TEXTS,
+            "messages": st.lists(st.dictionaries(st.sampled_from(["role", "content"]), VALUES), max_size=3) | VALUES,
+        }
+    )
     body = data.draw((own | chat | VALUES) if (method, path) in CHATS else (own | VALUES))
     names = ["docs" if data.draw(st.booleans()) else data.draw(TEXTS) for _ in range(2)]
     sent = json.dumps(body, ensure_ascii=True).encode()

@@ -98,9 +98,14 @@ def wanted(folder: Path, *more: str, questions: Sequence[str] = QUESTIONS) -> li
 
 def started(folder: Path, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "cli", *args], cwd=folder, text=True, env=environment({}), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "cli", *args],
+        cwd=folder,
+        text=True,
+        env=environment({}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def rows(folder: Path, name: str = "replies.jsonl") -> list[dict[str, Any]]:
@@ -235,9 +240,20 @@ def test_a_gateway_is_begun_for_the_run_beside_one_that_serves_the_same_document
     config = tmp_path / "bench.yaml"
     config.write_text(SETTINGS.format(url=upstream.url), "utf-8")
     args = wanted(
-        tmp_path, "--collection", "docs", "--mode", "raw", "--mode", "rag", "--mode", "whole", "--config", str(config),
-        "--data", str(gateway.data),
-    )  # fmt: skip
+        tmp_path,
+        "--collection",
+        "docs",
+        "--mode",
+        "raw",
+        "--mode",
+        "rag",
+        "--mode",
+        "whole",
+        "--config",
+        str(config),
+        "--data",
+        str(gateway.data),
+    )
     done = ragway(*args, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(rows(tmp_path)) == len(upstream.requests) == 9
@@ -255,9 +271,18 @@ def test_a_collection_that_does_not_fit_is_left_out_and_told(
     gateway: Served, upstream: Recorder, tmp_path: Path
 ) -> None:
     args = wanted(
-        tmp_path, "--base-url", gateway.url, "--collection", "docs", "--mode", "raw", "--mode", "whole", "--window",
+        tmp_path,
+        "--base-url",
+        gateway.url,
+        "--collection",
+        "docs",
+        "--mode",
+        "raw",
+        "--mode",
+        "whole",
+        "--window",
         "small=200",
-    )  # fmt: skip
+    )
     done = ragway(*args, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "small whole docs is left out: about" in done.stderr
@@ -315,7 +340,7 @@ def test_questions_that_stand_in_the_documents_are_told_before_and_after(
         row
         for row in map(json.loads, gateway.get("/v1/knowledge/collections/docs/export").text.splitlines())
         if "office dog" in row["text"]
-    )  # fmt: skip
+    )
     sentence = next(part for part in document["text"].split("\n") if "office dog" in part)
     (tmp_path / "questions.jsonl").write_text(
         "".join(json.dumps({"question": text, "must": ["Bruno"]}) + "\n" for text in (sentence, QUESTIONS[0])), "utf-8"

@@ -75,9 +75,10 @@ def test_a_listed_path_passes_what_clients_of_anthropic_send_and_no_other_does(
     mine = {"x-api-key": "sk-ant-1", "anthropic-version": "2023-06-01", "anthropic-beta": "a,b"}
     body = {"model": "keyed", "messages": HELLO}
     for path, sends, key in (
-        ("/v1/files", {**body, "model": "open"}, "sk-ant-1"), ("/v1/files", body, "sk-of-the-gateway"),
+        ("/v1/files", {**body, "model": "open"}, "sk-ant-1"),
+        ("/v1/files", body, "sk-of-the-gateway"),
         ("/v1/chat/completions", body, None),
-    ):  # fmt: skip
+    ):
         upstream.fresh()
         httpx.post(gateway.url + path, json=sends, headers=mine)
         got = sent(upstream)
@@ -138,7 +139,7 @@ def test_the_echo_model_never_shows_a_key(gateway: Served) -> None:
 )
 def test_the_translated_lane_uses_it_alike(
     gateway: Served, upstream: Recorder, model: str, header: str, prefix: str, given: dict[str, str], key: str
-) -> None:  # fmt: skip
+) -> None:
     upstream.fresh()
     post(gateway, model, **given)
     assert sent(upstream)[header] == prefix + key
@@ -183,9 +184,11 @@ def test_the_upstream_gets_exactly_the_listed_headers_and_the_body_routes_nothin
     (request,) = upstream.requests
     got = sorted((name.decode().lower(), value.decode()) for name, value in request.headers)
     own = [
-        ("authorization", "Bearer sk-of-the-gateway"), ("content-length", str(len(request.body))),
-        ("host", upstream.url.removeprefix("http://")), ("openai-beta", "second"),
-    ]  # fmt: skip
+        ("authorization", "Bearer sk-of-the-gateway"),
+        ("content-length", str(len(request.body))),
+        ("host", upstream.url.removeprefix("http://")),
+        ("openai-beta", "second"),
+    ]
     assert got == sorted([*ALLOWED.items(), *own])
 
 

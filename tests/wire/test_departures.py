@@ -149,9 +149,12 @@ def assert_augmented(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def gateway(
-    upstream: Watching, silent: Silent, full: int, learned: Callable[[], Path],
+    upstream: Watching,
+    silent: Silent,
+    full: int,
+    learned: Callable[[], Path],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Gateway]:  # fmt: skip
+) -> Iterator[Gateway]:
     settings = _SETTINGS.format(upstream=upstream.recorder.url, silent=silent.port, full=full)
     with serving(learned(), tmp_path_factory.mktemp("departures"), settings) as served:
         made = Gateway(served, 1 << 30)

@@ -88,9 +88,11 @@ def test_a_filtered_list_goes_on_where_it_ended(shelves: Shelves) -> None:
     after = ""
     for _ in range(3):
         page = shelves.call(
-            "GET", "collections/red/documents", key="reader",
+            "GET",
+            "collections/red/documents",
+            key="reader",
             params={"filter": json.dumps(asked), "limit": 1, "after": after},
-        ).json()  # fmt: skip
+        ).json()
         found += [row["source"] for row in page["data"]]
         after = page["last_id"]
     assert sorted(found) == ["hr-old.md", "hr/leave.md", "hr/pay.md"]
@@ -103,10 +105,15 @@ def test_openais_client_filters(shelves: Shelves) -> None:
 
     client = openai.OpenAI(base_url=shelves.served.url + "/v1", api_key=shelves.keys["reader"], max_retries=0)
     found = client.vector_stores.search(
-        "red", query="pump",
-        filters={"type": "and", "filters": [
-            {"type": "eq", "key": "team", "value": "hr"}, {"type": "gte", "key": "year", "value": 2021},
-        ]},
-    )  # fmt: skip
+        "red",
+        query="pump",
+        filters={
+            "type": "and",
+            "filters": [
+                {"type": "eq", "key": "team", "value": "hr"},
+                {"type": "gte", "key": "year", "value": 2021},
+            ],
+        },
+    )
     assert {one.filename for one in found.data} == {"hr/pay.md", "hr/leave.md"}
     assert {one.attributes["year"] for one in found.data if one.attributes} == {2024, 2021}

@@ -86,11 +86,14 @@ def front(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory)
         site = changed(
             block(),
             {
-                "127.0.0.1:8000": served.url.removeprefix("http://"), "127.0.0.1:4180": f"127.0.0.1:{who.server_port}",
-                "listen 443 ssl": f"listen 127.0.0.1:{port} ssl", "rag.example.com": "127.0.0.1",
-                "/etc/ssl/rag.pem": str(pem), "/etc/ssl/rag.key": str(folder / "key.pem"),
+                "127.0.0.1:8000": served.url.removeprefix("http://"),
+                "127.0.0.1:4180": f"127.0.0.1:{who.server_port}",
+                "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+                "rag.example.com": "127.0.0.1",
+                "/etc/ssl/rag.pem": str(pem),
+                "/etc/ssl/rag.key": str(folder / "key.pem"),
             },
-        )  # fmt: skip
+        )
         config = folder / "nginx.conf"
         kept = "".join(f"{name}_temp_path {folder};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         user = f"user {os.environ.get('USER', 'root')};\n" if os.geteuid() == 0 else ""

@@ -110,9 +110,15 @@ def test_with_nothing_found_the_request_goes_out_byte_for_byte(gateway: Served, 
 
 def test_the_upstream_gets_its_own_key_and_no_credential_of_the_client(gateway: Served, recorder: Recorder) -> None:
     gateway.post(
-        sent(user(KOTLIN)), authorization="Bearer of-the-client", cookie="session=1", x_rag="on", x_request_id="r-1",
-        openai_beta="assistants=v2", x_forwarded_for="10.0.0.1", user_agent="app/1.0",
-    )  # fmt: skip
+        sent(user(KOTLIN)),
+        authorization="Bearer of-the-client",
+        cookie="session=1",
+        x_rag="on",
+        x_request_id="r-1",
+        openai_beta="assistants=v2",
+        x_forwarded_for="10.0.0.1",
+        user_agent="app/1.0",
+    )
     (request,) = recorder.requests
     assert request.line == b"POST /v1/chat/completions HTTP/1.1"
     assert request.header(b"authorization") == b"Bearer sk-upstream"
@@ -292,8 +298,10 @@ def test_the_models_are_listed_by_the_names_clients_may_send(gateway: Served) ->
     listed = gateway.get("/v1/models").json()
     assert listed["object"] == "list"
     assert {(row["id"], row["object"]) for row in listed["data"]} == {
-        ("alias", "model"), ("echo", "model"), ("gpt-x", "model"),
-    }  # fmt: skip
+        ("alias", "model"),
+        ("echo", "model"),
+        ("gpt-x", "model"),
+    }
 
 
 def test_it_says_that_it_is_well_and_ready(gateway: Served) -> None:

@@ -126,10 +126,16 @@ def test_headers_and_bytes_of_a_plain_reply_are_the_upstreams(gateway: Served, r
     body = b'{"choices" : [ {"message":{"content":"\\u00e9"}} ], "created": 1.7e9}\n'
     recorder.answer = answering(
         reply(
-            body, b"content-type: application/json; odd=1", b"Date: Thu, 01 Jan 1970 00:00:00 GMT", b"Server: theirs",
-            b"openai-processing-ms: 12", b"set-cookie: a=1", b"set-cookie: b=2", b"x-ratelimit-remaining-tokens: 7",
+            body,
+            b"content-type: application/json; odd=1",
+            b"Date: Thu, 01 Jan 1970 00:00:00 GMT",
+            b"Server: theirs",
+            b"openai-processing-ms: 12",
+            b"set-cookie: a=1",
+            b"set-cookie: b=2",
+            b"x-ratelimit-remaining-tokens: 7",
         )
-    )  # fmt: skip
+    )
     got = gateway.post(QUESTION)
     assert got.content == body
     assert got.headers["content-type"] == "application/json; odd=1"

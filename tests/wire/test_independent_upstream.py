@@ -47,10 +47,20 @@ def litellm_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "DATABASE_", "LITELLM_"))}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [Path(sys.executable).with_name("litellm"), "--config", folder / "config.yaml", "--host", "127.0.0.1",
-             "--port", str(port)],
-            stdout=log, stderr=log, cwd=folder, env={**environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-        )  # fmt: skip
+            [
+                Path(sys.executable).with_name("litellm"),
+                "--config",
+                folder / "config.yaml",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+            ],
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env={**environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + STARTS_WITHIN_S

@@ -236,10 +236,12 @@ def test_a_running_reply_is_finished_before_the_end(documents: Path, tmp_path: P
     with (
         serving(documents, tmp_path, f'models: {{gpt-x: {{api_base: "{recorder.url}/v1"}}}}') as gateway,
         httpx.stream(
-            "POST", gateway.url + "/v1/chat/completions", timeout=30,
+            "POST",
+            gateway.url + "/v1/chat/completions",
+            timeout=30,
             json={"model": "gpt-x", "messages": [{"role": "user", "content": KOTLIN}]},
         ) as response,
-    ):  # fmt: skip
+    ):
         parts = response.iter_raw()
         got = next(parts)
         gateway.process.send_signal(signal.SIGTERM)

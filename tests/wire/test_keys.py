@@ -168,9 +168,11 @@ def test_what_a_key_reads_is_searched_by_all_that_name_no_collection(guarded: Gu
     assert "Agnes" in reply.text
     assert not {"Oskar", "Wilma", "Emil"} & set(re.findall(r"\w+", reply.text))
     body = {
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
         "params": {"name": "search", "arguments": {"query": ASKED}},
-    }  # fmt: skip
+    }
     headers["accept"] = "application/json, text/event-stream"
     assert "Agnes" in httpx.post(guarded.served.url + "/mcp", json=body, headers=headers, timeout=60).text
     receipt = guarded.get(f"/v1/knowledge/receipts/{guarded.ask(green).headers['x-rag-id']}", green).json()

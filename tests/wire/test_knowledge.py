@@ -304,8 +304,10 @@ def test_documents_and_collections_are_deleted_by_who_may_write_them(
     done = ragway("delete", "red", "--source", "red/hose.txt", "--data", str(served.data), folder=tmp_path)
     assert (done.returncode, sources()) == (0, ["red/valve.md"]), done.stderr
     assert call("DELETE", "collections/red", writer).json() == {
-        "id": "red", "object": "knowledge.collection.deleted", "deleted": True,
-    }  # fmt: skip
+        "id": "red",
+        "object": "knowledge.collection.deleted",
+        "deleted": True,
+    }
     assert listed(call("GET", "collections", reader)) == []
     assert call("GET", "collections/red", reader).status_code == 404
 

@@ -137,8 +137,11 @@ def test_who_may_not_write_learns_nothing_of_what_is_there(shelves: Shelves) -> 
         answers = [told(shelves.call("POST", "collections", {"name": n}, key=key), n) for n in (there, absent)]
         assert answers[0] == answers[1]
         assert answers[0][:2] == (status, "forbidden")
-    for method, path in (("PUT", "collections/{}/documents/a"), ("DELETE", "collections/{}/documents/a"),
-                         ("GET", "collections/{}/documents/a")):  # fmt: skip
+    for method, path in (
+        ("PUT", "collections/{}/documents/a"),
+        ("DELETE", "collections/{}/documents/a"),
+        ("GET", "collections/{}/documents/a"),
+    ):
         here, none = (
             told(shelves.call(method, path.format(n), body if method == "PUT" else None, key="other"), n)
             for n in (name, "red-none")

@@ -245,8 +245,9 @@ def test_a_judge_reads_them_beside_the_running_gateway(house: House) -> None:
     folder, data = house.served.log.parent, str(house.served.data)
     words = ("bench", "live", "--data", data, "--config", str(folder / "ragway.yaml"), "--json")
     environ = {"RAGWAY_BENCH_KEY": house.secrets["root"], "KEY_OF_THE_UPSTREAM": "sk-upstream"}
-    done = ragway(*words, "--model", "gpt-4o", "--max-usd", "1", "--set", "max_tokens=99", "--yes", folder=folder,
-                  environ=environ)  # fmt: skip
+    done = ragway(
+        *words, "--model", "gpt-4o", "--max-usd", "1", "--set", "max_tokens=99", "--yes", folder=folder, environ=environ
+    )
     assert done.returncode == 0, done.stderr
     told = orjson.loads(done.stdout)
     assert "gpt-4o is asked" in done.stderr

@@ -27,9 +27,10 @@ def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[
     with serving_shelves(folder, models, retrieval=retrieval) as served:
         made(served, "red")
         documents: list[dict[str, Any]] = [
-            {"key": "long.md", "text": LONG}, {"key": "short.md", "text": SHORT},
+            {"key": "long.md", "text": LONG},
+            {"key": "short.md", "text": SHORT},
             {"key": "secret.md", "text": SECRET, "groups": ["hr"]},
-        ]  # fmt: skip
+        ]
         placed = served.call("POST", "collections/red/documents", {"documents": documents}).json()["data"]
         assert {one["status"] for one in placed} == {"created"}
         yield served

@@ -56,8 +56,10 @@ def test_files_are_kept_listed_read_and_deleted(shelves: Shelves) -> None:
         for name, content in (("a.md", TEXT), ("../../b.md", big), ("c.txt", b""))
     ]
     assert [(one.filename, one.bytes, one.status) for one in files] == [
-        ("a.md", len(TEXT), "processed"), ("b.md", len(big), "processed"), ("c.txt", 0, "processed")
-    ]  # fmt: skip
+        ("a.md", len(TEXT), "processed"),
+        ("b.md", len(big), "processed"),
+        ("c.txt", 0, "processed"),
+    ]
     ids = [one.id for one in files]
     assert [one.id for one in client.files.list() if one.id in ids] == ids[::-1]
     page = client.files.list(limit=2, order="asc", after=ids[0])
@@ -87,11 +89,13 @@ def test_a_file_is_its_teams_and_to_others_none(shelves: Shelves) -> None:
     assert file.id in [one.id for one in mate.files.list()]
     assert file.id not in [one.id for one in other.files.list()]
     for call in (
-        other.files.retrieve, other.files.content, other.files.delete,
+        other.files.retrieve,
+        other.files.content,
+        other.files.delete,
         lambda id: other.vector_stores.files.create(theirs.id, file_id=id),
         lambda id: other.vector_stores.file_batches.create(theirs.id, file_ids=[id]),
         lambda id: other.vector_stores.create(name="blue-new", file_ids=[id]),
-    ):  # fmt: skip
+    ):
         answers = []
         for id in (file.id, file.id[:-1] + ("0" if file.id[-1] != "0" else "1"), "file-none"):
             with pytest.raises(NotFoundError) as caught:
@@ -161,8 +165,11 @@ def test_batches_tell_how_far_they_are_and_are_cancelled(shelves: Shelves) -> No
     files = [(f"{i}.md", f"Gauge {i} shows {i * 7} bar.".encode()) for i in range(4)]
     batch = client.vector_stores.file_batches.upload_and_poll("red-batch", files=[*files, ("x.bin", b"\0")])
     assert (batch.status, batch.file_counts.completed, batch.file_counts.failed, batch.file_counts.total) == (
-        "completed", 4, 1, 5
-    )  # fmt: skip
+        "completed",
+        4,
+        1,
+        5,
+    )
     rows = list(client.vector_stores.file_batches.list_files(batch.id, vector_store_id="red-batch", limit=2))
     assert sorted(row.status for row in rows) == ["completed"] * 4 + ["failed"]
     long = b"\n\n".join(b"Paragraph %d of a text that takes a while to embed." % i * 9 for i in range(60))

@@ -54,9 +54,14 @@ def test_every_route_is_described_and_every_description_is_a_route(
 def paths(relayed: frozenset[str]) -> set[str]:
     uploads = UploadOptions(Path("nowhere"), 1, 1)
     api = KnowledgeApi(
-        Unasked(), enabled=True, searches=SearchSettings([], 1, reranker=False), deadline_s=1, max_body_bytes=1,
-        uploads=uploads, receipts=no_receipts(),
-    )  # fmt: skip
+        Unasked(),
+        enabled=True,
+        searches=SearchSettings([], 1, reranker=False),
+        deadline_s=1,
+        max_body_bytes=1,
+        uploads=uploads,
+        receipts=no_receipts(),
+    )
     accounts = SqlAccounts(Path("nowhere"))
     admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)
     routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]

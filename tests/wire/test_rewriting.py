@@ -151,9 +151,12 @@ async def bench(index: Index, says: Says, **settings: Any) -> AsyncIterator[Benc
         base = {"api_base": model.url + "/v1"}
         flags = {
             "models": {"gpt-x": base, "tiny": {**base, "model": "small", "api_key_env": "SMALL_KEY"}},
-            "retrieval.rewrite": "llm", "retrieval.rewrite_model": "tiny", "retrieval.deadline_s": 60.0,
-            "retrieval.rewrite_deadline_s": 50.0, **settings,
-        }  # fmt: skip
+            "retrieval.rewrite": "llm",
+            "retrieval.rewrite_model": "tiny",
+            "retrieval.deadline_s": 60.0,
+            "retrieval.rewrite_deadline_s": 50.0,
+            **settings,
+        }
         knowledge = Asked(index)
         made = gateway(load(environ={}, flags=flags), knowledge, ready=lambda: "", environ={"SMALL_KEY": "sk-small"})
         yield Bench(made.app, knowledge, model, asked)
@@ -220,8 +223,9 @@ async def test_an_answer_that_cannot_be_used_costs_the_rewrite_alone(index: Inde
 async def test_a_model_that_fails_costs_the_rewrite_alone(index: Index, says: Says) -> None:
     async with bench(index, says) as at:
         assert await at.chat("How about Emily Doe?") == (
-            "augmented", "leans on the conversation, rewriting failed",
-        )  # fmt: skip
+            "augmented",
+            "leans on the conversation, rewriting failed",
+        )
 
 
 async def test_a_slow_model_is_not_waited_for(index: Index) -> None:

@@ -29,8 +29,11 @@ def results(lane: str, lanes: Served, openai_url: str) -> dict[str, Any]:
     """What the SDK made of each case."""
     done = subprocess.run(
         ["node", NODE / "sdk.mjs", f"{lanes.url}/v1", lane, openai_url],
-        check=True, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.stderr == ""
     cases: dict[str, Any] = json.loads(done.stdout)
     assert {name: case["failed"] for name, case in cases.items() if "failed" in case} == {}

@@ -95,9 +95,7 @@ def test_a_tool_call_there_and_back(client: openai.OpenAI, lane: str) -> None:
 
 def test_a_streamed_tool_call(client: openai.OpenAI, lane: str) -> None:
     arguments, names, finish = "", [], None
-    for chunk in client.chat.completions.create(
-        model=f"{lane}/gpt", messages=[QUESTION], tools=[WEATHER], stream=True
-    ):  # fmt: skip
+    for chunk in client.chat.completions.create(model=f"{lane}/gpt", messages=[QUESTION], tools=[WEATHER], stream=True):
         for call in chunk.choices[0].delta.tool_calls or []:
             assert call.function is not None
             arguments += call.function.arguments or ""

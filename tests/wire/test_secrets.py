@@ -205,8 +205,10 @@ def an_index_that_fails(hunt: Hunt) -> None:
     turns = [{"role": "user", "text": "CNRY-turn", "CNRY-odd": "CNRY-value"}]
     frames = [
         framed({"call": "retrieve", "args": {"turns": turns, "collections": ["docs"], "k": None}}),
-        framed({"call": "CNRY-call", "args": {}}), framed({"CNRY": "CNRY-no-call"}), b"\0\0\0\x09CNRY-junk",
-    ]  # fmt: skip
+        framed({"call": "CNRY-call", "args": {}}),
+        framed({"CNRY": "CNRY-no-call"}),
+        b"\0\0\0\x09CNRY-junk",
+    ]
     for frame in frames:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
@@ -267,8 +269,13 @@ def test_a_password_in_an_address_ends_serve_without_being_told(tmp_path: Path) 
 
 def test_a_qdrant_server_that_quotes_its_key_is_not_quoted(tmp_path: Path, data: Path) -> None:
     async def quoting(wire: Wire, received: Received) -> None:
-        await wire.send(reply(b'{"status": {"error": "bad %b"}}' % (received.header(b"api-key") or b"?"), JSON,
-                              status=b"400 Bad Request"))  # fmt: skip
+        await wire.send(
+            reply(
+                b'{"status": {"error": "bad %b"}}' % (received.header(b"api-key") or b"?"),
+                JSON,
+                status=b"400 Bad Request",
+            )
+        )
 
     with recording() as qdrant:
         qdrant.answer = quoting
@@ -283,9 +290,16 @@ class Quoting(Unasked):
     """A knowledge whose failures quote what it was asked."""
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:

@@ -62,8 +62,11 @@ def test_files_of_each_type_become_documents_with_what_is_said_of_them(shelves: 
     assert (reply.status_code, reply.json()["collection"]) == (200, name), reply.text
     rows = {row["key"]: row for row in reply.json()["data"]}
     assert {key: row["status"] for key, row in rows.items()} == {
-        "pets.html": "created", "größe.csv": "created", "a.bin": "failed", "n.md": "created"
-    }  # fmt: skip
+        "pets.html": "created",
+        "größe.csv": "created",
+        "a.bin": "failed",
+        "n.md": "created",
+    }
     assert "unsupported type .bin" in rows["a.bin"]["reason"]
     document = shelves.call("GET", f"documents/{rows['pets.html']['id']}").json()
     assert (document["title"], document["format"], document["source"]) == ("Pets", "html", "pets.html")
@@ -74,8 +77,12 @@ def test_files_of_each_type_become_documents_with_what_is_said_of_them(shelves: 
     (row,) = upload(shelves, name, ("x.unknown", "The pump is called Karl."), **said).json()["data"]
     found = shelves.call("GET", f"collections/{name}/documents/p/1").json()
     assert (found["id"], found["title"], found["attributes"], found["groups"], found["source"]) == (
-        row["id"], "Names", {"year": 2024}, ["hr"], "x.unknown"
-    )  # fmt: skip
+        row["id"],
+        "Names",
+        {"year": 2024},
+        ["hr"],
+        "x.unknown",
+    )
     again = upload(shelves, name, ("x.unknown", "The pump is called Karl."), **said).json()["data"]
     assert again == [{**row, "status": "unchanged"}]
     assert left(shelves) == []

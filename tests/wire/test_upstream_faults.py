@@ -77,9 +77,14 @@ def gateway(_upstream: Recorder, silent: int, full: int, tmp_path_factory: pytes
     with socket.create_server(("127.0.0.1", 0)) as listener:
         refused = listener.getsockname()[1]
     settings = _SETTINGS.format(
-        upstream=_upstream.url, silent=silent, full=full, refused=refused,
-        connect=CONNECT_S, first_byte=FIRST_BYTE_S, idle=IDLE_S,
-    )  # fmt: skip
+        upstream=_upstream.url,
+        silent=silent,
+        full=full,
+        refused=refused,
+        connect=CONNECT_S,
+        first_byte=FIRST_BYTE_S,
+        idle=IDLE_S,
+    )
     folder: Path = tmp_path_factory.mktemp("faults")
     with serving(folder / "data", folder, settings, KEY="sk-of-the-upstream") as served:
         yield served

@@ -88,9 +88,13 @@ def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str,
     """The line of the questions' file, with its mark."""
     at = datetime.fromtimestamp(reply.at_s, UTC).isoformat(timespec="seconds")
     return {
-        "id": asked.id, "question": draft.question, "reference": draft.reference, "must": draft.facts,
-        "gold": asked.gold, "drafted": {"by": model, "at": at, "passage": asked.reference},
-    }  # fmt: skip
+        "id": asked.id,
+        "question": draft.question,
+        "reference": draft.reference,
+        "must": draft.facts,
+        "gold": asked.gold,
+        "drafted": {"by": model, "at": at, "passage": asked.reference},
+    }
 
 
 class Known:

@@ -61,12 +61,14 @@ def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scor
         model=model,
         asked={kind: sum(one.kind == kind for one in stands.values()) for kind in kinds},
         faults={kind: counted(_fault(one) for one in stands.values() if one.kind == kind) for kind in kinds},
-        tokens_in=sum(one.prompt for one in usages), tokens_out=sum(one.completion for one in usages),
+        tokens_in=sum(one.prompt for one in usages),
+        tokens_out=sum(one.completion for one in usages),
         cost_usd=sum(one.cost_usd or 0.0 for one in its),
         cost_unknown=sum(one.cost_usd is None for one in its),
-        swapped=len(both), swayed=sum(first != second for first, second in both),
+        swapped=len(both),
+        swayed=sum(first != second for first, second in both),
         agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
-    )  # fmt: skip
+    )
 
 
 def _fault(one: Judgement) -> Fault | None:

@@ -98,9 +98,13 @@ class Prompts:
 
 
 def tasks(
-    questions: Mapping[str, Question], replies: Iterable[Reply], baselines: Mapping[str, str], prompts: Prompts,
-    *, kinds: Sequence[Kind] = KINDS,
-) -> Iterator[Task]:  # fmt: skip
+    questions: Mapping[str, Question],
+    replies: Iterable[Reply],
+    baselines: Mapping[str, str],
+    prompts: Prompts,
+    *,
+    kinds: Sequence[Kind] = KINDS,
+) -> Iterator[Task]:
     """Everything there is to ask of replies that brought an answer, in their order.
 
     baselines: variant -> the variant it is compared with. Faithfulness is asked where the passages are known,

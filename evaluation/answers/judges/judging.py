@@ -59,12 +59,25 @@ class Judge:
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
         worst = worst_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
         question, variant, against, repeat, kind, order = task.key
-        key = {"question": question, "variant": variant, "against": against, "repeat": repeat, "kind": kind,
-               "order": order, "model": self.variant.model}  # fmt: skip
+        key = {
+            "question": question,
+            "variant": variant,
+            "against": against,
+            "repeat": repeat,
+            "kind": kind,
+            "order": order,
+            "model": self.variant.model,
+        }
         return Sent(
-            (question, self.variant.name, repeat), key, self.variant.model, body, body, worst, self.price,
+            (question, self.variant.name, repeat),
+            key,
+            self.variant.model,
+            body,
+            body,
+            worst,
+            self.price,
             headers_of(self.variant),
-        )  # fmt: skip
+        )
 
     def told(self, todo: Sequence[Task]) -> str:
         """What is about to be asked, and what it will use, about and at most."""
@@ -141,6 +154,15 @@ def judgement_of(task: Task, reply: Reply, model: str) -> Judgement:
         unread: Fault = "refused" if refuses(reply.answer or "") else "unreadable"
         fault = (fault or unread) if said.verdict is None else None
     return Judgement(
-        *task.key, said.score, said.verdict, said.reason, reply.usage, reply.cost_usd, model, reply.at_s, reply.error,
-        prompt_hash(task.prompt), fault,
-    )  # fmt: skip
+        *task.key,
+        said.score,
+        said.verdict,
+        said.reason,
+        reply.usage,
+        reply.cost_usd,
+        model,
+        reply.at_s,
+        reply.error,
+        prompt_hash(task.prompt),
+        fault,
+    )

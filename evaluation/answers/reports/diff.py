@@ -69,13 +69,16 @@ def diff(before: Measured, after: Measured) -> Diffs:
     judges = [_judge(run) for run in (before, after)]
     common = [one.name for one in after.head.variants if one.name in before.values]
     return Diffs(
-        before.head.id, after.head.id, tuple(_diff(name, before, after, same) for name in common),
+        before.head.id,
+        after.head.id,
+        tuple(_diff(name, before, after, same) for name in common),
         settings=_settings(before, after),
         failures=(*_failures("before", before), *_failures("after", after)),
-        only_before=_missing(before, after), only_after=_missing(after, before),
+        only_before=_missing(before, after),
+        only_after=_missing(after, before),
         changed_questions=tuple(id for id in after.questions if id in before.questions and id not in same),
         judges=tuple(judges) if "" not in judges and len(set(judges)) > 1 else (),
-    )  # fmt: skip
+    )
 
 
 def as_json(found: Diffs) -> dict[str, Any]:
@@ -86,21 +89,42 @@ def as_json(found: Diffs) -> dict[str, Any]:
 def text(found: Diffs, *, markdown: bool = False) -> str:
     """What changed, as tables and lists for a terminal."""
     rows = [
-        [f"{one.variant}: {each.score}", each.word, number(each.before), number(each.after), interval(each.change),
-         str(len(each.harmed)), str(len(each.unchanged)), str(len(each.helped))]
-        for one in found.variants for each in one.scores.values()
-    ]  # fmt: skip
+        [
+            f"{one.variant}: {each.score}",
+            each.word,
+            number(each.before),
+            number(each.after),
+            interval(each.change),
+            str(len(each.harmed)),
+            str(len(each.unchanged)),
+            str(len(each.helped)),
+        ]
+        for one in found.variants
+        for each in one.scores.values()
+    ]
     rows += [
-        [f"{one.variant}: {QUANTITIES[name]}", "", "", "",
-         interval(change, "+z.6f" if name == "cost_usd" else "+z,.1f"), "", "", ""]
-        for one in found.variants for name, change in one.more.items()
-    ]  # fmt: skip
+        [
+            f"{one.variant}: {QUANTITIES[name]}",
+            "",
+            "",
+            "",
+            interval(change, "+z.6f" if name == "cost_usd" else "+z,.1f"),
+            "",
+            "",
+            "",
+        ]
+        for one in found.variants
+        for name, change in one.more.items()
+    ]
     head = ["score or cost", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped"]
     below = [f"differs: {line}" for line in found.settings]
     below += [] if found.settings else ["settings: no difference in what the runs keep of them"]
     below += [line for one in found.variants for line in (*_turned(one), *_questions(one))]
-    for name, ids in (("only before", found.only_before), ("only after", found.only_after),
-                      ("changed between the runs and left out", found.changed_questions)):  # fmt: skip
+    for name, ids in (
+        ("only before", found.only_before),
+        ("only after", found.only_after),
+        ("changed between the runs and left out", found.changed_questions),
+    ):
         below += [f"{name}: {', '.join(ids)}"] if ids else []
     below += [f"the judges differ, so no judged score is compared: {', '.join(found.judges)}"] if found.judges else []
     if not rows:
@@ -116,17 +140,31 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
     scores = {
         score: one
         for score in (*RULES, *judged)
-        if score != "preference" and score in old and score in kept and not before.missing and not after.missing
-        and (one := compared(
-            score, old[score], kept[score], seed=after.head.seed, groups=after.groups,
-            wrong=[(before.wrong[name][score], _only(after.wrong[name][score], same))],
-        )) is not None
-    }  # fmt: skip
+        if score != "preference"
+        and score in old
+        and score in kept
+        and not before.missing
+        and not after.missing
+        and (
+            one := compared(
+                score,
+                old[score],
+                kept[score],
+                seed=after.head.seed,
+                groups=after.groups,
+                wrong=[(before.wrong[name][score], _only(after.wrong[name][score], same))],
+            )
+        )
+        is not None
+    }
     rows = [
-        [(one.reply.question, one.costs) for one in run.scored
-         if one.reply.variant == name and one.reply.question in same]
+        [
+            (one.reply.question, one.costs)
+            for one in run.scored
+            if one.reply.variant == name and one.reply.question in same
+        ]
         for run in (before, after)
-    ]  # fmt: skip
+    ]
     main = next((scores[score] for score in MAIN if score in scores), None)
     told_by = next((score for score in MAIN if score != "preference" and (score in old or score in new)), "")
     turned = _changes(old.get(told_by, {}), new.get(told_by, {}), after, same)
@@ -146,8 +184,10 @@ def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[
 
 def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
     """What of the runs' heads differs, but for what names a run."""
-    old, new = (_flat("", {name: value for name, value in asdict(run.head).items() if name in _COMPARED_OF_HEAD})
-                for run in (before, after))  # fmt: skip
+    old, new = (
+        _flat("", {name: value for name, value in asdict(run.head).items() if name in _COMPARED_OF_HEAD})
+        for run in (before, after)
+    )
     return tuple(
         f"{name}: {old.get(name, 'not known')} before, {new.get(name, 'not known')} after"
         for name in dict.fromkeys([*old, *new])

@@ -66,10 +66,16 @@ def page(made: Report, shown: View) -> str:
     text = Path(__file__).with_name("page.html").read_text("utf-8")
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
     return template.render(
-        title=shown.title, about=shown.about, notes=shown.notes, verdicts=shown.verdicts, tables=shown.tables,
-        reading=shown.reading, plots=_plots(made), beside=shown.beside,
+        title=shown.title,
+        about=shown.about,
+        notes=shown.notes,
+        verdicts=shown.verdicts,
+        tables=shown.tables,
+        reading=shown.reading,
+        plots=_plots(made),
+        beside=shown.beside,
         at_once=_AT_ONCE,
-    )  # fmt: skip
+    )
 
 
 def markdown(shown: View) -> str:
@@ -114,8 +120,11 @@ def _plots(made: Report) -> list[tuple[str, str]]:
     mains = [(f"{one.variant} against {one.against}", one.main) for one in made.leading if one.main]
     beside = [(f"{one.variant} against {one.against}", one.main) for one in made.beside if one.main]
     tags = [(f"By tag: {one.variant}", list(one.tags.items())) for one in made.leading[:_MOST_OF_EACH]]
-    for caption, rows in (("Mean difference of the score, with its 95 % interval", mains), *tags,
-                          ("Beside other models", beside)):  # fmt: skip
+    for caption, rows in (
+        ("Mean difference of the score, with its 95 % interval", mains),
+        *tags,
+        ("Beside other models", beside),
+    ):
         if rows:
             bars = [_bar(label, each) for label, each in rows[:_MOST_ROWS]]
             found.append((caption, plots.intervals(bars, title=caption, axis="worse  ←  difference  →  better")))
@@ -125,8 +134,10 @@ def _plots(made: Report) -> list[tuple[str, str]]:
             list(main.changes.values()), same=SAME, title=caption, axis="questions, from the worst to the best"
         )
         found.append((caption, svg))
-    for name, caption in (("first_ms", "Time to the first token: median and 95th percentile"),
-                          ("total_ms", "Time of the whole answer: median and 95th percentile")):  # fmt: skip
+    for name, caption in (
+        ("first_ms", "Time to the first token: median and 95th percentile"),
+        ("total_ms", "Time of the whole answer: median and 95th percentile"),
+    ):
         slow = [(one.variant.name, its.p50, its.p95) for one in made.variants if (its := one.costs.spent.get(name))]
         if slow:
             found.append((caption, plots.times(slow[:_MOST_ROWS], title=caption, axis="ms")))

@@ -113,9 +113,13 @@ class Report(Measured):
 
 
 def measured(
-    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
-    *, judge: str | None = None,
-) -> Measured:  # fmt: skip
+    head: Head,
+    questions: Sequence[Question],
+    replies: Sequence[Reply],
+    attempts: Sequence[Judgement],
+    *,
+    judge: str | None = None,
+) -> Measured:
     """The scores of what a run's folder holds, whole or not.
 
     attempts: to judge. judge: the model whose judgements count (default: the one that judged last). Raises BenchError:
@@ -134,12 +138,14 @@ def measured(
     its = [one for one in attempts if models and one.model == models[-1]]
     wrong = {
         name: {
-            score: wrong_judged_values(judged, its, name, score, faulty) if score in JUDGED
+            score: wrong_judged_values(judged, its, name, score, faulty)
+            if score in JUDGED
             else wrong_values(known, found, replies, name, score)
-            for score in scores if score != "preference"
+            for score in scores
+            if score != "preference"
         }
         for name, scores in values.items()
-    }  # fmt: skip
+    }
     missing = sum(_missing(one.name, head, known, replies) for one in head.variants)
     faults = {
         one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name) for one in head.variants
@@ -148,9 +154,13 @@ def measured(
 
 
 def report(
-    head: Head, questions: Sequence[Question], replies: Sequence[Reply], attempts: Sequence[Judgement],
-    *, judge: str | None = None,
-) -> Report:  # fmt: skip
+    head: Head,
+    questions: Sequence[Question],
+    replies: Sequence[Reply],
+    attempts: Sequence[Judgement],
+    *,
+    judge: str | None = None,
+) -> Report:
     """The report of what a run's folder holds; arguments and errors as of `measured`."""
     of = measured(head, questions, replies, attempts, judge=judge)
     own, others = baselines(head.variants).items(), across(head.variants)
@@ -161,13 +171,21 @@ def report(
         return wrong_preferences(judged, replies, variant, against)
 
     return Report(
-        of.head, of.questions, of.scored, of.values, of.wrong, of.judges, of.groups, of.faults, of.missing,
+        of.head,
+        of.questions,
+        of.scored,
+        of.values,
+        of.wrong,
+        of.judges,
+        of.groups,
+        of.faults,
+        of.missing,
         [_variant(one, replies, of) for one in head.variants],
         [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
         [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
         judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
         len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
-    )  # fmt: skip
+    )
 
 
 def as_json(made: Report) -> dict[str, Any]:
@@ -194,8 +212,10 @@ def sentence_of(of: Measured, one: Verdict) -> str:
         return f"No verdict: the run is not complete, {of.missing} replies are missing."
     if one.main is not None:
         return one.main.sentence(own=one.own)
-    answered = [{each.reply.question for each in of.scored if each.reply.variant == name and each.fault is None}
-                for name in (one.variant, one.against)]  # fmt: skip
+    answered = [
+        {each.reply.question for each in of.scored if each.reply.variant == name and each.fault is None}
+        for name in (one.variant, one.against)
+    ]
     if not answered[0] & answered[1]:
         return "No verdict: no question has an answer in both."
     if of.judges:
@@ -211,7 +231,7 @@ def _missing(variant: str, head: Head, questions: Iterable[str], replies: Iterab
 
 def _values(
     variant: str, found: Sequence[Scored], judged: Sequence[Judgement], faulty: Set[Asked]
-) -> dict[str, Values]:  # fmt: skip
+) -> dict[str, Values]:
     """Score -> question -> its mean, without scores that no question has."""
     given: dict[str, Values] = {score: values_of(found, variant, score) for score in (*RULES, *FOUND)}
     given |= {kind: judged_values(judged, variant, kind, faulty=faulty) for kind in JUDGED}
@@ -224,23 +244,31 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
     asked = len(of.questions) * of.head.repeats
     faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
     return VariantReport(
-        variant, len(answered), asked, _missing(variant.name, of.head, of.questions, replies),
-        of.faults[variant.name], tuple(faulty),
+        variant,
+        len(answered),
+        asked,
+        _missing(variant.name, of.head, of.questions, replies),
+        of.faults[variant.name],
+        tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
         sum(one.fault is None and refuses(one.reply.answer or "") for one in answered),
         dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
-        {score: statistics.fmean(grouped(values, of.groups).values())
-         for score, values in of.values[variant.name].items()},
+        {
+            score: statistics.fmean(grouped(values, of.groups).values())
+            for score, values in of.values[variant.name].items()
+        },
         costs([one.costs for one in answered], [one.reply.stages_ms for one in answered]),
-    )  # fmt: skip
+    )
 
 
 def _verdict(
     variant: str, against: str, of: Measured, preferences: Callable[[str, str], list[Pair]], *, own: bool, parts: bool
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     """parts: whether every score, tag and origin has a verdict, too. preferences: with failures counted."""
-    rows = {name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
-            for name in (against, variant)}  # fmt: skip
+    rows = {
+        name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
+        for name in (against, variant)
+    }
     more = extra(rows[against], rows[variant], seed=of.head.seed, groups=of.groups)
     if of.missing:
         return Verdict(variant, against, own, None, {}, {}, {}, more)
@@ -255,21 +283,27 @@ def _verdict(
     shown = known if parts else [score for score in known if score == main]
     seed, groups = of.head.seed, of.groups
     wrong = {
-        score: preferences(variant, against) if score == "preference"
+        score: preferences(variant, against)
+        if score == "preference"
         else [(of.wrong[against][score], of.wrong[variant][score])]
         for score in shown
-    }  # fmt: skip
+    }
     scores = {
-        score: one for score in shown
+        score: one
+        for score in shown
         if (one := compared(score, before[score], after[score], seed=seed, groups=groups, wrong=wrong[score]))
-    }  # fmt: skip
+    }
     tags, origins = _parts(of.questions) if parts else ({}, {})
     return Verdict(
-        variant, against, own, scores.get(main or ""), scores,
+        variant,
+        against,
+        own,
+        scores.get(main or ""),
+        scores,
         by_tag(main, before[main], after[main], tags, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
         by_tag(main, before[main], after[main], origins, seed=seed, groups=groups, wrong=wrong[main]) if main else {},
         more,
-    )  # fmt: skip
+    )
 
 
 def _parts(questions: Mapping[str, Question]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:

@@ -122,11 +122,27 @@ def view(made: Report) -> View:
         title=title,
         about=f"Run {head.id}, {day}; {len(made.questions)} questions of {Path(head.questions_file).name}{repeats}; "
         f"{', '.join(one.name for one in head.variants)}",
-        notes=_notes(made), verdicts=cards, beside=_beside(made),
-        tables=[table for table in (_differences(made), _origins(made), _tags(made), _scores(made), _found(made),
-                                    _costs(made), _more(made), _stages(made), _failures(made), _judge(made),
-                                    _agreement(made)) if table.rows],
-    )  # fmt: skip
+        notes=_notes(made),
+        verdicts=cards,
+        beside=_beside(made),
+        tables=[
+            table
+            for table in (
+                _differences(made),
+                _origins(made),
+                _tags(made),
+                _scores(made),
+                _found(made),
+                _costs(made),
+                _more(made),
+                _stages(made),
+                _failures(made),
+                _judge(made),
+                _agreement(made),
+            )
+            if table.rows
+        ],
+    )
 
 
 def number(value: float | None, form: str = ".3f") -> str:
@@ -200,22 +216,36 @@ def _card(made: Report, one: Verdict) -> Card:
     main = one.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
     return Card(
-        title=f"{title}: {_TITLES[main.word][not one.own]}", css=main.word,
+        title=f"{title}: {_TITLES[main.word][not one.own]}",
+        css=main.word,
         sentence=f"{sentence_of(made, one)} {_named(main.score).capitalize()} {main.before:.3f} before, "
         f"{main.after:.3f} after.",
-        counts=counts, helped=len(main.helped), unchanged=len(main.unchanged), harmed=len(main.harmed), price=price,
-        worst_of=_of(main.harmed, MOST_SHOWN), worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
-        best_of=_of(main.helped, MOST_HELPED), best=_changed(made, one, main.helped[:MOST_HELPED]),
-    )  # fmt: skip
+        counts=counts,
+        helped=len(main.helped),
+        unchanged=len(main.unchanged),
+        harmed=len(main.harmed),
+        price=price,
+        worst_of=_of(main.harmed, MOST_SHOWN),
+        worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
+        best_of=_of(main.helped, MOST_HELPED),
+        best=_changed(made, one, main.helped[:MOST_HELPED]),
+    )
 
 
 def _beside(made: Report) -> Table:
     rows = [
-        [f"{one.variant} against {one.against}", _TITLES[one.main.word][1], *_compared(one.main),
-         *(number(one.more[name].mean if name in one.more else None, form)
-           for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f")))]
-        for one in made.beside if one.main
-    ]  # fmt: skip
+        [
+            f"{one.variant} against {one.against}",
+            _TITLES[one.main.word][1],
+            *_compared(one.main),
+            *(
+                number(one.more[name].mean if name in one.more else None, form)
+                for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f"))
+            ),
+        ]
+        for one in made.beside
+        if one.main
+    ]
     text = "Whether it does as well as another model without passages."
     return Table(
         "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
@@ -235,9 +265,12 @@ def _price(one: Verdict) -> str:
     """What a question costs more, in one line."""
     parts = []
     for name, unit, form in (
-        ("first_ms", "ms to the first token", "+z,.0f"), ("total_ms", "ms in all", "+z,.0f"),
-        ("prompt", "tokens in", "+z,.0f"), ("completion", "tokens out", "+z,.0f"), ("cost_usd", "$", "+z.6f"),
-    ):  # fmt: skip
+        ("first_ms", "ms to the first token", "+z,.0f"),
+        ("total_ms", "ms in all", "+z,.0f"),
+        ("prompt", "tokens in", "+z,.0f"),
+        ("completion", "tokens out", "+z,.0f"),
+        ("cost_usd", "$", "+z.6f"),
+    ):
         if name in one.more:
             parts.append(f"{one.more[name].mean:{form}} {unit}")
     return ", ".join(parts)
@@ -254,18 +287,27 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
     question = made.questions[id]
     before, after = made.answers(id, one.against), made.answers(id, one.variant)
     shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
-    known = [("reference", question.reference or ""), ("must say", "; ".join(question.must)),
-             ("must not say", "; ".join(question.must_not)), ("gold", ", ".join(question.gold))]  # fmt: skip
+    known = [
+        ("reference", question.reference or ""),
+        ("must say", "; ".join(question.must)),
+        ("must not say", "; ".join(question.must_not)),
+        ("gold", ", ".join(question.gold)),
+    ]
     if question.answerable is False:
         known.append(("answerable", "no: it should be refused"))
     if question.drafted is not None:
         known.append(("drafted", "by a model, not checked by a person"))
     return Changed(
-        id=id, change=number(change, "+z.2f"), asked=asked_text(question), tags=", ".join(question.tags),
+        id=id,
+        change=number(change, "+z.2f"),
+        asked=asked_text(question),
+        tags=", ".join(question.tags),
         known=[(name, text) for name, text in known if text],
         said=[_said(each) for rows in (before, after) for each in rows],
-        passages=shown.passages if shown else None, sources=", ".join(shown.sources) if shown else "", open=first,
-    )  # fmt: skip
+        passages=shown.passages if shown else None,
+        sources=", ".join(shown.sources) if shown else "",
+        open=first,
+    )
 
 
 def _said(one: Scored) -> Said:
@@ -295,9 +337,15 @@ _COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "hel
 
 def _compared(each: Compared) -> list[str]:
     return [
-        number(each.before), number(each.after), interval(each.change), str(len(each.harmed)),
-        str(len(each.unchanged)), str(len(each.helped)), number(each.detectable, ".2f"), f"{each.needed:,}",
-    ]  # fmt: skip
+        number(each.before),
+        number(each.after),
+        interval(each.change),
+        str(len(each.harmed)),
+        str(len(each.unchanged)),
+        str(len(each.helped)),
+        number(each.detectable, ".2f"),
+        f"{each.needed:,}",
+    ]
 
 
 def _origins(made: Report) -> Table:
@@ -340,15 +388,29 @@ def _means(made: Report, title: str, text: str, scores: Sequence[str]) -> Table:
 
 def _costs(made: Report) -> Table:
     rows = [[one.variant.name, str(one.replies), *_spent(one.costs)] for one in made.variants]
-    head = ["variant", "answers", "first token ms p50", "p95", "total ms p50", "p95", "tokens in", "out", "injected",
-            "$ an answer", "$ in all"]  # fmt: skip
+    head = [
+        "variant",
+        "answers",
+        "first token ms p50",
+        "p95",
+        "total ms p50",
+        "p95",
+        "tokens in",
+        "out",
+        "injected",
+        "$ an answer",
+        "$ in all",
+    ]
     return Table("Costs", "Tokens are means of an answer. The judge's cost is not among these.", head, rows)
 
 
 def _spent(its: Costs) -> list[str]:
     found = its.spent
-    cells = [number(getattr(found[name], part) if name in found else None, ",.0f")
-             for name in ("first_ms", "total_ms") for part in ("p50", "p95")]  # fmt: skip
+    cells = [
+        number(getattr(found[name], part) if name in found else None, ",.0f")
+        for name in ("first_ms", "total_ms")
+        for part in ("p50", "p95")
+    ]
     cells += [
         number(found[name].mean if name in found else None, ",.0f") for name in ("prompt", "completion", "injected")
     ]
@@ -358,10 +420,15 @@ def _spent(its: Costs) -> list[str]:
 
 def _more(made: Report) -> Table:
     rows = [
-        [_once(one, at), QUANTITIES[name], interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
-         str(change.questions)]
-        for one in made.leading for at, (name, change) in enumerate(one.more.items())
-    ]  # fmt: skip
+        [
+            _once(one, at),
+            QUANTITIES[name],
+            interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
+            str(change.questions),
+        ]
+        for one in made.leading
+        for at, (name, change) in enumerate(one.more.items())
+    ]
     return Table("What a question costs more", "", ["compared", "of", "difference [95 %]", "questions"], rows)
 
 
@@ -370,8 +437,9 @@ def _stages(made: Report) -> Table:
     names = list(dict.fromkeys(stage for stages in longest_first for stage in stages))
     rows = [
         [one.variant.name, *(number(one.costs.stages_ms.get(name), ",.1f") for name in names)]
-        for one in made.variants if one.costs.stages_ms
-    ]  # fmt: skip
+        for one in made.variants
+        if one.costs.stages_ms
+    ]
     return Table("Stages", "Median milliseconds in the gateway, from Server-Timing.", ["variant", *names], rows)
 
 
@@ -381,8 +449,9 @@ def _failures(made: Report) -> Table:
     ]
     rows += [
         [one.variant.name, str(times), f"{TOLD[fault]}; questions: {_some(one.faulty)}"]
-        for one in made.variants for fault, times in one.faults.items()
-    ]  # fmt: skip
+        for one in made.variants
+        for fault, times in one.faults.items()
+    ]
     text = "They count in no mean; a verdict holds only where it is the same with these counted as wrong answers."
     return Table("Failures", text, ["variant", "times", "what"], rows)
 

@@ -103,10 +103,22 @@ class Gateway:
         status = 0 if head is None else head.status_code
         usage = reading.usage or _estimated(call, reading, rag) if status in (0, 200) else None
         reply = Reply(
-            *call.asked, call.at_s, status, reading.answer, reading.finish_reason, error or None, rag, usage,
-            _cost(usage, call.price), reading.first_ms, total_ms, _stages(head), call.kept, reading.raw,
+            *call.asked,
+            call.at_s,
+            status,
+            reading.answer,
+            reading.finish_reason,
+            error or None,
+            rag,
+            usage,
+            _cost(usage, call.price),
+            reading.first_ms,
+            total_ms,
+            _stages(head),
+            call.kept,
+            reading.raw,
             reading.refused,
-        )  # fmt: skip
+        )
         return Heard(reply)
 
     async def _rag(self, head: httpx.Response | None) -> Rag:
@@ -126,9 +138,7 @@ class _Clock:
 
 def _unsent(call: Call, error: str) -> Reply:
     """What comes of an attempt that reached nobody."""
-    return Reply(
-        *call.asked, call.at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, call.kept, ""
-    )  # fmt: skip
+    return Reply(*call.asked, call.at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, call.kept, "")
 
 
 async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
@@ -138,9 +148,21 @@ async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
         body = (body + received)[:_MOST_ERROR_BYTES]
     told, code = error_of(body)
     reply = Reply(
-        *call.asked, call.at_s, head.status_code, None, None, f"{head.status_code}: {told}", _rag_of(head), None, 0.0,
-        None, clock.ms(), _stages(head), call.kept, body.decode("utf-8", "replace"),
-    )  # fmt: skip
+        *call.asked,
+        call.at_s,
+        head.status_code,
+        None,
+        None,
+        f"{head.status_code}: {told}",
+        _rag_of(head),
+        None,
+        0.0,
+        None,
+        clock.ms(),
+        _stages(head),
+        call.kept,
+        body.decode("utf-8", "replace"),
+    )
     return Heard(reply, code, wait_s(head.headers.get("retry-after", ""), time.time()))
 
 

@@ -66,9 +66,15 @@ class Sender(ABC, Generic[One]):
     """Sends what is left. A subclass says what is sent for one, what the folder has of its end, and what an end is."""
 
     def __init__(
-        self, gateway: Gateway, purse: Purse, *, concurrency: int, retries: int, progress: Progress,
+        self,
+        gateway: Gateway,
+        purse: Purse,
+        *,
+        concurrency: int,
+        retries: int,
+        progress: Progress,
         answered: Heed = pass_over,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """answered: called with each end, once it stands in the folder."""
         self._gateway = gateway
         self._purse = purse

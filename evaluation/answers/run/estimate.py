@@ -27,9 +27,13 @@ class Estimate:
 
     def __add__(self, other: "Estimate") -> "Estimate":
         return Estimate(
-            self.variant, self.requests + other.requests, self.prompt_tokens + other.prompt_tokens,
-            self.answer_tokens + other.answer_tokens, _sum(self.usd, other.usd), _sum(self.most_usd, other.most_usd),
-        )  # fmt: skip
+            self.variant,
+            self.requests + other.requests,
+            self.prompt_tokens + other.prompt_tokens,
+            self.answer_tokens + other.answer_tokens,
+            _sum(self.usd, other.usd),
+            _sum(self.most_usd, other.most_usd),
+        )
 
 
 def estimates(
@@ -49,7 +53,7 @@ def estimates(
 
 def largest(
     left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
-) -> tuple[Worst, str] | None:  # fmt: skip
+) -> tuple[Worst, str] | None:
     """The request that may use the most of what is left to be asked, and its variant; None: nothing is left."""
     asked, ways = {one.id: one for one in questions}, {one.name: one for one in variants}
     found = [(_worst(asked[id], ways[name], terms), name) for id, name in {one[:2] for one in left}]
@@ -93,9 +97,7 @@ def unknown_prices(variants: Sequence[Variant], terms: Terms) -> list[str]:
 
 def unknown_caps(variants: Sequence[Variant], terms: Terms) -> list[str]:
     """The models whose longest answer is not known."""
-    caps: Mapping[str, int | None] = {
-        one.name: answer_cap(one.settings, terms.size_of(one.model)) for one in variants
-    }  # fmt: skip
+    caps: Mapping[str, int | None] = {one.name: answer_cap(one.settings, terms.size_of(one.model)) for one in variants}
     return list(dict.fromkeys(one.model for one in variants if caps[one.name] is None))
 
 

@@ -62,9 +62,20 @@ class Job:
     def _head(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> Head:
         wish, now_s = self._wish, time.time()
         return Head(
-            f"run-{os.urandom(_ID_BYTES).hex()}", now_s, str(wish.questions_file), wish.base_url, wish.repeats,
-            wish.seed, self.variants, self._left_out, wish.max_usd, wish.max_tokens, gateway, leaked, wish.draft,
-        )  # fmt: skip
+            f"run-{os.urandom(_ID_BYTES).hex()}",
+            now_s,
+            str(wish.questions_file),
+            wish.base_url,
+            wish.repeats,
+            wish.seed,
+            self.variants,
+            self._left_out,
+            wish.max_usd,
+            wish.max_tokens,
+            gateway,
+            leaked,
+            wish.draft,
+        )
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -142,7 +153,7 @@ class Job:
 
     def run(
         self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
-    ) -> Run:  # fmt: skip
+    ) -> Run:
         """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
         if self._before is None:
             run = Run.begin(self.folder, self._head(gateway, leaked or {}), self._questions)

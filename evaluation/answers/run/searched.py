@@ -39,7 +39,7 @@ def searched(variants: Iterable[Variant]) -> list[str]:
 
 async def checked(
     client: httpx.AsyncClient, variants: Sequence[Variant], listed: Sequence[str] | None, default: Sequence[str]
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The collections that a run searches, each with documents in it.
 
     listed: those that the gateway tells; None: it tells none. default: those that it searches where a variant names
@@ -62,7 +62,7 @@ async def checked(
 
 async def leaks(
     client: httpx.AsyncClient, collections: Sequence[str], questions: Sequence[Question]
-) -> tuple[dict[str, Leak], str]:  # fmt: skip
+) -> tuple[dict[str, Leak], str]:
     """Question -> where it stands in a document, and why not all documents were looked through; "" where all were."""
     looked = _Looked(questions)
     left = _MOST_BYTES

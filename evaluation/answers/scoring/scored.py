@@ -55,16 +55,13 @@ def wrong_values(
     )
 
 
-def judged_values(
-    judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[Asked] = ()
-) -> Values:  # fmt: skip
+def judged_values(judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[Asked] = ()) -> Values:
     """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders.
 
     faulty: answers that are none, and whose judgements do not count.
     """
     without = set(faulty)
-    its = [one for one in judgements
-           if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]  # fmt: skip
+    its = [one for one in judgements if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]
     if kind == "preference":
         return means((key[0], score) for key, scores in in_both_orders(its).items() for score in scores)
     return means((one.question, one.score) for one in its)
@@ -72,7 +69,7 @@ def judged_values(
 
 def wrong_judged_values(
     judgements: Iterable[Judgement], asked: Iterable[Judgement], variant: str, kind: str, faulty: Iterable[Asked]
-) -> Values:  # fmt: skip
+) -> Values:
     """The same of a kind that is no preference, with 0 for what has no score. asked: every attempt of the judge."""
     without = set(faulty)
     scores = {one.key: one.score for one in judgements if one.score is not None or one.verdict is not None}
@@ -85,7 +82,7 @@ def wrong_judged_values(
 
 def wrong_preferences(
     judgements: Iterable[Judgement], replies: Iterable[Reply], variant: str, against: str
-) -> list[Pair]:  # fmt: skip
+) -> list[Pair]:
     """(before, after) of a preference with failures counted: one answer that failed loses, of two none is preferred.
 
     A pair without a judgement that can be read is counted as lost, and in the second of both readings as won.
@@ -116,8 +113,11 @@ def baselines(variants: Sequence[Variant]) -> dict[str, str]:
             raw.setdefault(one.model, []).append(one)
     found = {}
     for one in variants:
-        like = [other for other in raw.get(one.model, ()) if other.name != one.name and one.mode != "raw"
-                and _of_the_model(other) == _of_the_model(one)]  # fmt: skip
+        like = [
+            other
+            for other in raw.get(one.model, ())
+            if other.name != one.name and one.mode != "raw" and _of_the_model(other) == _of_the_model(one)
+        ]
         against = (like or raw.get(one.model) or [one])[0]
         if against.name != one.name:
             found[one.name] = against.name
@@ -159,12 +159,17 @@ def _scores(question: Question, reply: Reply) -> Scores:
     answer, passages = reply.answer or "", reply.rag.passages
     sources = [one.source for one in passages] if passages is not None else list(reply.rag.sources)
     return answer_scores(
-        answer, reference=question.reference, must=question.must, must_not=question.must_not,
+        answer,
+        reference=question.reference,
+        must=question.must,
+        must_not=question.must_not,
         answerable=question.answerable,
     ) | found_scores(
-        answer, sources=sources, documents=[one.document for one in passages or ()],
+        answer,
+        sources=sources,
+        documents=[one.document for one in passages or ()],
         gold=question.gold if reply.rag.status not in ("", "off") else (),
-    )  # fmt: skip
+    )
 
 
 def _costs(reply: Reply) -> Quantities:
@@ -174,6 +179,9 @@ def _costs(reply: Reply) -> Quantities:
         for name in ("prompt", "completion", "cached", "reasoning")
     }
     return {
-        "first_ms": reply.first_ms, "total_ms": reply.total_ms, **tokens,
-        "injected": 0 if reply.rag.status == "off" else reply.rag.injected_tokens, "cost_usd": reply.cost_usd,
-    }  # fmt: skip
+        "first_ms": reply.first_ms,
+        "total_ms": reply.total_ms,
+        **tokens,
+        "injected": 0 if reply.rag.status == "off" else reply.rag.injected_tokens,
+        "cost_usd": reply.cost_usd,
+    }

@@ -62,10 +62,16 @@ def answer_scores(
     there = [states(answer, held, fact) for fact in must]
     forbidden = [states(answer, held, fact) for fact in must_not]
     scores: Scores = {
-        "exact": None, "normalised": None, "f1": None, "reference": None, "numbers": None,
-        "must": _share(there), "must_not": _share([not found for found in forbidden]),
-        "facts": None, "refusal": None,
-    }  # fmt: skip
+        "exact": None,
+        "normalised": None,
+        "f1": None,
+        "reference": None,
+        "numbers": None,
+        "must": _share(there),
+        "must_not": _share([not found for found in forbidden]),
+        "facts": None,
+        "refusal": None,
+    }
     if reference is not None:
         scores |= _against(answer, held, reference)
     if must or must_not:

@@ -64,5 +64,7 @@ def _numbers(written: str) -> list[str]:
     """Digits with points and commas to numbers: commas between thousands go, any other comma ends a number."""
     if _THOUSANDS.fullmatch(written):
         written = written.replace(",", "")
-    return [".".join(part.lstrip("0") or "0" if at == 0 else part for at, part in enumerate(number.split(".")))
-            for number in written.split(",")]  # fmt: skip
+    return [
+        ".".join(part.lstrip("0") or "0" if at == 0 else part for at, part in enumerate(number.split(".")))
+        for number in written.split(",")
+    ]

@@ -127,14 +127,19 @@ def compared(
     word = word_for(change)
     rising = sorted(both, key=lambda id: changes[id])
     return Compared(
-        score=score, before=statistics.fmean(grouped({id: before[id] for id in both}, groups).values()),
+        score=score,
+        before=statistics.fmean(grouped({id: before[id] for id in both}, groups).values()),
         after=statistics.fmean(grouped({id: after[id] for id in both}, groups).values()),
-        change=change, detectable=detectable(each, beyond=MATTERS), needed=needed(each, margin=MATTERS),
-        word=word if {word_for(one) for one in others} <= {word} else "depends", changes=changes,
+        change=change,
+        detectable=detectable(each, beyond=MATTERS),
+        needed=needed(each, margin=MATTERS),
+        word=word if {word_for(one) for one in others} <= {word} else "depends",
+        changes=changes,
         helped=tuple(id for id in reversed(rising) if changes[id] > SAME),
         unchanged=tuple(id for id in both if abs(changes[id]) <= SAME),
-        harmed=tuple(id for id in rising if changes[id] < -SAME), with_failures=others,
-    )  # fmt: skip
+        harmed=tuple(id for id in rising if changes[id] < -SAME),
+        with_failures=others,
+    )
 
 
 def by_tag(

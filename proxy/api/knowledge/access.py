@@ -25,7 +25,7 @@ from retrieval.errors import (
     UnknownDocument,
     UnknownFile,
     UnknownJob,
-)  # fmt: skip
+)
 from retrieval.knowledge import PLAIN, Knowledge, Lookup
 from retrieval.records import CollectionInfo, Retrieved, Turn, View
 
@@ -71,9 +71,16 @@ class Access:
         return row
 
     async def search(
-        self, query: str, collections: Sequence[str], scope: Scope, *, explicit: bool, k: int, filter: str,
+        self,
+        query: str,
+        collections: Sequence[str],
+        scope: Scope,
+        *,
+        explicit: bool,
+        k: int,
+        filter: str,
         lookup: Lookup = PLAIN,
-    ) -> Retrieved:  # fmt: skip
+    ) -> Retrieved:
         """explicit: whether the caller named the collections. filter: as of `View`.
 
         Raises UnknownCollection, RetrievalError.

@@ -25,9 +25,16 @@ class KnowledgeApi:
     """What the routes answer with."""
 
     def __init__(
-        self, knowledge: Knowledge, *, enabled: bool, searches: SearchSettings, deadline_s: float,
-        max_body_bytes: int, uploads: UploadOptions, receipts: Receipts,
-    ) -> None:  # fmt: skip
+        self,
+        knowledge: Knowledge,
+        *,
+        enabled: bool,
+        searches: SearchSettings,
+        deadline_s: float,
+        max_body_bytes: int,
+        uploads: UploadOptions,
+        receipts: Receipts,
+    ) -> None:
         """enabled: whether there is retrieval."""
         self._access = access = Access(knowledge, enabled=enabled, deadline_s=deadline_s, max_body_bytes=max_body_bytes)
         self._searches, self._receipts = Searches(access, searches), ReceiptsApi(access, receipts)

@@ -42,15 +42,13 @@ class Attachments:
         route, batch = self._access.route, _PATH + "/file_batches/{id}"
         return [
             route(_PATH + "/files", writing=["POST"], GET=self._list, POST=self._attach),
-            route(
-                _PATH + "/files/{id}", slow=["POST"], GET=self._read, POST=self._describe, DELETE=self._detach
-            ),
+            route(_PATH + "/files/{id}", slow=["POST"], GET=self._read, POST=self._describe, DELETE=self._detach),
             route(_PATH + "/files/{id}/content", GET=self._content),
             route(_PATH + "/file_batches", writing=["POST"], POST=self._attach_batch),
             route(batch, GET=self._read_batch),
             route(batch + "/cancel", writing=["POST"], POST=self._cancel_batch),
             route(batch + "/files", GET=self._list_batch),
-        ]  # fmt: skip
+        ]
 
     async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
         """Attach files to a collection that may be written: `file_id` and `attributes` of each. Raises UnknownFile."""
@@ -112,9 +110,11 @@ class Attachments:
         name = (await self._access.collection(scope)).name
         document = await self._document(name, scope["path_params"]["id"], scope)
         return {
-            "object": "vector_store.file_content.page", "data": [{"type": "text", "text": document.text}],
-            "has_more": False, "next_page": None,
-        }  # fmt: skip
+            "object": "vector_store.file_content.page",
+            "data": [{"type": "text", "text": document.text}],
+            "has_more": False,
+            "next_page": None,
+        }
 
     async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         """What is no document yet, then the documents by their ids."""
@@ -229,10 +229,13 @@ def _given(file: UploadedFile, fields: Mapping[str, Any]) -> Given:
 
 def _batch(job: Job) -> dict[str, Any]:
     return {
-        "id": job.id, "object": "vector_store.files_batch", "created_at": int(job.created_s),
-        "vector_store_id": job.collection, "status": _OF_JOB.get(job.state, job.state),
+        "id": job.id,
+        "object": "vector_store.files_batch",
+        "created_at": int(job.created_s),
+        "vector_store_id": job.collection,
+        "status": _OF_JOB.get(job.state, job.state),
         "file_counts": counts_of(job.counts),
-    }  # fmt: skip
+    }
 
 
 def _waiting_row(one: Attached) -> dict[str, Any]:
@@ -254,8 +257,13 @@ def _row(
 ) -> dict[str, Any]:
     code = "unsupported_file" if reason.startswith("unsupported type") else "invalid_file"
     return {
-        "id": id, "object": "vector_store.file", "usage_bytes": size, "created_at": int(at_s),
-        "vector_store_id": name, "status": status, "attributes": attributes,
+        "id": id,
+        "object": "vector_store.file",
+        "usage_bytes": size,
+        "created_at": int(at_s),
+        "vector_store_id": name,
+        "status": status,
+        "attributes": attributes,
         "last_error": {"code": code, "message": reason} if status == "failed" else None,
         "chunking_strategy": {"type": "other"},
-    }  # fmt: skip
+    }

@@ -165,16 +165,30 @@ def _filter(text: str | None) -> Filter | None:
 
 def _collection(row: CollectionInfo) -> dict[str, Any]:
     return {
-        "id": row.name, "object": "knowledge.collection", "documents": row.documents, "chunks": row.chunks,
-        "language": row.language, "embedder": row.embedder, "updated_at": int(row.updated_s),
-    }  # fmt: skip
+        "id": row.name,
+        "object": "knowledge.collection",
+        "documents": row.documents,
+        "chunks": row.chunks,
+        "language": row.language,
+        "embedder": row.embedder,
+        "updated_at": int(row.updated_s),
+    }
 
 
 def _document(row: DocumentInfo, rights: Rights) -> dict[str, Any]:
     """Who else may read it concerns those alone who decide about that."""
     groups = {"groups": row.groups} if row.collection in rights.write else {}
     return {
-        "id": row.id, "object": "knowledge.document", "collection": row.collection, "source": row.source,
-        "title": row.title, "format": row.format, "modified_at": int(row.modified_s), "chunks": row.chunks,
-        "chars": row.chars, "attributes": row.attributes, **groups, **({"key": row.key} if row.key else {}),
-    }  # fmt: skip
+        "id": row.id,
+        "object": "knowledge.document",
+        "collection": row.collection,
+        "source": row.source,
+        "title": row.title,
+        "format": row.format,
+        "modified_at": int(row.modified_s),
+        "chunks": row.chunks,
+        "chars": row.chars,
+        "attributes": row.attributes,
+        **groups,
+        **({"key": row.key} if row.key else {}),
+    }

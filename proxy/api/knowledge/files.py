@@ -88,9 +88,10 @@ class _Content:
             file = await the_file(self._access, id, scope)
             part = await self._access.knowledge.file_part(id, owner, 0, _PART_BYTES)
         headers = [
-            (b"content-type", b"application/octet-stream"), (b"content-length", b"%d" % file.bytes),
+            (b"content-type", b"application/octet-stream"),
+            (b"content-length", b"%d" % file.bytes),
             (b"x-content-type-options", b"nosniff"),
-        ]  # fmt: skip
+        ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         sent = 0
         while part:
@@ -114,9 +115,15 @@ async def the_file(access: Access, id: str, scope: Scope) -> UploadedFile:
 
 def file_row(file: UploadedFile) -> dict[str, Any]:
     return {
-        "id": file.id, "object": "file", "bytes": file.bytes, "created_at": int(file.created_s), "filename": file.name,
-        "purpose": file.purpose, "status": "processed", "expires_at": None,
-    }  # fmt: skip
+        "id": file.id,
+        "object": "file",
+        "bytes": file.bytes,
+        "created_at": int(file.created_s),
+        "filename": file.name,
+        "purpose": file.purpose,
+        "status": "processed",
+        "expires_at": None,
+    }
 
 
 def newest_first_of(asked: Mapping[str, str]) -> bool:

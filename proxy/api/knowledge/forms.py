@@ -118,10 +118,15 @@ class _Reading:
         self._waiting: list[tuple[int, bytes]] = []  # not written yet
         self.gathered = 0  # bytes of these
         calls: MultipartCallbacks = {
-            "on_part_begin": self._begin, "on_header_field": self._on_field, "on_header_value": self._on_value,
-            "on_header_end": self._on_header, "on_headers_finished": self._headers, "on_part_data": self._data,
-            "on_part_end": self._end, "on_end": self._finish,
-        }  # fmt: skip
+            "on_part_begin": self._begin,
+            "on_header_field": self._on_field,
+            "on_header_value": self._on_value,
+            "on_header_end": self._on_header,
+            "on_headers_finished": self._headers,
+            "on_part_data": self._data,
+            "on_part_end": self._end,
+            "on_end": self._finish,
+        }
         self._parser = MultipartParser(boundary, calls)
 
     def feed(self, data: bytes) -> None:

@@ -76,11 +76,16 @@ def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, oth
     source = name_of(fields.get("source", key), "source")
     title = fields.get("title", "")
     return Given(
-        key, source, content, title and name_of(title, "title"), cast(Format | None, format),
+        key,
+        source,
+        content,
+        title and name_of(title, "title"),
+        cast(Format | None, format),
         _seconds(fields.get("modified_at"), "modified_at"),
         _checked(checked_attributes, fields.get("attributes"), "attributes"),
-        _checked(checked_groups, fields.get("groups"), "groups"), otherwise,
-    )  # fmt: skip
+        _checked(checked_groups, fields.get("groups"), "groups"),
+        otherwise,
+    )
 
 
 def _row(row: object, place: int) -> Given:

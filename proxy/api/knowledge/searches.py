@@ -60,9 +60,12 @@ class Searches:
             lookup=self._lookup(fields),
         )
         return {
-            "object": "knowledge.search", "query": query, "relevance": found.relevance,
-            "data": [_hit(hit) for hit in found.hits], "timings_ms": found.timings_ms,
-        }  # fmt: skip
+            "object": "knowledge.search",
+            "query": query,
+            "relevance": found.relevance,
+            "data": [_hit(hit) for hit in found.hits],
+            "timings_ms": found.timings_ms,
+        }
 
     def _lookup(self, fields: Mapping[str, Any]) -> Lookup:
         mode, rerank = fields.get("mode"), yes_or_no(fields, "rerank")
@@ -77,10 +80,19 @@ class Searches:
 def _hit(hit: Hit) -> dict[str, Any]:
     passage, around = hit.passage, hit.surrounding
     told: dict[str, Any] = {
-        "id": hit.id, "object": "knowledge.passage", "score": hit.score, "ranks": hit.ranks, "scores": hit.scores,
-        "document": passage.document, "source": passage.source, "title": passage.title, "headings": passage.headings,
-        "start": passage.start, "end": passage.end, "text": passage.text,
-    }  # fmt: skip
+        "id": hit.id,
+        "object": "knowledge.passage",
+        "score": hit.score,
+        "ranks": hit.ranks,
+        "scores": hit.scores,
+        "document": passage.document,
+        "source": passage.source,
+        "title": passage.title,
+        "headings": passage.headings,
+        "start": passage.start,
+        "end": passage.end,
+        "text": passage.text,
+    }
     if around is not None:
         told["context"] = {"start": around.start, "end": around.end, "text": around.text, "whole": around.whole}
     return told

@@ -111,9 +111,12 @@ class Stores:
         keys = await self._access.knowledge.document_keys(list({hit.passage.document for hit in found.hits}))
         data = [_result(hit, share, keys) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
         return {
-            "object": "vector_store.search_results.page", "search_query": [text], "data": data, "has_more": False,
+            "object": "vector_store.search_results.page",
+            "search_query": [text],
+            "data": data,
+            "has_more": False,
             "next_page": None,
-        }  # fmt: skip
+        }
 
 
 def _check_options(fields: Mapping[str, Any]) -> None:
@@ -127,10 +130,16 @@ def _store(row: CollectionInfo, counts: Mapping[str, int]) -> dict[str, Any]:
     """A collection as a vector store; it does not say what nobody counts here (bytes) or when it was made."""
     at = int(row.updated_s)
     return {
-        "id": row.name, "object": "vector_store", "created_at": at, "name": row.name, "usage_bytes": 0,
+        "id": row.name,
+        "object": "vector_store",
+        "created_at": at,
+        "name": row.name,
+        "usage_bytes": 0,
         "file_counts": counts,
-        "status": "in_progress" if counts["in_progress"] else "completed", "last_active_at": at, "metadata": {},
-    }  # fmt: skip
+        "status": "in_progress" if counts["in_progress"] else "completed",
+        "last_active_at": at,
+        "metadata": {},
+    }
 
 
 def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
@@ -138,10 +147,12 @@ def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
     passage = hit.passage
     id = file_id(passage.document, keys.get(passage.document, ""))
     return {
-        "file_id": id, "filename": passage.source, "score": score,
+        "file_id": id,
+        "filename": passage.source,
+        "score": score,
         "attributes": {**({"title": passage.title} if passage.title else {}), **_plain(passage.attributes)},
         "content": [{"type": "text", "text": passage.text}],
-    }  # fmt: skip
+    }
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:

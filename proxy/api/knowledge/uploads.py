@@ -60,8 +60,15 @@ class Uploads:
             job = await finished(self._access, job)
         if not job.over:
             return Reply(202, job_row(job))
-        return Reply(200, {"object": "knowledge.documents.put", "collection": name, "job": job.id,
-                           "data": [placed_row(one) for one in job.documents]})  # fmt: skip
+        return Reply(
+            200,
+            {
+                "object": "knowledge.documents.put",
+                "collection": name,
+                "job": job.id,
+                "data": [placed_row(one) for one in job.documents],
+            },
+        )
 
     async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         asked = query_of(scope, "limit", "after", "collection")
@@ -106,10 +113,15 @@ async def visible_job(access: Access, id: str, rights: Rights) -> Job:
 def job_row(job: Job) -> dict[str, Any]:
     why = {"reason": job.reason} if job.reason else {}
     return {
-        "id": job.id, "object": "knowledge.job", "collection": job.collection, "status": job.state,
-        "created_at": int(job.created_s), "updated_at": int(job.updated_s),
-        "documents": {"total": sum(job.counts.values()), **job.counts}, **why,
-    }  # fmt: skip
+        "id": job.id,
+        "object": "knowledge.job",
+        "collection": job.collection,
+        "status": job.state,
+        "created_at": int(job.created_s),
+        "updated_at": int(job.updated_s),
+        "documents": {"total": sum(job.counts.values()), **job.counts},
+        **why,
+    }
 
 
 def _whole(job: Job) -> dict[str, Any]:

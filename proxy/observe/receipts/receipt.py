@@ -55,31 +55,52 @@ def receipt_of(
 ) -> Receipt:
     """The receipt of a chat that goes on to its model. It holds neither the exchange nor what the client sent."""
     return Receipt(
-        exchange.id, time(), exchange.owner, exchange.rights, exchange.model[:_MOST_CHARS], exchange.rag_status,
-        exchange.rag_reason, target.position, decision, budget_tokens, found, injected, exchange.injected_tokens,
+        exchange.id,
+        time(),
+        exchange.owner,
+        exchange.rights,
+        exchange.model[:_MOST_CHARS],
+        exchange.rag_status,
+        exchange.rag_reason,
+        target.position,
+        decision,
+        budget_tokens,
+        found,
+        injected,
+        exchange.injected_tokens,
         dict(exchange.timings_ms),
-    )  # fmt: skip
+    )
 
 
 def kept(receipt: Receipt, versions: Versions) -> bytes:
     """The receipt as JSON. `shown` makes of it what a reader gets; the fields that begin with _ are for that alone."""
     decision, found = receipt.decision, receipt.found
     searched = _NOT_SEARCHED if found is None else _searched(found)
-    return orjson.dumps({
-        "object": "knowledge.receipt", "id": receipt.id, "created_at": int(receipt.at_s),
-        "model": receipt.model.encode("utf-8", "replace").decode(),  # half a surrogate pair is no JSON
-        "status": receipt.status, "reason": receipt.reason,
-        "question": decision.turns[-1].text, "turns": decision.turns,
-        **searched,
-        "k": decision.k, "budget_tokens": receipt.budget_tokens,
-        "passages": in_order(found.context.passages, versions.order) if found and receipt.injected else [],
-        "injected": receipt.injected, "sha256": sha256_of(receipt.injected),
-        "injected_tokens": receipt.injected_tokens, "position": receipt.position,
-        "versions": {"gateway": versions.gateway, "template": versions.template, "settings": versions.settings},
-        "timings_ms": receipt.timings_ms,
-        "_owner": receipt.owner, "_groups": receipt.rights.groups,
-        "_asked": [name for name in decision.collections if name in receipt.rights.read],
-    })  # fmt: skip
+    return orjson.dumps(
+        {
+            "object": "knowledge.receipt",
+            "id": receipt.id,
+            "created_at": int(receipt.at_s),
+            "model": receipt.model.encode("utf-8", "replace").decode(),  # half a surrogate pair is no JSON
+            "status": receipt.status,
+            "reason": receipt.reason,
+            "question": decision.turns[-1].text,
+            "turns": decision.turns,
+            **searched,
+            "k": decision.k,
+            "budget_tokens": receipt.budget_tokens,
+            "passages": in_order(found.context.passages, versions.order) if found and receipt.injected else [],
+            "injected": receipt.injected,
+            "sha256": sha256_of(receipt.injected),
+            "injected_tokens": receipt.injected_tokens,
+            "position": receipt.position,
+            "versions": {"gateway": versions.gateway, "template": versions.template, "settings": versions.settings},
+            "timings_ms": receipt.timings_ms,
+            "_owner": receipt.owner,
+            "_groups": receipt.rights.groups,
+            "_asked": [name for name in decision.collections if name in receipt.rights.read],
+        }
+    )
 
 
 def sha256_of(text: str) -> str:
@@ -94,18 +115,28 @@ def _searched(found: Retrieved) -> Mapping[str, Any]:
     trace, query = found.trace, found.query
     return {
         "query": {"text": query.text, "reason": query.reason, "parts": query.parts},
-        "collections": [] if trace is None else trace.searched, "relevance": found.relevance, "_trace": trace,
+        "collections": [] if trace is None else trace.searched,
+        "relevance": found.relevance,
+        "_trace": trace,
         "_hits": [_hit(hit) for hit in found.hits],
-    }  # fmt: skip
+    }
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
     """Of a passage that was read, what a candidate has not."""
     one = hit.passage
     return {
-        "id": hit.id, "document": one.document, "revision": one.revision, "source": one.source, "title": one.title,
-        "headings": one.headings, "start": one.start, "end": one.end, "groups": one.groups, "scores": hit.scores,
-    }  # fmt: skip
+        "id": hit.id,
+        "document": one.document,
+        "revision": one.revision,
+        "source": one.source,
+        "title": one.title,
+        "headings": one.headings,
+        "start": one.start,
+        "end": one.end,
+        "groups": one.groups,
+        "scores": hit.scores,
+    }
 
 
 def allowed(groups: Sequence[str], reader: Groups) -> bool:

@@ -20,12 +20,16 @@ def outcome(kept: Mapping[str, Any]) -> Outcome:
     """What was injected then, of a receipt as `receipt.kept` made it."""
     query = kept["query"]
     return {
-        "status": kept["status"], "reason": kept["reason"], "query": None if query is None else query["text"],
+        "status": kept["status"],
+        "reason": kept["reason"],
+        "query": None if query is None else query["text"],
         "collections": kept["collections"],
         "passages": [{name: one[name] for name in _COMPARED} for one in kept["passages"]],
-        "injected": kept["injected"], "sha256": kept["sha256"], "injected_tokens": kept["injected_tokens"],
+        "injected": kept["injected"],
+        "sha256": kept["sha256"],
+        "injected_tokens": kept["injected_tokens"],
         "versions": kept["versions"],
-    }  # fmt: skip
+    }
 
 
 def today(found: Retrieved, names: Sequence[str], template: Template, versions: Versions) -> Outcome:
@@ -34,7 +38,8 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
     text = template.render(passages, names) if passages else ""
     return {
         "status": "augmented" if passages else "empty",
-        "reason": found.query.reason if passages else "nothing relevant found", "query": found.query.text,
+        "reason": found.query.reason if passages else "nothing relevant found",
+        "query": found.query.text,
         "collections": [
             {"name": one.name, "generation": one.generation, "embedder": one.embedder, "language": one.language}
             for one in (() if found.trace is None else found.trace.searched)
@@ -42,9 +47,11 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
         "passages": [
             {**{name: getattr(one, name) for name in _COMPARED}, "headings": list(one.headings)} for one in passages
         ],
-        "injected": text, "sha256": sha256_of(text), "injected_tokens": found.context.tokens,
+        "injected": text,
+        "sha256": sha256_of(text),
+        "injected_tokens": found.context.tokens,
         "versions": {"gateway": versions.gateway, "template": versions.template, "settings": dict(versions.settings)},
-    }  # fmt: skip
+    }
 
 
 def differences(was: Outcome, now: Outcome, there: Sequence[Standing]) -> dict[str, Any]:
@@ -118,9 +125,14 @@ def _akin(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _told(change: str, one: Mapping[str, Any], was: int | None, now: int | None) -> dict[str, Any]:
     return {
-        "change": change, "source": one["source"], "title": one["title"], "headings": one["headings"],
-        "document": one["document"], "was": None if was is None else was + 1, "now": None if now is None else now + 1,
-    }  # fmt: skip
+        "change": change,
+        "source": one["source"],
+        "title": one["title"],
+        "headings": one["headings"],
+        "document": one["document"],
+        "was": None if was is None else was + 1,
+        "now": None if now is None else now + 1,
+    }
 
 
 def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[Standing]) -> Iterator[dict[str, Any]]:

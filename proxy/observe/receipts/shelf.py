@@ -29,9 +29,15 @@ class Shelf:
     """The receipts in a data folder, where the file is made with the first of them; or on a server. Or comparisons."""
 
     def __init__(
-        self, data: Path, url: str = "", *, keep_s: float, max_bytes: int, now_s: Callable[[], float] = time,
+        self,
+        data: Path,
+        url: str = "",
+        *,
+        keep_s: float,
+        max_bytes: int,
+        now_s: Callable[[], float] = time,
         what: What = "receipts",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 keeps nothing. max_bytes: of all of them."""
         self._database = Database(data / _FILE, url, what=f"the {what}", schema=_schema)
         self.what = what

@@ -72,9 +72,14 @@ def _candidates(kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]])
         if id in reranked:
             scores["rerank"] = reranked[id]
         one = named.get(id)
-        found.append({
-            "id": id, "score": trace["scores"][at], "outcome": trace["fates"][at],
-            "ranks": {arm: values[at] for arm, values in trace["ranks"].items() if values[at] is not None},
-            "scores": scores, **{of: None if one is None else one[of] for of in _OF_A_POINT},
-        })  # fmt: skip
+        found.append(
+            {
+                "id": id,
+                "score": trace["scores"][at],
+                "outcome": trace["fates"][at],
+                "ranks": {arm: values[at] for arm, values in trace["ranks"].items() if values[at] is not None},
+                "scores": scores,
+                **{of: None if one is None else one[of] for of in _OF_A_POINT},
+            }
+        )
     return found

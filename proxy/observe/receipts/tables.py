@@ -11,13 +11,14 @@ metadata = MetaData()
 
 def _shelf(name: str) -> Table:
     return Table(
-        name, metadata,
+        name,
+        metadata,
         Column("id", String, primary_key=True),  # the x-rag-id of the chat
         Column("at_s", Float, nullable=False),
         Column("bytes", Integer, nullable=False),  # that the row takes
         Column("content", LargeBinary, nullable=False),  # JSON
         Index(f"{name}_by_time", "at_s", "bytes"),  # sums are read from it alone, and not from the contents
-    )  # fmt: skip
+    )
 
 
 receipts = _shelf("receipts")

@@ -65,9 +65,16 @@ class Comparing:
     """The comparisons of this process."""
 
     def __init__(
-        self, upstream: App, disconnect: Callable[[], Awaitable[None]], ledger: Ledger, keeper: Keeper[Comparison],
-        metrics: Metrics, terms: Terms, *, draw: Callable[[], float] = random.random,
-    ) -> None:  # fmt: skip
+        self,
+        upstream: App,
+        disconnect: Callable[[], Awaitable[None]],
+        ledger: Ledger,
+        keeper: Keeper[Comparison],
+        metrics: Metrics,
+        terms: Terms,
+        *,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
         """upstream: the lanes, by connections that no chat uses; disconnect: closes these. draw: between 0 and 1."""
         self._upstream = upstream
         self._disconnect = disconnect
@@ -162,9 +169,15 @@ class Comparing:
         """The model's answer without passages, or what became of it. Raises _NoMoney, Unreadable."""
         body = chat.body.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         raw = Exchange(
-            id=exchange.id, method="POST", path=_PATH, key=COMPARISONS, limits=self._terms.limits,
-            model=chat.decision.model, target=chat.target, body=body,
-        )  # fmt: skip
+            id=exchange.id,
+            method="POST",
+            path=_PATH,
+            key=COMPARISONS,
+            limits=self._terms.limits,
+            model=chat.decision.model,
+            target=chat.target,
+            body=body,
+        )
         asked: Scope = {**scope, "headers": _headers(scope["headers"]), KEY: raw}
         reply, error = Passing(_nowhere, raw.started), ""
 
@@ -226,11 +239,18 @@ def _headers(headers: Headers) -> Headers:
 def _comparison(chat: Chat, exchange: Exchange, rag: Side, raw: Side) -> Comparison:
     decision = chat.decision
     return Comparison(
-        id=exchange.id, at_s=time.time(), asked=decision.compare, key=exchange.key,
+        id=exchange.id,
+        at_s=time.time(),
+        asked=decision.compare,
+        key=exchange.key,
         model=exchange.model[:_MOST_CHARS].encode("utf-8", "replace").decode(),
-        collections=[name for name in decision.collections if name in exchange.rights.read], turns=decision.turns,
-        sources=exchange.sources, injected_tokens=exchange.injected_tokens, rag=rag, raw=raw,
-    )  # fmt: skip
+        collections=[name for name in decision.collections if name in exchange.rights.read],
+        turns=decision.turns,
+        sources=exchange.sources,
+        injected_tokens=exchange.injected_tokens,
+        rag=rag,
+        raw=raw,
+    )
 
 
 async def _nowhere(message: Message) -> None:

@@ -52,8 +52,9 @@ def comparison_from(content: bytes) -> Comparison:
     row = orjson.loads(content)
     made = {
         "turns": [Turn(**_known(Turn, turn)) for turn in row["turns"]],
-        "rag": _side(row["rag"]), "raw": _side(row["raw"]),
-    }  # fmt: skip
+        "rag": _side(row["rag"]),
+        "raw": _side(row["raw"]),
+    }
     return Comparison(**(_known(Comparison, row) | made))
 
 

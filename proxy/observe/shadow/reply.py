@@ -86,10 +86,15 @@ class Passing:
             tokens = reading.usage or Tokens(tokens_in(body), said, estimated=True)
         price = price_of(model)
         return Side(
-            self.status, None if error else reading.answer, _plain_text(reading.finish_reason),
-            _plain_text(error) or None, tokens, None if price is None else price.of(tokens),
-            None if error else reading.first_ms, None if error else end_ms,
-        )  # fmt: skip
+            self.status,
+            None if error else reading.answer,
+            _plain_text(reading.finish_reason),
+            _plain_text(error) or None,
+            tokens,
+            None if price is None else price.of(tokens),
+            None if error else reading.first_ms,
+            None if error else end_ms,
+        )
 
     def _plain(self) -> Iterator[tuple[float, bytes]]:
         """The pieces as they were before they were compressed. Raises Unreadable."""

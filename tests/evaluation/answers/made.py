@@ -15,10 +15,14 @@ Model = Callable[[Question, Variant, random.Random], str]
 def question(number: int) -> Question:
     """Its fact is a number that no model knows by itself; every third is tagged odd."""
     return Question(
-        f"q{number:03}", [{"role": "user", "content": f"What is the port of service {number}?"}],
-        reference=f"port {5000 + number}", must=[str(5000 + number)], must_not=["9999"], gold=[f"docs/{number}.md"],
+        f"q{number:03}",
+        [{"role": "user", "content": f"What is the port of service {number}?"}],
+        reference=f"port {5000 + number}",
+        must=[str(5000 + number)],
+        must_not=["9999"],
+        gold=[f"docs/{number}.md"],
         tags=["third" if number % 3 == 0 else "other"],
-    )  # fmt: skip
+    )
 
 
 def shown(of: Question) -> Shown:
@@ -47,10 +51,23 @@ def reply(of: Question, variant: Variant, answer: str | None, *, repeat: int = 0
     rag = variant.mode == "rag"
     told = Rag("augmented", "", f"rag-{of.id}", of.gold, [shown(of)], 50) if rag else Rag("off")
     return Reply(
-        of.id, variant.name, repeat, 1_700_000_000.0 + repeat, 200 if error is None else 400, answer, "stop", error,
-        told, Tokens(100 if rag else 50, 10), 0.002 if rag else 0.001, 300.0 if rag else 200.0, 500.0,
-        {"retrieval": 12.5} if rag else {}, {"model": variant.model, "messages": of.messages}, "{}",
-    )  # fmt: skip
+        of.id,
+        variant.name,
+        repeat,
+        1_700_000_000.0 + repeat,
+        200 if error is None else 400,
+        answer,
+        "stop",
+        error,
+        told,
+        Tokens(100 if rag else 50, 10),
+        0.002 if rag else 0.001,
+        300.0 if rag else 200.0,
+        500.0,
+        {"retrieval": 12.5} if rag else {},
+        {"model": variant.model, "messages": of.messages},
+        "{}",
+    )
 
 
 def replies(
@@ -60,15 +77,22 @@ def replies(
     chance = random.Random(7)
     return [
         reply(of, variant, model(of, variant, chance), repeat=repeat)
-        for of in questions for variant in variants for repeat in range(repeats)
-    ]  # fmt: skip
+        for of in questions
+        for variant in variants
+        for repeat in range(repeats)
+    ]
 
 
 def head(variants: Sequence[Variant] = (RAW, DOCS), *, repeats: int = 1, name: str = "run-1") -> Head:
     return Head(
-        id=name, created_s=1_700_000_000.0, questions_file="questions.jsonl", base_url=None, repeats=repeats, seed=0,
+        id=name,
+        created_s=1_700_000_000.0,
+        questions_file="questions.jsonl",
+        base_url=None,
+        repeats=repeats,
+        seed=0,
         variants=variants,
-    )  # fmt: skip
+    )
 
 
 def folder(path: Path, model: Model, *, count: int = 40, repeats: int = 1) -> Path:

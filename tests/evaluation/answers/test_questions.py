@@ -71,8 +71,9 @@ def test_questions_that_a_model_drafted_are_told_until_their_mark_is_taken_out(t
     questions = read(written(tmp_path, f'{{"question": "a"{mark}}}\n{{"question": "b", "drafted": null}}'))
     assert questions[0].drafted == {"by": "m", "at": "2026-01-01", "passage": "p"}
     assert (about_drafted(questions[:1]), are_mixed(questions[:1])) == (
-        "Drafted by a model (m), not checked by a person: 1 of 1 questions.", False,
-    )  # fmt: skip
+        "Drafted by a model (m), not checked by a person: 1 of 1 questions.",
+        False,
+    )
     assert about_drafted(questions).endswith(": 1 of 2 questions.")
     assert are_mixed(questions)
     assert (about_drafted(questions[1:]), are_mixed(questions[1:])) == ("", False)

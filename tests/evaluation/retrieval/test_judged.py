@@ -98,8 +98,10 @@ def test_takes_the_raw_files_where_the_judgements_name_them(folder: Path) -> Non
     found = corpus(judged, max_bytes=MOST)
     assert found.origin == "docs/"
     assert [judged_id(one.source, judged.ids) for one in found.documents] == [
-        "guide/connect", "guide/kotlin.rst", "docs/pets",
-    ]  # fmt: skip
+        "guide/connect",
+        "guide/kotlin.rst",
+        "docs/pets",
+    ]
     assert found.notes == ()
 
 

@@ -39,9 +39,15 @@ def test_has_a_rung_for_what_is_there_alone(configured: SearchOptions) -> None:
 
 def test_only_the_last_rung_leaves_passages_out_or_puts_others_in(configured: SearchOptions) -> None:
     everything = replace(
-        configured, rerank_model="some/model", recency_half_life_days=3.0, diversity=0.5, neighbours=2,
-        whole_document_tokens=500, mode="auto", min_relevance=0.4,
-    )  # fmt: skip
+        configured,
+        rerank_model="some/model",
+        recency_half_life_days=3.0,
+        diversity=0.5,
+        neighbours=2,
+        whole_document_tokens=500,
+        mode="auto",
+        min_relevance=0.4,
+    )
     *below, _ = ladder(everything, okapi=False, human=True)
     for rung in below:
         options = rung.options

@@ -77,8 +77,14 @@ def test_every_rung_is_asked_every_question(result: SetResult, plan: Plan) -> No
     assert (result.name, result.origin, result.documents, result.questions) == ("zephyr", "corpus.jsonl", 5, 3)
     assert result.chunks == 5
     assert [rung.name for rung in result.rungs] == [
-        "rank-bm25", "bm25", "dense", "hybrid", "rewriting", "human", "configured",
-    ]  # fmt: skip
+        "rank-bm25",
+        "bm25",
+        "dense",
+        "hybrid",
+        "rewriting",
+        "human",
+        "configured",
+    ]
     for rung in result.rungs:
         assert [one.id for one in rung.outcomes] == ["q1", "q2", "q3", "u1"]
         assert all(one.ms > 0 for one in rung.outcomes)
@@ -102,8 +108,14 @@ def test_a_rung_is_compared_with_the_one_before_it_and_a_reference_passed_over(
     result: SetResult,
 ) -> None:
     assert [rung.against for rung in result.rungs] == [
-        "", "rank-bm25", "bm25", "dense", "hybrid", "rewriting", "rewriting",
-    ]  # fmt: skip
+        "",
+        "rank-bm25",
+        "bm25",
+        "dense",
+        "hybrid",
+        "rewriting",
+        "rewriting",
+    ]
     for rung in result.rungs[1:]:
         before = there(result, rung.against)
         assert rung.change is not None

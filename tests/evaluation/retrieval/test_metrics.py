@@ -52,8 +52,9 @@ def test_the_reference_gives_values_to_agree_with() -> None:
 def test_a_question_for_which_nothing_was_found_scores_0_as_trec_eval_has_it_with_c() -> None:
     found = metrics.scores([], [], {"a": 1})
     assert {name: value for name, value in found.items() if value != 0} == {
-        "context_precision": None, "ranked_context_precision": None,
-    }  # fmt: skip
+        "context_precision": None,
+        "ranked_context_precision": None,
+    }
 
 
 def test_a_question_without_a_relevant_document_scores_0() -> None:

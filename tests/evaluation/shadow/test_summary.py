@@ -47,7 +47,7 @@ def one(number: int, rag: Side, raw: Side, *, key: str = "key-1", collection: st
     turns = [Turn("user", f"What is {number}?")]
     return Comparison(
         f"rag-{number:024x}", NOON_S + number, number % 2 == 0, key, "m", [collection], turns, ["a.md"], 40, rag, raw
-    )  # fmt: skip
+    )
 
 
 def traffic(count: int = 12) -> list[Comparison]:
@@ -94,7 +94,7 @@ async def judged(shelf: Shelf, answer: Answer, *, purse: Purse | None = None) ->
     async with asking(answer) as (gateway, requests):
         judging = LiveJudging(
             shelf, JUDGE, gateway, purse or Purse(None, None), progress=lambda _done, _total, _more: None
-        )  # fmt: skip
+        )
         return await judging.go(todo), len(requests)
 
 
@@ -115,10 +115,14 @@ async def test_the_verdict_is_the_judges_in_both_orders_by_collection_and_key(sh
     assert await judged(shelf, fair) == (Outcome(0, 0, ""), 0), "nothing is asked twice"
     made = told(read(shelf))
     assert words(made) == {
-        ("all", ""): "undecided", ("sample", "asked for"): "undecided", ("sample", "drawn"): "undecided",
-        ("collection", "docs"): "better", ("collection", "old"): "worse",
-        ("key", "app (key-1)"): "better", ("key", "key-2"): "worse",
-    }  # fmt: skip
+        ("all", ""): "undecided",
+        ("sample", "asked for"): "undecided",
+        ("sample", "drawn"): "undecided",
+        ("collection", "docs"): "better",
+        ("collection", "old"): "worse",
+        ("key", "app (key-1)"): "better",
+        ("key", "key-2"): "worse",
+    }
     whole = made.groups[0]
     assert whole.preference is not None
     assert (len(whole.preference.helped), len(whole.preference.harmed)) == (12, 6)
@@ -128,8 +132,13 @@ async def test_the_verdict_is_the_judges_in_both_orders_by_collection_and_key(sh
     assert whole.refusals is not None
     assert [whole.refusals.before, whole.refusals.after] == pytest.approx([12 / 18, 0])
     assert {name: round(change.mean, 6) for name, change in whole.more.items()} == {
-        "first_ms": 50.0, "total_ms": 100.0, "prompt": 70.0, "completion": 0.0, "injected": 40.0, "cost_usd": 70e-6,
-    }  # fmt: skip
+        "first_ms": 50.0,
+        "total_ms": 100.0,
+        "prompt": 70.0,
+        "completion": 0.0,
+        "injected": 40.0,
+        "cost_usd": 70e-6,
+    }
 
 
 async def test_a_judge_that_prefers_a_place_decides_nothing(shelf: Shelf) -> None:

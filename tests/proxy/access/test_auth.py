@@ -48,9 +48,11 @@ async def passes(
         await inside(scope, receive, send)
 
     scope: Scope = {
-        "type": "http", "method": method, "path": path,
+        "type": "http",
+        "method": method,
+        "path": path,
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
-    }  # fmt: skip
+    }
     guard = Guard(acting, keyring=ring(), open=open, origins=origins)
     scope[KEY] = exchange = Exchange()
     await guard(scope, _receive, _send)

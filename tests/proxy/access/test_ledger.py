@@ -45,9 +45,14 @@ class Process:
         self.ledger = Ledger(self.book, record=record, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
 
     async def ask(
-        self, limits: Limits, key: str = "key-1", *, tokens: int = 0, used: int | None = None,
+        self,
+        limits: Limits,
+        key: str = "key-1",
+        *,
+        tokens: int = 0,
+        used: int | None = None,
         inside: Callable[[], Awaitable[None]] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """One request: "" if it passed, else the code of the refusal. tokens: reserved; used: settled."""
         exchange = Exchange(key=key, limits=limits, path="/v1/chat/completions", model="m")
         scope: Scope = {KEY: exchange}

@@ -213,9 +213,11 @@ async def test_only_an_upstream_that_takes_the_clients_key_sees_it(passes: bool,
 
     row = Target("", "relay", "http://a/v1", "", key_of_client=passes)
     scope = scope_of(
-        "/v1/models", method="GET", exchange=Exchange(rights=EVERYTHING),
+        "/v1/models",
+        method="GET",
+        exchange=Exchange(rights=EVERYTHING),
         headers=[(b"authorization", b"Bearer sk-mine"), (b"cookie", b"a=b")],
-    )  # fmt: skip
+    )
     await Call([b""]).to(Models(Routes({"own": row, "*": row}), noting).list, scope)
     assert seen == sent
 

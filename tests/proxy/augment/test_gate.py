@@ -55,9 +55,14 @@ def refused(**given: Any) -> ApiError:
 
 def test_a_plain_request_is_augmented_from_the_collections_of_the_setting() -> None:
     assert decided() == Decision(
-        model="gpt-4o", status="augmented", reason="", turns=(Turn("user", "How do I connect?"),),
-        collections=("docs",), explicit=False, k=None,
-    )  # fmt: skip
+        model="gpt-4o",
+        status="augmented",
+        reason="",
+        turns=(Turn("user", "How do I connect?"),),
+        collections=("docs",),
+        explicit=False,
+        k=None,
+    )
 
 
 @pytest.mark.parametrize(

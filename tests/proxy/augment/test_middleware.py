@@ -27,31 +27,51 @@ class Five:
         self.budgets: list[int | None] = []
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        traced: bool = False,
+    ) -> Retrieved:
         self.budgets.append(budget_tokens)
         passages = tuple(Passage(f"d{i}", 1, 0, "", f"{i}.md", 0.0, (), 0, 1, f"passage {i}", 1) for i in range(1, 6))
         return Retrieved(Query(turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})
 
 
 async def asked(
-    body: dict[str, Any], *, window_tokens: int = 0, order: Order = "best_first",
+    body: dict[str, Any],
+    *,
+    window_tokens: int = 0,
+    order: Order = "best_first",
     begun: Callable[[], Awaitable[None]] = already,
-) -> tuple[Exchange, Five]:  # fmt: skip
+) -> tuple[Exchange, Five]:
     knowledge, exchange = Five(), Exchange(rights=EVERYTHING)
     options = AugmentOptions(
-        enabled=True, collections=("docs",), deadline_s=60.0, require_context=False, max_body_bytes=10**7,
-        known=Housekeeping(), budget_tokens=BUDGET_TOKENS, window_share=0.5, order=order, begun=begun,
-    )  # fmt: skip
+        enabled=True,
+        collections=("docs",),
+        deadline_s=60.0,
+        require_context=False,
+        max_body_bytes=10**7,
+        known=Housekeeping(),
+        budget_tokens=BUDGET_TOKENS,
+        window_share=0.5,
+        order=order,
+        begun=begun,
+    )
 
     async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
         assert exchange_of(scope) is exchange
 
     app = Augment(
-        upstream, knowledge=cast(Knowledge, knowledge), template=Template("{passages}"), options=options,
+        upstream,
+        knowledge=cast(Knowledge, knowledge),
+        template=Template("{passages}"),
+        options=options,
         resolve=lambda name, rights: Target(name, "echo", "", "", window_tokens=window_tokens),
-    )  # fmt: skip
+    )
     call = Call([orjson.dumps(body)])
     await app(scope_of(exchange=exchange), call.receive, call.send)
     return exchange, knowledge

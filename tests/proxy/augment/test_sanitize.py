@@ -224,6 +224,7 @@ def full_width(text: str) -> str:
 def test_no_token_and_no_speaker_is_left_even_for_a_reader_that_normalises(text: str) -> None:
     left = re.search(
         r"<[|｜]\w+[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|<extra_id_1>|\[end of \d+\]|^[#* ]{0,3}(Human|system)\**[:：]",
-        unicodedata.normalize("NFKC", quoted(text)), re.MULTILINE | re.IGNORECASE,
-    )  # fmt: skip
+        unicodedata.normalize("NFKC", quoted(text)),
+        re.MULTILINE | re.IGNORECASE,
+    )
     assert left is None

@@ -30,14 +30,26 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 
 def exchange(
-    *, lane: Lane | None = "relay", rag: RagStatus = "off", status: int = 200, error: str = "", reason: str = "",
-    path: str = "/v1/chat/completions", **timings_ms: float,
-) -> Exchange:  # fmt: skip
+    *,
+    lane: Lane | None = "relay",
+    rag: RagStatus = "off",
+    status: int = 200,
+    error: str = "",
+    reason: str = "",
+    path: str = "/v1/chat/completions",
+    **timings_ms: float,
+) -> Exchange:
     target = None if lane is None else Target("m", lane, "", "")
     return Exchange(
-        path=path, model="m", target=target, rag_status=rag, rag_reason=reason, status=status, error=error,
+        path=path,
+        model="m",
+        target=target,
+        rag_status=rag,
+        rag_reason=reason,
+        status=status,
+        error=error,
         timings_ms=timings_ms,
-    )  # fmt: skip
+    )
 
 
 def counted(*exchanges: Exchange) -> Metrics:
@@ -125,11 +137,18 @@ def test_nothing_of_the_client_becomes_a_label() -> None:
     secret = "canary-7Qf"
     metrics = counted(
         Exchange(
-            method=secret, path=f"/v1/{secret}", model=secret, rag_status="degraded", rag_reason=secret, status=200,
-            error=secret, sources=(secret,), timings_ms={secret: 1.0, "embed": 1.0},
+            method=secret,
+            path=f"/v1/{secret}",
+            model=secret,
+            rag_status="degraded",
+            rag_reason=secret,
+            status=200,
+            error=secret,
+            sources=(secret,),
+            timings_ms={secret: 1.0, "embed": 1.0},
             target=Target(secret, "relay", secret, secret),
         )
-    )  # fmt: skip
+    )
     assert secret not in metrics.text(ready=True).decode()
     assert value(metrics, "degraded_total", reason="internal error") == 1
 

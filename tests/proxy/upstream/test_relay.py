@@ -143,10 +143,20 @@ async def test_a_path_that_climbs_out_of_api_base_is_refused(path: str) -> None:
 async def test_the_reply_arrives_as_sent_but_for_its_hop() -> None:
     body = gzip.compress(b'{"choices": []}', mtime=0)
     raw = reply(
-        body, b"Content-Encoding: gzip", b"Connection: Keep-Alive, X-Hop", b"Keep-Alive: timeout=5", b"X-Hop: 1",
-        b"openai-processing-ms: 12", b"Set-Cookie: a", b"Set-Cookie: b", b"Proxy-Authenticate: x", b"Trailer: x-t",
-        b"x-ratelimit-remaining-tokens: 9", b"Date: now", b"Server: them",
-    )  # fmt: skip
+        body,
+        b"Content-Encoding: gzip",
+        b"Connection: Keep-Alive, X-Hop",
+        b"Keep-Alive: timeout=5",
+        b"X-Hop: 1",
+        b"openai-processing-ms: 12",
+        b"Set-Cookie: a",
+        b"Set-Cookie: b",
+        b"Proxy-Authenticate: x",
+        b"Trailer: x-t",
+        b"x-ratelimit-remaining-tokens: 9",
+        b"Date: now",
+        b"Server: them",
+    )
     async with upstream(answering(raw)) as server, client() as http:
         call = await relayed(http, exchange := exchange_to(server.url))
     assert (call.status, call.body, call.whole) == (200, body, True)

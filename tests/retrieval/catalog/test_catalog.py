@@ -49,9 +49,14 @@ def stage(
     generation: int = 0,
 ) -> Revision:
     return catalog.stage(
-        collection, key, document(text), content_hash="hash of " + text.replace("\0", ""), recipe="r1", chunks=chunks,
+        collection,
+        key,
+        document(text),
+        content_hash="hash of " + text.replace("\0", ""),
+        recipe="r1",
+        chunks=chunks,
         generation=generation or collection.generation,
-    )  # fmt: skip
+    )
 
 
 # A revision's life

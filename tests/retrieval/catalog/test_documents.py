@@ -26,9 +26,14 @@ def made(catalog: Catalog, name: str) -> Collection:
 
 def stage(catalog: Catalog, collection: Collection, key: str, text: str) -> Revision:
     return catalog.stage(
-        collection, f"/{key}", Document(key, f"Title of {key}", text, "markdown", 1.5), content_hash=text, recipe="r",
-        chunks=2, generation=collection.generation,
-    )  # fmt: skip
+        collection,
+        f"/{key}",
+        Document(key, f"Title of {key}", text, "markdown", 1.5),
+        content_hash=text,
+        recipe="r",
+        chunks=2,
+        generation=collection.generation,
+    )
 
 
 def test_pages_follow_one_another_to_the_end(catalog: Catalog) -> None:

@@ -29,9 +29,14 @@ def test_prepares_graph_tokenizer_and_card(tiny_model: Path, tmp_path: Path) -> 
     (folder,) = tmp_path.iterdir()
     assert names(folder) == PREPARED
     assert Card.read(folder) == Card(
-        format=FORMAT, name=str(tiny_model), dimension=16, max_tokens=64, query_prompt="", document_prompt="",
+        format=FORMAT,
+        name=str(tiny_model),
+        dimension=16,
+        max_tokens=64,
+        query_prompt="",
+        document_prompt="",
         inputs=("input_ids", "attention_mask"),
-    )  # fmt: skip
+    )
 
 
 def test_a_prepared_model_is_used_again_as_it_is(tiny_model: Path, tmp_path: Path) -> None:

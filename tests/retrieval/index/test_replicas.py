@@ -195,9 +195,12 @@ async def test_writers_of_two_processes_lose_nothing_and_leave_nothing(plans: li
                 await index.put("docs", [given(f"d{number % 4}", f"Number {number} of {who}. " * 20)])
 
         await asyncio.gather(
-            put(one, "one"), put(two, "two"), one.ingest([corpus], "docs", silent),
-            two.ingest([corpus], "docs", silent), two.rebuild("docs", silent),
-        )  # fmt: skip
+            put(one, "one"),
+            put(two, "two"),
+            one.ingest([corpus], "docs", silent),
+            two.ingest([corpus], "docs", silent),
+            two.rebuild("docs", silent),
+        )
         rows = await one.documents("docs", after="", limit=100)
         assert sorted(row.key for row in rows if row.key) == ["d0", "d1", "d2", "d3"]
         assert len(rows) == 4 + 5

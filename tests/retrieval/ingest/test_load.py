@@ -77,8 +77,11 @@ def open_folder() -> Iterator[Path]:
 def test_finds_the_supported_files_of_a_folder_in_order(folder: Path) -> None:
     found = find([folder], max_bytes=MEGABYTE)
     assert [candidate.source for candidate in found.candidates] == [
-        "docs/a.txt", "docs/api/deep/c.HTML", "docs/api/z.rst", "docs/b.md",
-    ]  # fmt: skip
+        "docs/a.txt",
+        "docs/api/deep/c.HTML",
+        "docs/api/z.rst",
+        "docs/b.md",
+    ]
     assert found.candidates[0].path == (folder / "a.txt").resolve()
     assert found.failures == ()
 
@@ -176,9 +179,12 @@ def test_links_out_of_the_folder_are_left_out_and_named(folder: Path, secrets: P
     assert [candidate.source for candidate in found.candidates if candidate.path.is_relative_to(secrets)] == []
     assert (len(found.candidates), found.failures) == (4, ())
     assert {link.source: link.target for link in found.left_out} == {
-        "docs/api/users.md": secrets / "secret.md", "docs/nothing.md": secrets.parent / "nowhere.md",
-        "docs/shared": secrets, "docs/twice": secrets / "inner", "docs/up": folder.parent,
-    }  # fmt: skip
+        "docs/api/users.md": secrets / "secret.md",
+        "docs/nothing.md": secrets.parent / "nowhere.md",
+        "docs/shared": secrets,
+        "docs/twice": secrets / "inner",
+        "docs/up": folder.parent,
+    }
     assert found.skipped["links out of the folder"] == 5
 
 
@@ -210,8 +216,11 @@ def test_names_that_command_a_terminal_are_shown_as_text(tmp_path: Path) -> None
         (tmp_path / name).write_text("text")
     found = [load(one.path, one.source, max_bytes=9) for one in find([tmp_path], max_bytes=MEGABYTE).candidates]
     assert {one.source.partition("/")[2] for one in found} == {
-        r"a\x1b[31mred.md", r"two\nlines.md", r"turned\u202egpj.md", "Größe 世界\u200d.md"
-    }  # fmt: skip
+        r"a\x1b[31mred.md",
+        r"two\nlines.md",
+        r"turned\u202egpj.md",
+        "Größe 世界\u200d.md",
+    }
     assert all("\x1b" not in one.title + one.source and "\n" not in one.title + one.source for one in found)
 
 

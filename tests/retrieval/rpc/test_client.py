@@ -55,17 +55,23 @@ def test_what_was_retrieved_arrives_equal(record: Retrieved) -> None:
 def test_a_passage_of_hits_and_context_crosses_once() -> None:
     passages = [Passage("d", 1, i, "t", "s", 2.0, ("h",), 0, 1, f"text {i}", 3) for i in range(3)]
     record = Retrieved(
-        Query("q", (), (), "first"), tuple(Hit(str(p.ordinal), 1.0, p) for p in passages),
-        Context((passages[2], passages[0]), 6, 1), {},
-    )  # fmt: skip
+        Query("q", (), (), "first"),
+        tuple(Hit(str(p.ordinal), 1.0, p) for p in passages),
+        Context((passages[2], passages[0]), 6, 1),
+        {},
+    )
     assert orjson.dumps(codec.rows(record)).count(b'"text 2"') == 1
 
 
 def test_a_trace_arrives_equal() -> None:
     trace = Trace(
-        (Searched("docs", 2, "m", "en"),), ["i", "j"], [1.0, 0.5], {"bm25": [None, 1]}, {"bm25": [None, 7.5]},
+        (Searched("docs", 2, "m", "en"),),
+        ["i", "j"],
+        [1.0, 0.5],
+        {"bm25": [None, 1]},
+        {"bm25": [None, 7.5]},
         ["kept", "surplus"],
-    )  # fmt: skip
+    )
     record = Retrieved(Query("q", (), (), "first"), (), Context((), 0, 0), {}, 0.5, trace)
     assert codec.retrieved(orjson.loads(orjson.dumps(codec.rows(record)))) == record
 

@@ -28,14 +28,21 @@ class Failing(Unasked):
         self.asked: Sequence[Path] = ()
 
     async def retrieve(
-        self, turns: Sequence[Turn], collections: Sequence[str], *, k: int | None, budget_tokens: int | None = None,
-        view: View = PUBLIC, lookup: Lookup | None = None, traced: bool = False,
-    ) -> Retrieved:  # fmt: skip
+        self,
+        turns: Sequence[Turn],
+        collections: Sequence[str],
+        *,
+        k: int | None,
+        budget_tokens: int | None = None,
+        view: View = PUBLIC,
+        lookup: Lookup | None = None,
+        traced: bool = False,
+    ) -> Retrieved:
         raise KeyError("text")
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         self.asked = paths
         raise OSError(28, "No space left on device")
 

@@ -44,9 +44,14 @@ class Library:
         self._embedder = embedder
 
     async def put(
-        self, texts: Sequence[str], *, key: str = "page", published: bool = True, tokens: int = 10,
+        self,
+        texts: Sequence[str],
+        *,
+        key: str = "page",
+        published: bool = True,
+        tokens: int = 10,
         modified_s: float = 1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A document whose chunks are these texts, line by line, already written or about to be."""
         document = Document(f"{key}.md", key, "\n".join(texts), "markdown", modified_s)
         starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
@@ -58,13 +63,23 @@ class Library:
             Point(
                 point_id(staged.tenant, staged.document, staged.revision, i),
                 Passage(
-                    staged.document, staged.revision, i, key, f"{key}.md", modified_s, (), starts[i],
-                    starts[i] + len(text), text, tokens,
+                    staged.document,
+                    staged.revision,
+                    i,
+                    key,
+                    f"{key}.md",
+                    modified_s,
+                    (),
+                    starts[i],
+                    starts[i] + len(text),
+                    text,
+                    tokens,
                 ),
-                np.asarray(vectors[i], np.float32), document_vector(text),
+                np.asarray(vectors[i], np.float32),
+                document_vector(text),
             )
             for i, text in enumerate(texts)
-        ]  # fmt: skip
+        ]
         await self.store.upsert(staged.tenant, points)
         if published:
             for old in self.catalog.publish(staged):

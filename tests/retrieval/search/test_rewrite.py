@@ -64,8 +64,10 @@ def test_a_short_question_leans_on_what_was_said_in_any_language(question: str) 
 def test_a_long_question_leans_on_what_was_said_where_it_is_close_to_it() -> None:
     query = rewritten(user(KOTLIN), assistant(ANSWER), user(OTHER), near=0.6)
     assert query.vectors == (
-        (OTHER, QUESTION_WEIGHT), (KOTLIN, EARLIER_QUESTION_WEIGHT), (ANSWER, EARLIER_ANSWER_WEIGHT),
-    )  # fmt: skip
+        (OTHER, QUESTION_WEIGHT),
+        (KOTLIN, EARLIER_QUESTION_WEIGHT),
+        (ANSWER, EARLIER_ANSWER_WEIGHT),
+    )
 
 
 @pytest.mark.parametrize(

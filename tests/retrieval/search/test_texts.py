@@ -41,9 +41,14 @@ def catalog(tmp_path: Path) -> Iterator[Counted]:
 
 def put(catalog: Catalog, key: str, text: str) -> Revision:
     staged = catalog.stage(
-        catalog.collection("docs"), key, Document(key, key, text, "text", 1.0), content_hash=key, recipe="1", chunks=1,
+        catalog.collection("docs"),
+        key,
+        Document(key, key, text, "text", 1.0),
+        content_hash=key,
+        recipe="1",
+        chunks=1,
         generation=1,
-    )  # fmt: skip
+    )
     catalog.publish(staged)
     return staged
 

@@ -27,12 +27,29 @@ def begun(folder: Path) -> Run:
 
 def reply(number: int, answer: str | None = None, *, error: str | None = None, finish: str = "stop") -> Reply:
     """A model's reply about a passage: by default a good one."""
-    good = {"question": f"Where is service {number} to be reached?", "reference": f"On port {5000 + number}.",
-            "facts": [str(5000 + number)]}  # fmt: skip
+    good = {
+        "question": f"Where is service {number} to be reached?",
+        "reference": f"On port {5000 + number}.",
+        "facts": [str(5000 + number)],
+    }
     return Reply(
-        ASKED[number].id, DRAFTS.name, 0, 1_700_000_000.0, 200 if error is None else 400,
-        json.dumps(good) if answer is None else answer, finish, error, Rag(), None, None, None, None, {}, {}, "",
-    )  # fmt: skip
+        ASKED[number].id,
+        DRAFTS.name,
+        0,
+        1_700_000_000.0,
+        200 if error is None else 400,
+        json.dumps(good) if answer is None else answer,
+        finish,
+        error,
+        Rag(),
+        None,
+        None,
+        None,
+        None,
+        {},
+        {},
+        "",
+    )
 
 
 def kept(run: Run, *replies: Reply) -> None:
@@ -60,9 +77,13 @@ def test_a_question_is_written_as_the_bench_reads_it_and_marked(tmp_path: Path) 
     assert drafted(run, out, [reply(1)]) == f"{out}: 1 questions drafted of 1 passages"
     (question,) = read(out)
     assert question == Question(
-        ASKED[1].id, ({"role": "user", "content": "Where is service 1 to be reached?"},), "On port 5001.", ("5001",),
-        gold=("1.md",), drafted={"by": "m", "at": "2023-11-14T22:13:20+00:00", "passage": PASSAGES[1].text},
-    )  # fmt: skip
+        ASKED[1].id,
+        ({"role": "user", "content": "Where is service 1 to be reached?"},),
+        "On port 5001.",
+        ("5001",),
+        gold=("1.md",),
+        drafted={"by": "m", "at": "2023-11-14T22:13:20+00:00", "passage": PASSAGES[1].text},
+    )
 
 
 def test_what_is_dropped_is_counted_by_its_reason(tmp_path: Path) -> None:

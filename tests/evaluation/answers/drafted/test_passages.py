@@ -37,8 +37,11 @@ async def passages(
                 assert target.path == "/v1/knowledge/collections/docs/documents"
                 at = names.index(target.params["after"]) + 1 if "after" in target.params else 0
                 listed = names[at : at + page]
-                row = {"data": [{"id": name} for name in listed], "has_more": at + page < len(names),
-                       "last_id": listed[-1] if listed else None}  # fmt: skip
+                row = {
+                    "data": [{"id": name} for name in listed],
+                    "has_more": at + page < len(names),
+                    "last_id": listed[-1] if listed else None,
+                }
             await wire.send(answer or reply(json.dumps(row).encode()))
 
     async with upstream(script) as server, httpx.AsyncClient(base_url=server.url) as client:

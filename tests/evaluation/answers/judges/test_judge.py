@@ -36,10 +36,14 @@ def asked(questions: list[Question], rows: list[Reply]) -> list[tuple[Kind, str,
 
 def test_everything_that_can_be_judged_is_asked_and_pairs_in_both_orders() -> None:
     assert asked([ONE], BOTH) == [
-        ("relevance", RAW.name, 0), ("correctness", RAW.name, 0),
-        ("faithfulness", DOCS.name, 0), ("relevance", DOCS.name, 0), ("correctness", DOCS.name, 0),
-        ("preference", DOCS.name, 0), ("preference", DOCS.name, 1),
-    ]  # fmt: skip
+        ("relevance", RAW.name, 0),
+        ("correctness", RAW.name, 0),
+        ("faithfulness", DOCS.name, 0),
+        ("relevance", DOCS.name, 0),
+        ("correctness", DOCS.name, 0),
+        ("preference", DOCS.name, 0),
+        ("preference", DOCS.name, 1),
+    ]
 
 
 def test_nothing_is_asked_of_what_is_not_known() -> None:
@@ -65,10 +69,14 @@ def test_a_quoted_answer_cannot_end_its_quotation_and_is_not_filled_in() -> None
 
 
 def test_a_conversation_is_shown_with_what_was_said_before() -> None:
-    question = Question("q", [
-        {"role": "user", "content": "Is there a port?"}, {"role": "assistant", "content": "Yes."},
-        {"role": "user", "content": [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": {}}]},
-    ])  # fmt: skip
+    question = Question(
+        "q",
+        [
+            {"role": "user", "content": "Is there a port?"},
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": {}}]},
+        ],
+    )
     assert (
         asked_text(question) == "Before it was said:\nuser: Is there a port?\nassistant: Yes.\n\nThe question:\nWhich?"
     )

@@ -41,9 +41,13 @@ async def judged(
     """How far a judge came that answers like this, and the requests it got."""
     async with asking(answer) as (gateway, requests):
         judging = Judging(
-            run.folder, judge, gateway, purse or Purse(None, None), lambda _model: PRICE,
+            run.folder,
+            judge,
+            gateway,
+            purse or Purse(None, None),
+            lambda _model: PRICE,
             progress=lambda _done, _total, _more: None,
-        )  # fmt: skip
+        )
         return await judging.go(todo), requests
 
 
@@ -66,8 +70,11 @@ async def test_everything_is_judged_once_and_kept_also_what_cannot_be_read(tmp_p
     assert {asked_of(request)["max_tokens"] for request in requests} == {100}
     found = said_by("j", attempts(run.folder))
     assert Counter((one.kind, one.score) for one in found) == {
-        ("relevance", 1.0): 4, ("correctness", None): 4, ("faithfulness", 1.0): 2, ("preference", 1.0): 4,
-    }  # fmt: skip
+        ("relevance", 1.0): 4,
+        ("correctness", None): 4,
+        ("faithfulness", 1.0): 2,
+        ("preference", 1.0): 4,
+    }
     assert {(one.model, one.usage and one.usage.prompt) for one in found} == {("j", 100)}
     used = spent(run.folder, lambda _model: PRICE)
     assert (round(used.charged.usd, 9), used.charged.tokens, used.cut_off) == (round(14 * 120e-6, 9), 14 * 110, 0)

@@ -13,9 +13,12 @@ QUESTIONS = [made.question(number) for number in range(30)]
 
 
 def run_of(
-    model: Model, *, questions: Sequence[Question] = QUESTIONS, variants: Sequence[Variant] = (RAW, DOCS),
+    model: Model,
+    *,
+    questions: Sequence[Question] = QUESTIONS,
+    variants: Sequence[Variant] = (RAW, DOCS),
     name: str = "a",
-) -> Measured:  # fmt: skip
+) -> Measured:
     rows = made.replies(model, questions=questions, variants=variants)
     return measured(made.head(variants, name=name), questions, rows, [])
 
@@ -48,9 +51,10 @@ def test_questions_that_turned_and_settings_that_differ_are_told_each_on_a_line(
     new = replace(new, head=replace(new.head, seed=3, gateway=gateway))
     found = diff.diff(old, new)
     assert found.settings == (
-        "seed: 0 before, 3 after", "gateway.settings.retrieval.k: 5 before, 8 after",
+        "seed: 0 before, 3 after",
+        "gateway.settings.retrieval.k: 5 before, 8 after",
         "gateway.collections.docs.documents: not known before, 7 after",
-    )  # fmt: skip
+    )
     raw, rag = found.variants
     assert {name: len(rows) for name, rows in raw.turned.items()} == {"right before, wrong after": 15}
     assert {name: len(rows) for name, rows in rag.turned.items()} == {"wrong before, right after": 15}

@@ -220,7 +220,7 @@ def hostile() -> Report:
     asked = [
         Question(f"{HOSTILE}{number}", [{"role": "user", "content": HOSTILE}], reference="right", tags=[HOSTILE])
         for number in range(3)
-    ]  # fmt: skip
+    ]
     rows: list[Reply] = []
     for of in asked:
         rows.append(made.reply(of, RAW, "right"))
@@ -296,8 +296,9 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     about = "Drafted by a model (gpt), not checked by a person: 5 of 20 questions."
     assert text.count(about) == 2
     assert {name: one.change.questions for name, one in mixed.leading[0].origins.items()} == {
-        "drafted": 5, "written": 15,
-    }  # fmt: skip
+        "drafted": 5,
+        "written": 15,
+    }
     assert "drafted: m rag docs" in text
     assert "- drafted: by a model, not checked by a person" in text
     assert as_json(mixed)["drafted"] == 5

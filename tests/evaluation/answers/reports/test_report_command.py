@@ -39,8 +39,9 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
     assert "is not a run of ragway bench" in done.stderr
     done = bench("report", "nowhere", "--data", tmp_path)
     assert (done.exit_code, done.stderr) == (
-        1, f"Error: there is no folder nowhere, and no {tmp_path}/bench/nowhere: name the folder of a run\n"
-    )  # fmt: skip
+        1,
+        f"Error: there is no folder nowhere, and no {tmp_path}/bench/nowhere: name the folder of a run\n",
+    )
 
 
 def test_a_run_is_named_by_its_folder_in_the_data_folder(tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ def test_the_table_has_a_sum_that_is_unknown_where_a_part_is() -> None:
     rows = [Estimate("m raw", 2, 1000, 600, 0.5, 1.0), Estimate("n raw", 2, 1000, 600, None, None)]
     lines = table(rows).splitlines()
     assert [line.split() for line in lines[1:]] == [
-        ["m", "raw", "2", "1,000", "600", "0.5000", "1.0000"], ["n", "raw", "2", "1,000", "600", "unknown", "unknown"],
+        ["m", "raw", "2", "1,000", "600", "0.5000", "1.0000"],
+        ["n", "raw", "2", "1,000", "600", "unknown", "unknown"],
         ["all", "4", "2,000", "1,200", "unknown", "unknown"],
-    ]  # fmt: skip
+    ]
     assert len({len(line) for line in lines}) == 1
     assert len(table(rows[:1]).splitlines()) == 2

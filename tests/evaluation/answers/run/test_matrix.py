@@ -9,8 +9,13 @@ from evaluation.answers.run.matrix import headers_of, request_of, settings_of, v
 def test_every_model_is_asked_raw_once_and_with_each_choice_of_collections() -> None:
     found = variants(["small", "large"], ["rag", "raw"], ["docs", "docs, api"], [])
     assert [one.name for one in found] == [
-        "small raw", "small rag docs", "small rag docs,api", "large raw", "large rag docs", "large rag docs,api",
-    ]  # fmt: skip
+        "small raw",
+        "small rag docs",
+        "small rag docs,api",
+        "large raw",
+        "large rag docs",
+        "large rag docs,api",
+    ]
     assert found[0] == Variant("small raw", "small", "raw")
     assert found[2].collections == ["docs", "api"]
 
@@ -18,9 +23,14 @@ def test_every_model_is_asked_raw_once_and_with_each_choice_of_collections() -> 
 def test_settings_of_retrieval_make_no_second_raw_variant_and_those_of_the_request_do() -> None:
     found = variants(["m"], ["raw", "rag", "whole"], [], ["k=3", "k=9", "temperature=0,k=9"])
     assert [one.name for one in found] == [
-        "m raw", "m raw temperature=0", "m rag k=3", "m rag k=9", "m rag temperature=0 k=9", "m whole",
+        "m raw",
+        "m raw temperature=0",
+        "m rag k=3",
+        "m rag k=9",
+        "m rag temperature=0 k=9",
+        "m whole",
         "m whole temperature=0",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_same_choice_given_twice_is_one_variant() -> None:
@@ -30,8 +40,12 @@ def test_the_same_choice_given_twice_is_one_variant() -> None:
 def test_a_value_is_json_or_else_a_text_and_its_commas_are_its_own() -> None:
     text = 'reasoning_effort=low, stop=["a,b", "c"], temperature=0.5,user="x, \\"y",seed=7'
     assert settings_of(text) == {
-        "reasoning_effort": "low", "stop": ["a,b", "c"], "temperature": 0.5, "user": 'x, "y', "seed": 7
-    }  # fmt: skip
+        "reasoning_effort": "low",
+        "stop": ["a,b", "c"],
+        "temperature": 0.5,
+        "user": 'x, "y',
+        "seed": 7,
+    }
 
 
 @pytest.mark.parametrize("text", ["", "k", "k=", "=3", "k=0", "k=101", "k=true", "stream=false", "model=x", "a=1,a=2"])
@@ -51,8 +65,11 @@ def test_a_request_says_what_its_variant_is() -> None:
     raw, rag = variants(["m"], ["raw", "rag"], [], ["k=3,temperature=0"])
     bare = Variant("m rag", "m", "rag", ["a"])
     assert request_of(raw, messages, usage=False) == {
-        "model": "m", "messages": messages, "temperature": 0, "stream": True
-    }  # fmt: skip
+        "model": "m",
+        "messages": messages,
+        "temperature": 0,
+        "stream": True,
+    }
     asked = request_of(rag, messages, usage=True)
     assert (asked["rag"], asked["temperature"]) == ({"enabled": True, "k": 3}, 0)
     assert asked["stream_options"] == {"include_usage": True}

@@ -55,9 +55,13 @@ def begun(folder: Path, ways: Sequence[Variant] = RAW, *, repeats: int = 1) -> R
 
 
 def runner(
-    run: Run, gateway: Gateway, *, purse: Purse | None = None, retries: int = 2,
+    run: Run,
+    gateway: Gateway,
+    *,
+    purse: Purse | None = None,
+    retries: int = 2,
     wholes: Mapping[str, Whole] = MappingProxyType({}),
-) -> Runner:  # fmt: skip
+) -> Runner:
     terms = Terms(2, retries, 100, lambda _model: PRICE, lambda _model: Size(1000, 50), wholes)
     return Runner(run, gateway, purse or Purse(None, None), terms, progress=lambda _done, _total, _more: None)
 
@@ -86,9 +90,12 @@ async def test_every_question_is_asked_of_every_variant_as_often_as_wanted(tmp_p
 
 async def test_what_the_gateway_tells_of_retrieval_is_kept(tmp_path: Path) -> None:
     told = [
-        b"x-rag-status: augmented", b"x-rag-id: rag-1", b"x-rag-sources: a%20b.md,c.md", b"x-rag-reason: as asked",
+        b"x-rag-status: augmented",
+        b"x-rag-id: rag-1",
+        b"x-rag-sources: a%20b.md,c.md",
+        b"x-rag-reason: as asked",
         b"server-timing: parse;dur=0.5, retrieval;dur=9",
-    ]  # fmt: skip
+    ]
 
     def answer(received: Received, _nth: int) -> list[bytes]:
         first, _, rest = streamed("yes").partition(b"\r\n")

@@ -34,8 +34,9 @@ async def test_every_document_of_every_collection_is_shown_with_its_source() -> 
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
     text, requests = await whole(reply(lines.encode()), ["docs", "a/b"])
     assert [one.line.split()[1] for one in requests] == [
-        b"/v1/knowledge/collections/docs/export", b"/v1/knowledge/collections/a%2Fb/export"
-    ]  # fmt: skip
+        b"/v1/knowledge/collections/docs/export",
+        b"/v1/knowledge/collections/a%2Fb/export",
+    ]
     assert text.startswith("Of docs, a/b:\n[1] Ports (source: a.md)")
     assert text.count("[end of ") == 4
 

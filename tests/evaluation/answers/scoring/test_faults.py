@@ -49,8 +49,9 @@ def test_a_pair_that_no_judge_could_tell_is_counted_both_ways_and_a_failed_answe
     rows = [*RIGHT[:4], RIGHT[4], replace(RIGHT[5], error="no"), replace(RIGHT[6], error="no"), RIGHT[7]]
     said = [
         Judgement(id, DOCS.name, RAW.name, 0, "preference", order, score, "x", "", None, None, "j")
-        for id, score in (("q000", 1.0), ("q002", 1.0)) for order in (0, 1)
-    ]  # fmt: skip
+        for id, score in (("q000", 1.0), ("q002", 1.0))
+        for order in (0, 1)
+    ]
     faulty = {one.asked for one in rows if fault_of(one)}
     assert judged_values(said, DOCS.name, "preference", faulty=faulty) == {"q000": 1.0}
     (_, low), (before, high) = wrong_preferences(said, rows, DOCS.name, RAW.name)

@@ -49,15 +49,23 @@ def test_questions_of_one_form_with_answers_of_their_own_are_many() -> None:
 
 def test_a_system_prompt_in_common_makes_no_questions_alike() -> None:
     prompt = {"role": "system", "content": "You answer questions about the handbook, and nothing else. " * 9}
-    asked = [replace(asks(text, text, reference="yes"), messages=[prompt, {"role": "user", "content": text}])
-             for text in ("Is coffee free?", "May dogs come along?")]  # fmt: skip
+    asked = [
+        replace(asks(text, text, reference="yes"), messages=[prompt, {"role": "user", "content": text}])
+        for text in ("Is coffee free?", "May dogs come along?")
+    ]
     assert firsts(*asked) == ["Is coffee free?", "May dogs come along?"]
 
 
 def test_a_group_is_one_question_and_keeps_apart_what_looks_alike() -> None:
     same = "How long is the warranty?"
-    asked = [asks("a", "Why?", group="p1"), asks("b", "How?", group="p1"), asks("c", "Why?", group="p2"),
-             asks("d", same), asks("e", same, group="p3"), asks("f", same)]  # fmt: skip
+    asked = [
+        asks("a", "Why?", group="p1"),
+        asks("b", "How?", group="p1"),
+        asks("c", "Why?", group="p2"),
+        asks("d", same),
+        asks("e", same, group="p3"),
+        asks("f", same),
+    ]
     assert firsts(*asked) == ["a", "a", "c", "d", "e", "d"]
 
 
@@ -83,8 +91,10 @@ def test_many_questions_in_one_form_are_told_apart_without_comparing_all(monkeyp
 
     monkeypatch.setattr("evaluation.answers.scoring.groups._alike", counted)
     words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(5000)]
-    asked = [asks(str(at), f"Is the feature {' '.join(chance.sample(words, 3))} supported on Windows?", reference="yes")
-             for at in range(3000)]  # fmt: skip
+    asked = [
+        asks(str(at), f"Is the feature {' '.join(chance.sample(words, 3))} supported on Windows?", reference="yes")
+        for at in range(3000)
+    ]
     assert len(set(groups_of(asked).values())) == 3000
     assert looks < 20 * 3000, "of four and a half million pairs"
 

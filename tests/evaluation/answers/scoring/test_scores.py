@@ -10,9 +10,13 @@ from evaluation.answers.scoring.scores import Scores, answer_scores, found_score
 
 
 def scores(
-    answer: str, *, reference: str | None = None, must: Sequence[str] = (), must_not: Sequence[str] = (),
+    answer: str,
+    *,
+    reference: str | None = None,
+    must: Sequence[str] = (),
+    must_not: Sequence[str] = (),
     answerable: bool | None = None,
-) -> Scores:  # fmt: skip
+) -> Scores:
     return answer_scores(answer, reference=reference, must=must, must_not=must_not, answerable=answerable)
 
 
@@ -34,8 +38,9 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall_of_words() -> None:
 
 
 def test_a_long_answer_that_has_the_reference_in_it_is_right() -> None:
-    found = scores("By default, as everyone knows, the server listens on port 27017 of each interface.",
-                   reference="port 27017")  # fmt: skip
+    found = scores(
+        "By default, as everyone knows, the server listens on port 27017 of each interface.", reference="port 27017"
+    )
     assert found["reference"] == found["score"] == 1.0
     assert found["f1"] is not None
     assert found["f1"] < 0.5

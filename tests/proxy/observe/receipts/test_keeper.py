@@ -56,9 +56,12 @@ def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., Shelf]]:
     opened: list[Shelf] = []
 
     def make(
-        *, keep_s: float = 3600.0, max_bytes: int = 1 << 20, now_s: Callable[[], float] = time.time,
+        *,
+        keep_s: float = 3600.0,
+        max_bytes: int = 1 << 20,
+        now_s: Callable[[], float] = time.time,
         what: What = "receipts",
-    ) -> Shelf:  # fmt: skip
+    ) -> Shelf:
         opened.append(Shelf(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
         return opened[-1]
 

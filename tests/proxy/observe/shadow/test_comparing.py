@@ -54,9 +54,15 @@ class House:
         self.raw: list[bytes] = []
 
     def comparisons(
-        self, upstream: App | None = None, *, share: float = 0.0, who: Who = "admin", limits: Limits = PLENTY,
-        at_once: int = 4, draws: Iterable[float] = (),
-    ) -> Comparing:  # fmt: skip
+        self,
+        upstream: App | None = None,
+        *,
+        share: float = 0.0,
+        who: Who = "admin",
+        limits: Limits = PLENTY,
+        at_once: int = 4,
+        draws: Iterable[float] = (),
+    ) -> Comparing:
         async def asked(scope: Scope, receive: Receive, send: Send) -> None:
             self.raw.append(scope["ragway.exchange"].body)
             await (upstream or Echo())(scope, receive, send)
@@ -65,15 +71,25 @@ class House:
             pass
 
         self.comparing = Comparing(
-            asked, nothing, self.ledger, self.keeper, self.metrics, Terms(share, who, limits, at_once),
+            asked,
+            nothing,
+            self.ledger,
+            self.keeper,
+            self.metrics,
+            Terms(share, who, limits, at_once),
             draw=iter(draws).__next__,
-        )  # fmt: skip
+        )
         return self.comparing
 
     async def chat(
-        self, *headers: tuple[bytes, bytes], app: App = answers, rights: Rights = EVERYTHING,
-        status: RagStatus = "augmented", target: Target | None = None, **fields: Any,
-    ) -> Exchange:  # fmt: skip
+        self,
+        *headers: tuple[bytes, bytes],
+        app: App = answers,
+        rights: Rights = EVERYTHING,
+        status: RagStatus = "augmented",
+        target: Target | None = None,
+        **fields: Any,
+    ) -> Exchange:
         """One chat, to the end of its reply."""
         assert self.comparing is not None
         body = parse(orjson.dumps({"model": "echo", "messages": [{"role": "user", "content": "Does it?"}], **fields}))
@@ -282,8 +298,11 @@ async def test_what_was_for_one_request_alone_does_not_travel_twice(house: House
 
     house.comparisons(noting)
     await house.chat(
-        COMPARE, (b"idempotency-key", b"1"), (b"accept-encoding", b"br"), (b"traceparent", b"00-1-2-01"),
+        COMPARE,
+        (b"idempotency-key", b"1"),
+        (b"accept-encoding", b"br"),
+        (b"traceparent", b"00-1-2-01"),
         (b"user-agent", b"me"),
-    )  # fmt: skip
+    )
     await house.done()
     assert seen == [COMPARE, (b"user-agent", b"me")]

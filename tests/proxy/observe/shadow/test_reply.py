@@ -111,7 +111,7 @@ def test_what_is_kept_is_read_again_also_by_an_older_version() -> None:
     side = Side(200, "Yes.", "stop", None, Tokens(100, 20, estimated=True), None, 1.5, 2.5)
     one = Comparison(
         "rag-1", 1.5, False, "key-1", MODEL, ["docs"], [Turn("user", "Does it?")], ["a.md"], 12, side, side, []
-    )  # fmt: skip
+    )
     assert comparison_from(kept(one)) == one
     later = orjson.loads(kept(one)) | {"new": 1}
     later["rag"]["new"] = 2

@@ -123,8 +123,11 @@ class TestErrors:
                 with pytest.raises(openai.RateLimitError) as failed:
                     await gateway.client.chat.completions.create(model="mine", messages=HELLO, stream=stream)
             assert failed.value.body == {
-                "message": "Slow down.", "type": "rate_limit_error", "param": None, "code": "rate_limit_error",
-            }  # fmt: skip
+                "message": "Slow down.",
+                "type": "rate_limit_error",
+                "param": None,
+                "code": "rate_limit_error",
+            }
             assert failed.value.response.headers["retry-after"] == "7"
             assert gateway.exchanges[0].status == 429
 

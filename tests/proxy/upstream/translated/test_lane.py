@@ -53,8 +53,10 @@ class TestAnthropic:
         assert answer.model == "claude-scripted-20990101"
         assert answer.usage is not None
         assert answer.usage.model_dump(exclude_unset=True) == {
-            "prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18,
-        }  # fmt: skip
+            "prompt_tokens": 11,
+            "completion_tokens": 7,
+            "total_tokens": 18,
+        }
         asked = upstream.asked[0]
         assert (asked.path, asked.headers["x-api-key"]) == ("/v1/messages", API_KEY)
         assert (asked.json()["model"], asked.json()["max_tokens"]) == ("claude-sonnet-4-5", 50)
@@ -110,8 +112,11 @@ class TestAnthropic:
         assert upstream.asked[0].json()["tools"][0]["name"] == "weather"
         _, called, answered = upstream.asked[1].json()["messages"]
         assert called["content"][0] == {
-            "type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"},
-        }  # fmt: skip
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "weather",
+            "input": {"city": "Oslo"},
+        }
         assert (answered["content"][0]["tool_use_id"], answered["role"]) == ("toolu_1", "user")
 
     async def test_a_streamed_tool_call_keeps_id_name_index_and_arguments(self) -> None:
@@ -128,8 +133,11 @@ class TestAnthropic:
             whole = (await stream.get_final_completion()).choices[0]
         first, *rest = deltas
         assert first == {
-            "index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""},
-        }  # fmt: skip
+            "index": 0,
+            "id": "toolu_1",
+            "type": "function",
+            "function": {"name": "weather", "arguments": ""},
+        }
         assert rest == [
             {"index": 0, "function": {"arguments": '{"city":'}},
             {"index": 0, "function": {"arguments": '"Oslo"}'}},
@@ -153,8 +161,10 @@ class TestAnthropic:
             await gateway.client.chat.completions.create(model="mine", messages=image)
         asked = upstream.asked[0].json()
         assert asked["messages"][0]["content"][1]["source"] == {
-            "type": "base64", "media_type": "image/png", "data": PIXEL,
-        }  # fmt: skip
+            "type": "base64",
+            "media_type": "image/png",
+            "data": PIXEL,
+        }
         assert asked["system"] == [{"type": "text", "text": "Answer in one word."}]
 
     async def test_a_parameter_the_provider_lacks_is_refused_by_name(self) -> None:
@@ -254,9 +264,14 @@ class TestOpenAI:
             b'"role": "assistant", "x": null}, "finish_reason": "abort"}],\r\n "created": 0, "id": "", "y": 1.50e2}\n'
         )
         headers = [
-            ("x-request-id", "r-1"), ("openai-version", "2020-10-01"), ("x-ratelimit-limit-requests", "9"),
-            ("etag", "of-these-bytes"), ("connection", "x-hop"), ("x-hop", "1"), ("keep-alive", "timeout=5"),
-        ]  # fmt: skip
+            ("x-request-id", "r-1"),
+            ("openai-version", "2020-10-01"),
+            ("x-ratelimit-limit-requests", "9"),
+            ("etag", "of-these-bytes"),
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("keep-alive", "timeout=5"),
+        ]
         async with (
             scripted(Reply([sent], headers=headers)) as upstream,
             serving(upstream.url + "/v1", model) as gateway,

@@ -51,8 +51,10 @@ def test_what_a_label_announces_belongs_to_it() -> None:
     does, takes, rest = split(text, format="markdown")
     assert takes.text == f"**Parameters:**\n\n{items}"
     assert [piece.headings for piece in (does, takes, rest)] == [
-        ("Films", "Reviews"), ("Films", "Reviews", "Parameters"), ("Films", "Reviews")
-    ]  # fmt: skip
+        ("Films", "Reviews"),
+        ("Films", "Reviews", "Parameters"),
+        ("Films", "Reviews"),
+    ]
     assert rest.text == "It answers with a list."
 
 
