@@ -35,9 +35,9 @@ from benchmarks.measure import say
 from benchmarks.processes import ROOT, Unmeasurable, environment
 from benchmarks.report import table
 from benchmarks.verdict_questions import Known, chats, conversation, gaps, judged
-from tests.completions import asked_of, streamed
-from tests.recording_upstream import recording
-from tests.upstream_servers import Received, Wire
+from tests.support.completions import asked_of, streamed
+from tests.support.recording_upstream import recording
+from tests.support.upstream_servers import Received, Wire
 
 COLLECTION = "pages"
 LOST = "I do not know."

@@ -12,9 +12,9 @@ from proxy.access.sql import SqlAccounts
 from retrieval.catalog.catalog import Catalog
 from retrieval.embedding import export
 from retrieval.embedding.export import open_embedder
-from tests.gateway import Served, ragway, serving
-from tests.postgres_server import Postgres, running
-from tests.tiny_model import make_tiny_model
+from tests.support.gateway import Served, ragway, serving
+from tests.support.postgres_server import Postgres, running
+from tests.support.tiny_model import make_tiny_model
 
 # What comes out is tested, not how soon: a busy machine fails nothing.
 settings.register_profile("ragway", deadline=None, suppress_health_check=[HealthCheck.too_slow])

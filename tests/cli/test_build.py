@@ -8,7 +8,7 @@ import pytest
 from cli.build import gateway, plan, targets, template
 from config.settings import Settings, SettingsError, load
 from proxy.exchange import Target
-from tests.unasked import Unasked
+from tests.support.unasked import Unasked
 
 OPENAI = "https://api.openai.com/v1"
 

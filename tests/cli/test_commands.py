@@ -23,8 +23,8 @@ import pytest
 from cli import COMMANDS
 from cli import ragway as group
 from retrieval.index.data_folder import hold
-from tests.copies import copied
-from tests.gateway import environment, ragway, refused, serving
+from tests.support.copies import copied
+from tests.support.gateway import environment, ragway, refused, serving
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli import COMMANDS
 from config.settings import load
-from tests.gateway import ragway, refused
+from tests.support.gateway import ragway, refused
 
 
 def test_config_shows_every_setting_with_its_origin(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from proxy.upstream.ask import NoAnswer
 from retrieval.index.index import Index
 from retrieval.ingest.context import Contexts
 from retrieval.records import Changed, Gap, Outline, Report, Turn
-from tests.plans import silent
-from tests.recording_upstream import Recorder, recording
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.plans import silent
+from tests.support.recording_upstream import Recorder, recording
+from tests.support.upstream_servers import Received, Wire, reply
 
 
 @pytest.fixture

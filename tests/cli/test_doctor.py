@@ -11,9 +11,9 @@ import pytest
 from retrieval.catalog.builds import Builds
 from retrieval.index.index import Index
 from retrieval.records import Passage, Point, Sparse, Turn
-from tests.copies import copied
-from tests.gateway import ragway, serving
-from tests.plans import plan_for
+from tests.support.copies import copied
+from tests.support.gateway import ragway, serving
+from tests.support.plans import plan_for
 
 pytestmark = pytest.mark.models
 ASKED = [Turn("user", "How do I use Zephyr from Kotlin?")]

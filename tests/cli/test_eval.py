@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.retrieval.folders import judged_folder, write_lines
-from tests.gateway import WITHOUT_TORCH, environment, ragway, refused
+from tests.support.gateway import WITHOUT_TORCH, environment, ragway, refused
 
 
 def evaluate(*args: str, folder: Path) -> "subprocess.CompletedProcess[str]":

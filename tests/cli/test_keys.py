@@ -7,7 +7,7 @@ import pytest
 
 from proxy.access.keys import Keyring
 from proxy.access.sql import SqlAccounts
-from tests.gateway import ragway, refused
+from tests.support.gateway import ragway, refused
 
 
 def test_a_key_is_made_listed_rotated_and_revoked(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from retrieval.embedding.export import open_embedder
-from tests.gateway import ragway, serving
-from tests.tiny_model import make_tiny_model
+from tests.support.gateway import ragway, serving
+from tests.support.tiny_model import make_tiny_model
 
 QUESTION = "How do I encrypt the connection with TLS?"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.observe.receipts.shelf import Shelf
-from tests.gateway import Served, ragway, refused, serving
+from tests.support.gateway import Served, ragway, refused, serving
 
 pytestmark = pytest.mark.models
 QUESTION = "How do I use TLS for the connection?"

@@ -14,7 +14,7 @@ from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import Row, write
 from proxy.exchange import Tokens
-from tests.gateway import ragway, refused
+from tests.support.gateway import ragway, refused
 
 Usage = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.records import Chunk, Document, Format
-from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget
-from tests.minilm import minilm
+from tests.support.chunk_promises import assert_exact_complete_in_order_and_within_budget
+from tests.support.minilm import minilm
 
 words = st.sampled_from(
     [

@@ -7,8 +7,8 @@ from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.knowledge import Chunking
 from retrieval.records import Document, Format
-from tests.chunk_promises import assert_exact_complete_in_order_and_within_budget
-from tests.minilm import minilm
+from tests.support.chunk_promises import assert_exact_complete_in_order_and_within_budget
+from tests.support.minilm import minilm
 
 fragments = st.sampled_from(
     ["def f(a):", "class A {", "}", "{", "(", ")", "function g() {", "fn h() {", "public void m() {", "# note",

@@ -22,9 +22,9 @@ from proxy.errors import ApiError, Headers
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes
 from retrieval.knowledge import Knowledge
-from tests.asgi_calls import Call, scope_of
-from tests.rings import ring
-from tests.unasked import no_receipts
+from tests.support.asgi_calls import Call, scope_of
+from tests.support.rings import ring
+from tests.support.unasked import no_receipts
 
 PAGE = b"https://chat.example.com"
 

@@ -19,7 +19,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import Documents
 from retrieval.errors import IndexDown, RetrievalError
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
-from tests.postgres_server import Postgres
+from tests.support.postgres_server import Postgres
 
 SCHEMAS = [tables.schema, accounts_tables.schema, receipts_tables.schema]
 # What SQLAlchemy made of the tables before there were migrations; the last two came later than the others.
@@ -251,7 +251,7 @@ def _take_again(sql: Any) -> None:
 
 
 def test_a_server_that_comes_back_is_used_again() -> None:
-    from tests.postgres_server import running
+    from tests.support.postgres_server import running
 
     with running() as server:
         catalog = Catalog.connect(server.database())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.logs import Quiet, blanked, cut, printable, secrets_of, to_stderr
-from tests.kept_logging import kept_logging
+from tests.support.kept_logging import kept_logging
 
 SECRET = "the-prompt-of-somebody"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import Served, serving
-from tests.openai_server import KEY, openai_server
-from tests.recording_upstream import Recorder, recording
+from tests.support.gateway import Served, serving
+from tests.support.openai_server import KEY, openai_server
+from tests.support.recording_upstream import Recorder, recording
 
 SETTINGS = """
 server: {{max_body_mb: 1}}

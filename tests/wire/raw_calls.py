@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
-from tests.gateway import Served
+from tests.support.gateway import Served
 
 PATIENCE_S = 100.0
 How = Literal["FIN", "RST"]

@@ -13,8 +13,8 @@ import pytest
 
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
-from tests.described import described
-from tests.gateway import Served, serving
+from tests.support.described import described
+from tests.support.gateway import Served, serving
 
 SETTINGS = """
 server: {workers: 2, cors_origins: ["https://page.example"]}

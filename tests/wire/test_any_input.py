@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.api.knowledge.description import whole_document
-from tests.gateway import Served, ragway, serving
+from tests.support.gateway import Served, ragway, serving
 
 SETTINGS = """
 models: {echo: {lane: echo}, translated: {model: "openai/x", api_base: "http://127.0.0.1:9/v1", lane: translated}}

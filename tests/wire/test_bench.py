@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.completions import asked_of, question_of, refusal, streamed
 from tests.evaluation.answers import made
-from tests.gateway import Served, environment, ragway, refused, serving
-from tests.recording_upstream import Answer, Recorder
-from tests.upstream_servers import Received, Wire
+from tests.support.completions import asked_of, question_of, refusal, streamed
+from tests.support.gateway import Served, environment, ragway, refused, serving
+from tests.support.recording_upstream import Answer, Recorder
+from tests.support.upstream_servers import Received, Wire
 
 SETTINGS = "models: {{small: {{api_base: '{url}/v1', window_tokens: 100000}}, echo: {{lane: echo}}}}"
 QUESTIONS = ["How do I use TLS?", "Who is Bruno?", "What is the Kotlin driver called?"]

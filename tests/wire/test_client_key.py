@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, serving
-from tests.recording_upstream import Recorder, answering, recording
-from tests.upstream_servers import reply
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import Recorder, answering, recording
+from tests.support.upstream_servers import reply
 
 SETTINGS = """
 auth: {{pass_client_key: true}}

@@ -22,10 +22,10 @@ from retrieval.index.vector_spaces import choice_of
 from retrieval.records import Given, Turn
 from retrieval.rpc.server import Server
 from retrieval.stores.edge import EdgeStore
-from tests.copies import copied
-from tests.faulty_gateway import gates
-from tests.gateway import ragway, refused, serving
-from tests.plans import plan_for, silent
+from tests.support.copies import copied
+from tests.support.faulty_gateway import gates
+from tests.support.gateway import ragway, refused, serving
+from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.gateway import Served, ragway, serving
-from tests.qdrant_server import Qdrant
-from tests.recording_upstream import COMPLETION, Recorder, recording
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.gateway import Served, ragway, serving
+from tests.support.qdrant_server import Qdrant
+from tests.support.recording_upstream import COMPLETION, Recorder, recording
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.odd_ports import Silent, full_port, silent_port
 from tests.wire.raw_calls import BOTH_WAYS, PATIENCE_S, Caller, calling, chat, descriptors, post, until
 

@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from retrieval.rpc.client import Client
-from tests.gateway import Served, ragway, refused, serving
-from tests.recording_upstream import Recorder, recording
-from tests.upstream_servers import Received, Wire, chunked, head
+from tests.support.gateway import Served, ragway, refused, serving
+from tests.support.recording_upstream import Recorder, recording
+from tests.support.upstream_servers import Received, Wire, chunked, head
 
 _SETTINGS = """
 server: {{workers: {workers}, shutdown_s: {shutdown_s}}}

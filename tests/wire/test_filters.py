@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.shelves import Shelves, made, serving_shelves
+from tests.support.shelves import Shelves, made, serving_shelves
 
 DOCUMENTS: list[dict[str, Any]] = [
     {

@@ -18,8 +18,8 @@ import httpx
 import openai
 import pytest
 
-from tests.gateway import ragway, serving
-from tests.upstream_servers import certificate
+from tests.support.gateway import ragway, serving
+from tests.support.upstream_servers import certificate
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front-proxy.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")

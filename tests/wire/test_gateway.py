@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, ragway
-from tests.recording_upstream import COMPLETION, Recorder
+from tests.support.gateway import Served, ragway
+from tests.support.recording_upstream import COMPLETION, Recorder
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, ragway, serving
-from tests.recording_upstream import COMPLETION, Recorder, answering
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.gateway import Served, ragway, serving
+from tests.support.recording_upstream import COMPLETION, Recorder, answering
+from tests.support.upstream_servers import Received, Wire, reply
 
 HELLO = b'{"model": "gpt-x", "messages": [{"role": "user", "content": "Hello."}]}'
 CODES = {"message", "type", "param", "code"}

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 import httpx
 import pytest
 
-from tests.gateway import Served
-from tests.recording_upstream import Answer, Recorder, answering
-from tests.upstream_servers import Received, Wire, chunked, head, reply, single_bytes
+from tests.support.gateway import Served
+from tests.support.recording_upstream import Answer, Recorder, answering
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply, single_bytes
 
 QUESTION = b'{"model": "gpt-x", "stream": true, "messages": [{"role": "user", "content": "Zephyr from Kotlin?"}]}'
 EVENTS = b"content-type: text/event-stream; charset=utf-8"

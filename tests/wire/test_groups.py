@@ -14,7 +14,7 @@ import pytest
 
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
-from tests.gateway import Served, ragway, serving
+from tests.support.gateway import Served, ragway, serving
 
 GROUPS = ("hr", "legal", "ops")
 # Each shows documents in another way: neighbours and whole documents, a whole collection, the other lexical arm.

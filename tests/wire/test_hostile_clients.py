@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import Served, serving
-from tests.recording_upstream import COMPLETION, Recorder
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import COMPLETION, Recorder
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.malformed_bodies import bodies, wrong_types
 from tests.wire.raw_calls import (
     BOTH_WAYS,

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import anthropic_server as anthropic
-from tests.gateway import Served, serving
-from tests.recording_upstream import Recorder, answering
-from tests.upstream_servers import chunked, head, reply
+from tests.support import anthropic_server as anthropic
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import Recorder, answering
+from tests.support.upstream_servers import chunked, head, reply
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"

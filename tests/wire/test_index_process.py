@@ -16,9 +16,9 @@ import httpx
 import orjson
 import pytest
 
-from tests.gateway import Served, beginning, ragway, refused, runs, serving
-from tests.recording_upstream import Recorder
-from tests.upstream_servers import Received, Wire, chunked, head
+from tests.support.gateway import Served, beginning, ragway, refused, runs, serving
+from tests.support.recording_upstream import Recorder
+from tests.support.upstream_servers import Received, Wire, chunked, head
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the index process in /proc")
 

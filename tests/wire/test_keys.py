@@ -11,8 +11,8 @@ import httpx
 import openai
 import pytest
 
-from tests.gateway import ROOT, Served, ragway, refused, serving
-from tests.recording_upstream import Recorder, recording
+from tests.support.gateway import ROOT, Served, ragway, refused, serving
+from tests.support.recording_upstream import Recorder, recording
 
 SETTINGS = """
 auth: {{pass_client_key: true}}

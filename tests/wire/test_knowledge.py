@@ -9,8 +9,8 @@ import httpx
 import openai
 import pytest
 
-from tests.described import described
-from tests.gateway import Served, ragway, serving
+from tests.support.described import described
+from tests.support.gateway import Served, ragway, serving
 
 SETTINGS = "retrieval: {collections: [red, blue], min_relevance: 0.0}\nmodels: {echo: {lane: echo}}"
 RED = {

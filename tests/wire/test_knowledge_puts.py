@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway import ragway
-from tests.shelves import Shelves, made, serving_shelves
+from tests.support.gateway import ragway
+from tests.support.shelves import Shelves, made, serving_shelves
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from proxy.access.limits import limits_of
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, wish_of
-from tests.gateway import Served, ragway, serving
-from tests.recording_upstream import Recorder, answering, recording
-from tests.upstream_servers import reply
+from tests.support.gateway import Served, ragway, serving
+from tests.support.recording_upstream import Recorder, answering, recording
+from tests.support.upstream_servers import reply
 
 SETTINGS = """
 server: {{workers: 2}}

@@ -17,11 +17,11 @@ from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, comparison_from
-from tests.completions import question_of, streamed
-from tests.copies import copied
-from tests.gateway import Served, ragway, serving
-from tests.recording_upstream import Recorder, recording
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.completions import question_of, streamed
+from tests.support.copies import copied
+from tests.support.gateway import Served, ragway, serving
+from tests.support.recording_upstream import Recorder, recording
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.raw_calls import PATIENCE_S, QUESTION, calling, chat, post, until
 
 pytestmark = pytest.mark.models

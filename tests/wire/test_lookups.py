@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.shelves import Shelves, made, serving_shelves
-from tests.tiny_model import make_tiny_cross_encoder
+from tests.support.shelves import Shelves, made, serving_shelves
+from tests.support.tiny_model import make_tiny_cross_encoder
 
 LONG = "# Pumps\n\n" + "\n\n".join(
     f"## Part {i}\n\nThe pump of part {i} is called Oskar. " + f"Its oil {i} is changed every Monday. " * 60

@@ -20,8 +20,8 @@ from mcp.types import CallToolResult, TextContent
 from config.settings import KEY
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
-from tests.gateway import Served, environment, ragway, refused, serving
-from tests.postgres_server import Postgres
+from tests.support.gateway import Served, environment, ragway, refused, serving
+from tests.support.postgres_server import Postgres
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
 SETTINGS = """

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.gateway import Served, serving
-from tests.recording_upstream import Recorder, answering
-from tests.upstream_servers import Received, Wire, head
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import Recorder, answering
+from tests.support.upstream_servers import Received, Wire, head
 
 QUESTION = "How do I use Zephyr from Kotlin?"
 

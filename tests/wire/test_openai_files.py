@@ -9,8 +9,8 @@ import httpx
 import pytest
 from openai import APIStatusError, BadRequestError, NotFoundError, OpenAI, PermissionDeniedError
 
-from tests.described import described
-from tests.shelves import Shelves, made, serving_shelves
+from tests.support.described import described
+from tests.support.shelves import Shelves, made, serving_shelves
 
 TEXT = b"# Pumps\n\nThe red pump is called Oskar."
 

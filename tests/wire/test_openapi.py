@@ -1,6 +1,6 @@
 """The OpenAPI document that the gateway serves: valid, and of the routes that there are, with their methods.
 
-That requests and replies are as it says is seen where they are tested: `tests.described`.
+That requests and replies are as it says is seen where they are tested: `tests.support.described`.
 """
 
 import json
@@ -20,9 +20,9 @@ from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
-from tests.described import described
-from tests.gateway import serving
-from tests.unasked import Unasked, no_receipts
+from tests.support.described import described
+from tests.support.gateway import serving
+from tests.support.unasked import Unasked, no_receipts
 
 pytestmark = pytest.mark.models
 

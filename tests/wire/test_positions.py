@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, ragway, refused, serving
 from tests.proxy.augment.test_utility_requests import OPEN_WEBUI
-from tests.recording_upstream import Recorder
+from tests.support.gateway import Served, ragway, refused, serving
+from tests.support.recording_upstream import Recorder
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"

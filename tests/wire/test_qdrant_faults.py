@@ -11,12 +11,12 @@ import pytest
 
 from retrieval.index.index import Index
 from retrieval.rpc.server import Server
-from tests.faulty_gateway import Gates, gates
-from tests.gateway import Served, ragway, refused, serving
-from tests.plans import plan_for, silent
-from tests.qdrant_server import Qdrant
-from tests.recording_upstream import Answer, Recorder, answering, recording
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.faulty_gateway import Gates, gates
+from tests.support.gateway import Served, ragway, refused, serving
+from tests.support.plans import plan_for, silent
+from tests.support.qdrant_server import Qdrant
+from tests.support.recording_upstream import Answer, Recorder, answering, recording
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.test_index_process import until
 
 pytestmark = pytest.mark.models

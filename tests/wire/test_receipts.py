@@ -24,8 +24,8 @@ from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.tables import keys as keys_table
 from proxy.observe.receipts.shelf import Shelf
-from tests.described import described
-from tests.gateway import Served, serving
+from tests.support.described import described
+from tests.support.gateway import Served, serving
 
 pytestmark = pytest.mark.models
 

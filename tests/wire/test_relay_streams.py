@@ -15,8 +15,8 @@ from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
-from tests.served_app import served
-from tests.upstream_servers import (
+from tests.support.served_app import served
+from tests.support.upstream_servers import (
     Script,
     Wire,
     answering,

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway import Served, ragway, serving
-from tests.postgres_server import Postgres
-from tests.recording_upstream import recording
-from tests.served_qdrant import SharedQdrant
+from tests.support.gateway import Served, ragway, serving
+from tests.support.postgres_server import Postgres
+from tests.support.recording_upstream import recording
+from tests.support.served_qdrant import SharedQdrant
 
 pytestmark = pytest.mark.models
 SETTINGS = """

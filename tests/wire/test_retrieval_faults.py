@@ -21,13 +21,13 @@ from retrieval.rpc.framing import framed
 from retrieval.rpc.server import Server
 from retrieval.search.pipeline import Retriever
 from retrieval.stores.edge import EdgeStore
-from tests.copies import copied
-from tests.faulty_gateway import Gates, gates
-from tests.frames import read_frame
-from tests.gateway import serving
-from tests.plans import plan_for, silent
-from tests.recording_upstream import Recorder
-from tests.tiny_model import make_tiny_model
+from tests.support.copies import copied
+from tests.support.faulty_gateway import Gates, gates
+from tests.support.frames import read_frame
+from tests.support.gateway import serving
+from tests.support.plans import plan_for, silent
+from tests.support.recording_upstream import Recorder
+from tests.support.tiny_model import make_tiny_model
 
 DEADLINE_S = 0.3
 

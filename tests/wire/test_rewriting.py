@@ -20,10 +20,10 @@ from proxy.asgi import App
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
 from retrieval.records import Retrieved, Turn
-from tests.asgi_calls import Call, scope_of
-from tests.plans import plan_for, silent
-from tests.recording_upstream import COMPLETION
-from tests.upstream_servers import Received, Upstream, Wire, reply, upstream
+from tests.support.asgi_calls import Call, scope_of
+from tests.support.plans import plan_for, silent
+from tests.support.recording_upstream import COMPLETION
+from tests.support.upstream_servers import Received, Upstream, Wire, reply, upstream
 
 JSON = b"content-type: application/json"
 HEADERS = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"authorization", b"Bearer client-key")]

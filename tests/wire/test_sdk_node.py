@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway import Served
+from tests.support.gateway import Served
 
 NODE = Path(__file__).resolve().parents[1] / "node"
 QUESTION = {"role": "user", "content": "How do I use Zephyr from Kotlin?"}

@@ -9,8 +9,8 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from tests.gateway import Served
-from tests.openai_server import REQUEST_ID
+from tests.support.gateway import Served
+from tests.support.openai_server import REQUEST_ID
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"

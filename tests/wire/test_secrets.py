@@ -24,13 +24,13 @@ from retrieval.rpc.client import SOCKET, Client
 from retrieval.rpc.framing import framed
 from retrieval.rpc.server import Server
 from runtime import logs
-from tests import anthropic_server as anthropic
-from tests.asgi_calls import Call, scope_of
-from tests.gateway import Served, ragway, serving
-from tests.kept_logging import kept_logging
-from tests.recording_upstream import Answer, Recorder, answering, recording
-from tests.unasked import Unasked
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support import anthropic_server as anthropic
+from tests.support.asgi_calls import Call, scope_of
+from tests.support.gateway import Served, ragway, serving
+from tests.support.kept_logging import kept_logging
+from tests.support.recording_upstream import Answer, Recorder, answering, recording
+from tests.support.unasked import Unasked
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 
 MARK = "CNRY"
 PROVIDER_KEYS = ("sk-CNRY-provider-key", "sk-CNRY-claude-key-1")

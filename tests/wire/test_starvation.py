@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway import Served, serving
-from tests.recording_upstream import COMPLETION, Recorder, recording
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import COMPLETION, Recorder, recording
+from tests.support.upstream_servers import Received, Wire, reply
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 PATIENCE_S = 60

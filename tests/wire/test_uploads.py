@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.described import described
-from tests.gateway import Served, environment, ragway
-from tests.shelves import Shelves, made, serving_shelves
+from tests.support.described import described
+from tests.support.gateway import Served, environment, ragway
+from tests.support.shelves import Shelves, made, serving_shelves
 
 SETTINGS = "server: {max_upload_mb: 3}\ningest: {max_file_mb: 1}"
 

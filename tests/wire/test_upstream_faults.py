@@ -14,9 +14,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.gateway import Served, serving
-from tests.recording_upstream import COMPLETION, Answer, Recorder, answering
-from tests.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.gateway import Served, serving
+from tests.support.recording_upstream import COMPLETION, Answer, Recorder, answering
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply
 from tests.wire.odd_ports import Trap, full_port, trap_port
 from tests.wire.raw_calls import calling, error_of
 

@@ -20,9 +20,9 @@ import orjson
 import pytest
 
 from runtime.scheduling import beside
-from tests.gateway import ROOT, Served, arguments, environment, ragway, refused, runs, serving
-from tests.recording_upstream import Recorder
-from tests.upstream_servers import Received, Wire, chunked, head
+from tests.support.gateway import ROOT, Served, arguments, environment, ragway, refused, runs, serving
+from tests.support.recording_upstream import Recorder
+from tests.support.upstream_servers import Received, Wire, chunked, head
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 

@@ -20,7 +20,7 @@ from retrieval.index.index import Index
 from retrieval.knowledge import Plan, Progress
 from retrieval.records import CollectionInfo
 from tests.evaluation.retrieval.folders import CORPUS, judged_folder, write_lines, write_qrels
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 
 def unseen(_what: str, _unit: str) -> Progress:

@@ -28,10 +28,10 @@ from proxy.exchange import Tokens
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
 from retrieval.records import Turn
-from tests.completions import question_of, streamed
 from tests.evaluation.answers.run.test_running import Answer, asking
-from tests.kept_logging import kept_logging
-from tests.upstream_servers import Received
+from tests.support.completions import question_of, streamed
+from tests.support.kept_logging import kept_logging
+from tests.support.upstream_servers import Received
 
 PRICE = Price(1e-6, 2e-6, 1e-6, 2e-6)
 JUDGE = Judge(Variant("judge j", "j", "raw", None, {"max_tokens": 100}), PRICE, 100, 2, 1)

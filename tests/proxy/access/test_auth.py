@@ -9,7 +9,7 @@ from proxy.access.rights import EVERYTHING, NOTHING
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
-from tests.rings import ring
+from tests.support.rings import ring
 
 PATH = "/v1/chat/completions"
 JSON = "application/json"

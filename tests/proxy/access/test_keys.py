@@ -16,7 +16,7 @@ from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from retrieval.errors import RetrievalError
-from tests.rings import Held, lock_of, ring
+from tests.support.rings import Held, lock_of, ring
 
 MINE = "sk-rag-mine"
 READER = Rights(read=Names(["docs"]))

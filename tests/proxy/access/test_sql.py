@@ -15,7 +15,7 @@ from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts, UnknownKey
 from retrieval.errors import RetrievalError
 from runtime.database import open_server
-from tests.postgres_server import Postgres, running
+from tests.support.postgres_server import Postgres, running
 
 RIGHTS = Rights(Names(["docs", "team-*"]), Names(["docs"]), Names(["gpt-*"]), admin=True)
 

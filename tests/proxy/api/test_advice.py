@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.api.advice import Advice
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange
-from tests.asgi_calls import scope_of
+from tests.support.asgi_calls import scope_of
 
 SERVED = (
     "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/models",

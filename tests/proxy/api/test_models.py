@@ -18,9 +18,9 @@ from proxy.api.models import Models
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.exchange import Exchange, Target
 from proxy.upstream.routes import Routes
-from tests.asgi_calls import Call, scope_of
-from tests.unasked import Unasked
-from tests.upstream_servers import Wire, reply, upstream
+from tests.support.asgi_calls import Call, scope_of
+from tests.support.unasked import Unasked
+from tests.support.upstream_servers import Wire, reply, upstream
 
 THEIRS = [
     {"id": "gpt-4o", "object": "model", "created": 1_700_000_000, "owned_by": "them", "context_length": 128_000},

@@ -18,7 +18,7 @@ from proxy.dialects.chat import _READ
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.routes import Routes
-from tests.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of
 
 AS_JSON = (b"content-type", b"application/json")
 ROUTES = Routes({

@@ -15,7 +15,7 @@ from proxy.augment.utility_requests import Housekeeping
 from proxy.exchange import Exchange, Target, exchange_of
 from retrieval.knowledge import Knowledge
 from retrieval.records import PUBLIC, Context, Passage, Query, Retrieved, Turn, View
-from tests.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of
 
 BUDGET_TOKENS = 3000
 

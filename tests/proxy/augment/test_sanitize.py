@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.augment.sanitize import quoted, quoted_label
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 ORDINARY = [
     "# Heading\n\nUse `Client.connect(url)`: it returns a session.\n\n* a list\n\t* with a tab\n",

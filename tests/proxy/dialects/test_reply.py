@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
 from proxy.exchange import Tokens
-from tests.completions import USAGE, events
+from tests.support.completions import USAGE, events
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
 

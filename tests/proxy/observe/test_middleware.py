@@ -11,7 +11,7 @@ from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
-from tests.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of
 
 
 async def test_a_fault_between_the_status_and_the_reply_is_answered() -> None:

@@ -19,7 +19,7 @@ from proxy.server.http1 import (
     URL_LIMIT_BYTES,
     Limits,
 )
-from tests.raw_client import Listening, RawClient, Recorder, chunked, listening, post
+from tests.support.raw_client import Listening, RawClient, Recorder, chunked, listening, post
 
 GET = b"GET /v1/x HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"

@@ -13,7 +13,7 @@ import pytest
 from proxy.server.index_process import IndexProcess
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import SOCKET
-from tests.plans import plan_for
+from tests.support.plans import plan_for
 
 Script = Callable[[str], None]
 

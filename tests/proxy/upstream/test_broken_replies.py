@@ -6,8 +6,8 @@ import pytest
 
 from proxy.upstream.client import BadReply, Cut, FirstByteTimeout, IdleTimeout
 from proxy.upstream.connection import HEAD_LIMIT_BYTES
-from tests.clients import chunks_of, client, fetch
-from tests.upstream_servers import Script, Wire, answering, closing, head, resetting, staying, upstream
+from tests.support.clients import chunks_of, client, fetch
+from tests.support.upstream_servers import Script, Wire, answering, closing, head, resetting, staying, upstream
 
 CHUNKED = b"transfer-encoding: chunked"
 

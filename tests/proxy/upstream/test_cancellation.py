@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.upstream.client import Client
-from tests.clients import chunks_of, client, fetch
-from tests.upstream_servers import Upstream, Wire, answering, chunked, head, reply, staying, upstream
+from tests.support.clients import chunks_of, client, fetch
+from tests.support.upstream_servers import Upstream, Wire, answering, chunked, head, reply, staying, upstream
 
 CHUNKED = b"transfer-encoding: chunked"
 STREAM = answering(head(CHUNKED) + b"2\r\nok\r\n", then=staying)  # begins, and never ends

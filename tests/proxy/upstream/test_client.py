@@ -16,8 +16,8 @@ from proxy.upstream.client import (
     Response,
     host_of,
 )
-from tests.clients import chunks_of, client, fetch
-from tests.upstream_servers import (
+from tests.support.clients import chunks_of, client, fetch
+from tests.support.upstream_servers import (
     Upstream,
     Wire,
     answering,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from proxy.upstream.client import FirstByteTimeout
 from proxy.upstream.connection import UNREAD_LIMIT_BYTES, UPLOAD_PIECE_BYTES
-from tests.clients import chunks_of, client, fetch
-from tests.upstream_servers import (
+from tests.support.clients import chunks_of, client, fetch
+from tests.support.upstream_servers import (
     Wire,
     answering,
     chunked,

@@ -9,9 +9,9 @@ from proxy.body import ClientGone
 from proxy.exchange import Exchange
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
-from tests.asgi_calls import Call, exchange_to, scope_of
-from tests.clients import client
-from tests.upstream_servers import Wire, answering, head, staying, upstream
+from tests.support.asgi_calls import Call, exchange_to, scope_of
+from tests.support.clients import client
+from tests.support.upstream_servers import Wire, answering, head, staying, upstream
 
 STREAM = answering(head(b"transfer-encoding: chunked") + b"2\r\nok\r\n", then=staying)  # begins, and never ends
 

@@ -13,7 +13,7 @@ from proxy.body import ClientGone
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.upstream.echo import GREETING, Echo
-from tests.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of
 
 Json = dict[str, Any]
 HELLO = [{"role": "system", "content": "Reference:\n\n[1] Pirates"}, {"role": "user", "content": "Hé, wer da? 🦊"}]

@@ -10,9 +10,9 @@ from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay, end_to_end, request_headers, url_of
-from tests.asgi_calls import Call, exchange_to, scope_of
-from tests.clients import client
-from tests.upstream_servers import (
+from tests.support.asgi_calls import Call, exchange_to, scope_of
+from tests.support.clients import client
+from tests.support.upstream_servers import (
     Script,
     Wire,
     answering,

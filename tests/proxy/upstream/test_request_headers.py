@@ -15,7 +15,7 @@ from proxy.upstream.relay import (
     url_of,
 )
 from proxy.upstream.routes import Upstream, client_key
-from tests.asgi_calls import Call, scope_of
+from tests.support.asgi_calls import Call, scope_of
 
 BEARER = (b"authorization", b"Bearer sk-client")
 ORGANIZATION = (b"openai-organization", b"org-1")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from proxy.upstream.client import ConnectFailed, Cut
-from tests.clients import chunks_of, client, fetch
-from tests.upstream_servers import Wire, answering, certificate, closing, head, reply, resetting, upstream
+from tests.support.clients import chunks_of, client, fetch
+from tests.support.upstream_servers import Wire, answering, certificate, closing, head, reply, resetting, upstream
 
 OK = answering(reply(b"ok"))
 

@@ -15,7 +15,7 @@ from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
 from retrieval.ingest import background
 from retrieval.records import Given, Groups, Job, Placed, Turn
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 
 def given(number: int, text: str = "", **said: object) -> Given:

@@ -26,7 +26,7 @@ from retrieval.embedding.embed import (
 )
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError, WrongEmbedder
-from tests.tiny_model import make_tiny_model
+from tests.support.tiny_model import make_tiny_model
 
 MAX_TOKENS = 64
 TEXTS = [

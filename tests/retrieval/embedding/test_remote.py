@@ -17,7 +17,7 @@ from retrieval.embedding.export import open_embedder
 from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import EmbedderOptions
-from tests.minilm import tokenizer_file
+from tests.support.minilm import tokenizer_file
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.embedding.tokens import Tokens
-from tests.minilm import minilm, tokenizer_file
+from tests.support.minilm import minilm, tokenizer_file
 
 TEXTS = ["", " ", "word", "Set `tls=true`.", "unbelievableness", "数据库连接", "한국어", "👩‍👩‍👧 family", "e\u0301tude"]
 

@@ -12,7 +12,7 @@ import pytest
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
 from retrieval.embedding.vector_cache import CachedEmbedder, CachedQuestions, Vectors
-from tests.tiny_model import make_tiny_model
+from tests.support.tiny_model import make_tiny_model
 
 TEXTS = ["open a session", "use tls", "the office dog is called"]
 

@@ -15,8 +15,8 @@ from retrieval.index.index import Index
 from retrieval.index.vector_spaces import as_text, choice_of, chosen, from_text
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records import Retrieved, Turn
-from tests.plans import plan_for, silent
-from tests.tiny_model import make_tiny_model
+from tests.support.plans import plan_for, silent
+from tests.support.tiny_model import make_tiny_model
 
 QUESTION = "how do I encrypt the connection with TLS?"
 

@@ -17,11 +17,11 @@ from retrieval.index.vector_spaces import choice_of, chosen
 from retrieval.ingest import background
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records import Given, Turn
-from tests.plans import plan_for, silent
-from tests.postgres_server import Postgres
-from tests.recording_upstream import recording
-from tests.served_qdrant import SharedQdrant
-from tests.tiny_model import make_tiny_model
+from tests.support.plans import plan_for, silent
+from tests.support.postgres_server import Postgres
+from tests.support.recording_upstream import recording
+from tests.support.served_qdrant import SharedQdrant
+from tests.support.tiny_model import make_tiny_model
 
 SEEN_S = 5.0  # docs/databases.md promises two; the machine may be slow
 

@@ -14,7 +14,7 @@ from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, Wrong
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records import Report, Retrieved, Turn, View
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models
 

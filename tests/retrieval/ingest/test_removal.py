@@ -9,7 +9,7 @@ import pytest
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.index.index import Index
 from retrieval.records import Document, DocumentInfo, Turn
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from retrieval.index.index import Index
 from retrieval.ingest.smoothing import smoothed
 from retrieval.records import Vector
 from retrieval.stores.edge import EdgeStore
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 
 def units(rows: NDArray[np.floating]) -> Matrix:

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.index.index import Index
 from retrieval.records import Turn
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models
 

@@ -8,7 +8,7 @@ import pytest
 from retrieval.index.index import Index
 from retrieval.knowledge import Lookup
 from retrieval.records import Document, Turn
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 WORDS, BOTH = Lookup("bm25"), Lookup("hybrid")
 

@@ -18,8 +18,8 @@ from retrieval.rpc import codec
 from retrieval.rpc.client import SOCKET, Client, decode, reachable
 from retrieval.rpc.framing import framed
 from retrieval.traces import Searched, Trace
-from tests.frames import read_frame
-from tests.plans import plan_for, silent
+from tests.support.frames import read_frame
+from tests.support.plans import plan_for, silent
 
 # Records
 

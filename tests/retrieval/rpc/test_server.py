@@ -15,8 +15,8 @@ from retrieval.knowledge import EmbedderChoice, Lookup, Progress
 from retrieval.records import PUBLIC, CollectionInfo, Groups, Report, Retrieved, Turn, View
 from retrieval.rpc.client import Client
 from retrieval.rpc.server import Server
-from tests.plans import silent
-from tests.unasked import Unasked
+from tests.support.plans import silent
+from tests.support.unasked import Unasked
 
 
 class Failing(Unasked):

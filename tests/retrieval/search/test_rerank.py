@@ -10,7 +10,7 @@ import pytest
 from retrieval.errors import RetrievalError
 from retrieval.records import Hit, Passage, indexed_text
 from retrieval.search.rerank import CrossEncoderReranker, open_reranker, reranked
-from tests.tiny_model import make_tiny_cross_encoder
+from tests.support.tiny_model import make_tiny_cross_encoder
 
 LONG_S = 60.0
 TEXTS = [

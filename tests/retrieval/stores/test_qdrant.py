@@ -13,9 +13,9 @@ import pytest
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.stores.qdrant import ONE_SERVER, Layout, QdrantStore, Quantisation
 from tests.contracts.points import DIMENSION, vector_of
-from tests.qdrant_server import Qdrant
-from tests.recording_upstream import recording
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.qdrant_server import Qdrant
+from tests.support.recording_upstream import recording
+from tests.support.upstream_servers import Received, Wire, reply
 
 KEY = "sk-very-secret"
 

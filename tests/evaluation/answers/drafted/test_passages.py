@@ -9,8 +9,8 @@ import pytest
 
 from evaluation.answers.drafted.passages import PASSAGE_CHARS, cut, drawn
 from evaluation.answers.records import BenchError, Shown
-from tests.completions import refusal
-from tests.upstream_servers import Wire, reply, upstream
+from tests.support.completions import refusal
+from tests.support.upstream_servers import Wire, reply, upstream
 
 WORDS = "one two three four five six seven eight"
 

@@ -19,11 +19,11 @@ from evaluation.answers.requests.sending import Outcome
 from evaluation.answers.requests.spending import Purse
 from evaluation.answers.runs import Run
 from proxy.access.prices import Price
-from tests.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW
 from tests.evaluation.answers.run.test_running import NOW, Answer, asking
-from tests.upstream_servers import Received
+from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
+from tests.support.upstream_servers import Received
 
 PRICE = Price(1e-6, 2e-6, 1e-6, 2e-6)
 JUDGE = Judge(Variant("judge j", "j", "raw", None, {"max_tokens": 100}), PRICE, 100, 2, 1)

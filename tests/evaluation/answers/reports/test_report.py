@@ -18,7 +18,7 @@ from evaluation.answers.scoring.scored import across, baselines
 from evaluation.stats.significance import interval
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW, Model
-from tests.gateway import ROOT
+from tests.support.gateway import ROOT
 
 
 def report_of(model: Model, *, count: int = 80, repeats: int = 1) -> Report:

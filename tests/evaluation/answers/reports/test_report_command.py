@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from cli import ragway
 from tests.evaluation.answers import made
-from tests.kept_logging import kept_logging
+from tests.support.kept_logging import kept_logging
 
 
 def bench(*arguments: str | Path) -> Result:

@@ -6,8 +6,8 @@ import httpx
 
 from evaluation.answers.records import Rag, Shown
 from evaluation.answers.requests.receipts import Receipts
-from tests.completions import refusal
-from tests.upstream_servers import Wire, reply, upstream
+from tests.support.completions import refusal
+from tests.support.upstream_servers import Wire, reply, upstream
 
 RAG = Rag("augmented", "", "rag-1", ["a.md"])
 PASSAGE = {"source": "a.md", "title": "A", "text": "Port 1", "document": "d1", "tokens": 3, "collection": "docs"}

@@ -18,8 +18,8 @@ from evaluation.answers.run.running import Runner, Terms, Whole, order_of
 from evaluation.answers.runs import Head, Run
 from proxy.access.prices import Price, Size
 from proxy.exchange import Tokens
-from tests.completions import asked_of, cut_short, question_of, refusal, streamed
-from tests.upstream_servers import Received, Wire, upstream
+from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
+from tests.support.upstream_servers import Received, Wire, upstream
 
 PRICE = Price(1e-6, 2e-6, 1e-6, 2e-6)
 QUESTIONS = [Question(str(n), [{"role": "user", "content": f"What is {n}?"}]) for n in range(4)]

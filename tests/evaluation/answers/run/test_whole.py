@@ -10,8 +10,8 @@ from evaluation.answers.records import BenchError
 from evaluation.answers.run.whole import misfit, text_of
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
-from tests.completions import refusal
-from tests.upstream_servers import Received, Wire, reply, upstream
+from tests.support.completions import refusal
+from tests.support.upstream_servers import Received, Wire, reply, upstream
 
 TEMPLATE = Template("Of {collections}:\n{passages}")
 ROWS = [

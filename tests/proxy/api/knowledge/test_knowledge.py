@@ -20,8 +20,8 @@ from proxy.observe.middleware import Observe
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.knowledge import Knowledge
 from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Groups
-from tests.served_app import served
-from tests.unasked import no_receipts
+from tests.support.served_app import served
+from tests.support.unasked import no_receipts
 
 IDS = [f"d{i:03}" for i in range(250)]
 

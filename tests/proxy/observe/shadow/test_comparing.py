@@ -26,8 +26,8 @@ from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparing import Comparing, Terms, Who
 from proxy.observe.shadow.comparison import Comparison, comparison_from, kept
 from proxy.upstream.echo import Echo
-from tests.asgi_calls import Call, scope_of
 from tests.proxy.observe.test_metrics import value
+from tests.support.asgi_calls import Call, scope_of
 
 ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Yes."}, "finish_reason": "stop"}]}'
 PLENTY = Limits(tokens_per_day=1_000_000, usd_per_day=1.0)

@@ -17,8 +17,8 @@ from proxy.exchange import KEY, Exchange, Target
 from proxy.server.drain import Connections
 from proxy.server.http1 import Limits
 from proxy.upstream.translated.lane import Translated
-from tests import anthropic_server as anthropic
-from tests.anthropic_server import Json, Reply, ScriptedServer, scripted
+from tests.support import anthropic_server as anthropic
+from tests.support.anthropic_server import Json, Reply, ScriptedServer, scripted
 
 # What pydantic says of classes of litellm's, which no user sees; here it would be an error inside a request.
 QUIET_PYDANTIC = [

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from proxy.upstream.translated.calls import answered, asking_once, restrain
-from tests.anthropic_server import Json, json_reply, scripted
 from tests.proxy.upstream.translated.provider_lane import (
     QUIET_PYDANTIC,
     keyless,
@@ -17,7 +16,8 @@ from tests.proxy.upstream.translated.provider_lane import (
     serving,
     silent,
 )
-from tests.upstream_servers import Upstream, Wire, head, reply, upstream
+from tests.support.anthropic_server import Json, json_reply, scripted
+from tests.support.upstream_servers import Upstream, Wire, head, reply, upstream
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC

@@ -6,8 +6,6 @@ import socket
 import openai
 import pytest
 
-from tests import anthropic_server as anthropic
-from tests.anthropic_server import Json, Reply, json_reply, scripted
 from tests.proxy.upstream.translated.provider_lane import (
     A_TEXT,
     AN_ANSWER,
@@ -26,6 +24,8 @@ from tests.proxy.upstream.translated.provider_lane import (
     serving,
     silent,
 )
+from tests.support import anthropic_server as anthropic
+from tests.support.anthropic_server import Json, Reply, json_reply, scripted
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC

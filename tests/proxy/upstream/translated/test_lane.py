@@ -12,9 +12,6 @@ from openai.types.chat import ChatCompletionMessageParam
 from proxy.body import ClientGone
 from proxy.exchange import Exchange, Target
 from proxy.upstream.translated.lane import Translated
-from tests import anthropic_server as anthropic
-from tests.anthropic_server import Json, Reply, json_reply, scripted
-from tests.asgi_calls import Call, scope_of
 from tests.proxy.upstream.translated.provider_lane import (
     A_TEXT,
     AN_ANSWER,
@@ -36,6 +33,9 @@ from tests.proxy.upstream.translated.provider_lane import (
     serving,
     silent,
 )
+from tests.support import anthropic_server as anthropic
+from tests.support.anthropic_server import Json, Reply, json_reply, scripted
+from tests.support.asgi_calls import Call, scope_of
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC

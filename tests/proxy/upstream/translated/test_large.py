@@ -8,8 +8,6 @@ import threading
 import pytest
 
 from proxy.upstream.translated.thread import LoopThread
-from tests import anthropic_server as anthropic
-from tests.anthropic_server import Json, Reply, json_reply
 from tests.proxy.upstream.translated.provider_lane import (
     HELLO,
     QUIET_PYDANTIC,
@@ -24,6 +22,8 @@ from tests.proxy.upstream.translated.provider_lane import (
     raw_answer,
     silent,
 )
+from tests.support import anthropic_server as anthropic
+from tests.support.anthropic_server import Json, Reply, json_reply
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from proxy.errors import ApiError
 from proxy.upstream.translated.request import PARAMETERS, parameters_of
-from tests import anthropic_server as anthropic
-from tests.anthropic_server import Json, json_reply, scripted
 from tests.proxy.upstream.translated.provider_lane import (
     API_KEY,
     HELLO,
@@ -24,6 +22,8 @@ from tests.proxy.upstream.translated.provider_lane import (
     serving,
     silent,
 )
+from tests.support import anthropic_server as anthropic
+from tests.support.anthropic_server import Json, json_reply, scripted
 
 __all__ = ["keyless", "silent"]  # fixtures that every test here uses
 pytestmark = QUIET_PYDANTIC

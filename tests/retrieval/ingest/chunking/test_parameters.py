@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.knowledge import Chunking
 from retrieval.records import Chunk, Document, Format
-from tests.minilm import minilm
+from tests.support.minilm import minilm
 
 DOES = "GET /films/{film_id}/reviews\nThe reviews of a film, the newest first."
 TAKES = "film_id (path): which film; page (query): which page of them; language (query): a code of two letters"

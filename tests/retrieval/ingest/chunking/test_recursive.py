@@ -9,7 +9,7 @@ from retrieval.ingest.chunking.boundaries import Measure
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.recursive import fixed, recursive
 from retrieval.records import Document
-from tests.minilm import minilm
+from tests.support.minilm import minilm
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the river bank. "  # 14 tokens
 

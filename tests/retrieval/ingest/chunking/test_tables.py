@@ -4,7 +4,7 @@ import pytest
 
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.records import Chunk, Document, Format, indexed_text
-from tests.minilm import minilm
+from tests.support.minilm import minilm
 
 
 def split(text: str, *, format: Format = "csv", source: str = "prices.csv", size: int = 64) -> list[Chunk]:

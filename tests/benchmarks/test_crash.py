@@ -12,7 +12,7 @@ from benchmarks import crash
 from benchmarks.crash import Told, run_trials
 from benchmarks.crash_oracle import Act, Oracle, Seen, look
 from retrieval.index.index import Index
-from tests.plans import plan_for, silent
+from tests.support.plans import plan_for, silent
 
 
 def oracle(begun: Act | None = None) -> Oracle:

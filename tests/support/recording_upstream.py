@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.upstream_servers import Received, Wire, reply, upstream
+from tests.support.upstream_servers import Received, Wire, reply, upstream
 
 Answer = Callable[[Wire, Received], Awaitable[None]]
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.upstream_servers import Received, chunked, head, reply
+from tests.support.upstream_servers import Received, chunked, head, reply
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 _JSON = b"content-type: application/json"

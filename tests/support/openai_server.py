@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.served_app import served
+from tests.support.served_app import served
 
 KEY = "sk-of-the-upstream"
 REQUEST_ID = "req-of-the-upstream"

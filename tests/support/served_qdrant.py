@@ -1,6 +1,6 @@
 """qdrant-client's local mode behind HTTP: a Qdrant server that several processes share, as far as ragway asks it.
 
-`answer` is an answer for `tests.recording_upstream`. One loop asks the client, so calls come one after the other.
+`answer` is an answer for `recording_upstream`. One loop asks the client, so calls come one after the other.
 """
 
 import re
@@ -10,8 +10,8 @@ import orjson
 from pydantic import BaseModel
 from qdrant_client import AsyncQdrantClient, models
 
-from tests.recording_upstream import Recorder
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.recording_upstream import Recorder
+from tests.support.upstream_servers import Received, Wire, reply
 
 _JSON = b"content-type: application/json"
 _COLLECTION = re.compile(r"/collections/([^/]+)(.*)")

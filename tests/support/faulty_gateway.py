@@ -16,9 +16,9 @@ from cli.build import gateway
 from config.settings import load
 from proxy.asgi import App
 from retrieval.rpc.client import Client
-from tests.asgi_calls import Call, scope_of
-from tests.recording_upstream import COMPLETION
-from tests.upstream_servers import Upstream, answering, reply, upstream
+from tests.support.asgi_calls import Call, scope_of
+from tests.support.recording_upstream import COMPLETION
+from tests.support.upstream_servers import Upstream, answering, reply, upstream
 
 CHAT = (
     b'{"n" : 1.0, "model": "gpt-x", "seed": 9223372036854775808, "odd": {"a": 1e-7, "a": "\\u00e9"},\n'

@@ -1,6 +1,6 @@
 """A Qdrant server as far as ragway asks it anything: empty of hits, and with whatever fault a test gives it.
 
-`answer` is an answer for `tests.recording_upstream`. What a search finds is nothing; how many points a tenant has is
+`answer` is an answer for `recording_upstream`. What a search finds is nothing; how many points a tenant has is
 what the collection was last given, and each is given back by its id.
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from tests.recording_upstream import Answer
-from tests.upstream_servers import Received, Wire, reply
+from tests.support.recording_upstream import Answer
+from tests.support.upstream_servers import Received, Wire, reply
 
 _JSON = b"content-type: application/json"
 

@@ -14,7 +14,7 @@ import httpx
 
 # Importing it takes seconds, which eval spends at once: it may have many texts. For what is not about bf16.
 WITHOUT_TORCH = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 100.0  # for what a slow and busy machine does in a few seconds; less than pytest's timeout
 
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from retrieval.records import Chunk, Document, indexed_text
-from tests.minilm import minilm
+from tests.support.minilm import minilm
 
 
 def assert_exact_complete_in_order_and_within_budget(

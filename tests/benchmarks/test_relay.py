@@ -19,7 +19,7 @@ from benchmarks.results import Results, Start, added, capacities, cpu_us, rates
 from benchmarks.targets import Target, figure, less, more, targets
 from benchmarks.workload import Expected, questions, words_lost
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACED_S = [0.02] * (CHUNKS - 1)
 
 

@@ -31,7 +31,7 @@ from benchmarks.processes import Running
 
 RELAY = Lane("relay", 0)
 IN_THE_RELAY = [case for case in CASES if applies(case, RELAY)]
-PLACE = Path(__file__).resolve().parents[1] / "config" / "prompts" / "answer.txt"
+PLACE = Path(__file__).resolve().parents[2] / "config" / "prompts" / "answer.txt"
 BLOCK = b'{"role":"system","content":"%b\\n\\n[1]"}' % PLACE.read_text("utf-8")[:60].encode()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.chunking import Piece, Question, Ruler, chunkers, read, scores
 from retrieval.records import Document
-from tests.minilm import minilm
+from tests.support.minilm import minilm
 
 TEXT = "alpha beta gamma delta omega sigma theta kappa"  # each word is one token, or two
 DOCUMENTS = [Document("a.md", "", TEXT, "markdown", 0.0), Document("b.md", "", TEXT, "markdown", 0.0)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from tests.described import described
-from tests.gateway import Served, ragway, serving
+from tests.support.described import described
+from tests.support.gateway import Served, ragway, serving
 
 SETTINGS = "models: {echo: {lane: echo}}"
 
