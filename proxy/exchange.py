@@ -1,12 +1,13 @@
 """Exchange: the one record that travels with a request.
 
 The log line, the response headers, `Server-Timing`, the metrics, the usage rows and the receipts read the exchange.
-The exchange lives in the ASGI scope under `KEY`. Each part of the path writes the fields that only that part knows.
+The exchange lives in the ASGI scope under `KEY`. Each part of the path writes the fields that only that part knows,
+and adds a `Step` for work that takes time.
 """
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +18,16 @@ from proxy.asgi import Scope
 KEY = "ragway.exchange"
 
 RagStatus = Literal["", "augmented", "empty", "skipped", "off", "degraded"]
+# Why an augmented chat went on without passages, as x-rag-reason and the metrics name the reason.
+DegradedReason = Literal[
+    "retrieval took too long",
+    "index does not answer",
+    "index is starting",
+    "index is down",
+    "index was built with another embedder",
+    "index cannot be searched",
+    "internal error",
+]
 Lane = Literal["relay", "translated", "echo"]
 # Where the passages go: a system message of their own before all others, the end of the client's own first system or
 # developer message, or the end of the newest user message.
@@ -31,60 +42,93 @@ class Target:
     lane: Lane
     api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "" where litellm knows better
     api_key: str = field(repr=False)  # "" sends no Authorization; never in a log, wherever this record is shown
-    key_of_client: bool = False  # none is configured: the client's own key is passed on
-    position: Position = "lead"  # of the passages, where a request gets any
+    key_of_client: bool = False  # no key is configured: the client's own key is passed on
+    position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a call of a model took."""
+    """The tokens of one model call."""
 
-    prompt: int  # what was injected included
+    prompt: int  # with the injected passages
     completion: int
     cached: int = 0  # of the prompt, in the provider's cache
     reasoning: int = 0  # of the completion
-    estimated: bool = False  # the upstream did not say
+    estimated: bool = False  # the upstream reported no usage
+
+
+@dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
+class Step:
+    """One timed piece of work for a request. Times are milliseconds."""
+
+    kind: str  # parse, retrieval, upstream …, or a stage of the index: embed, search, fuse …
+    started_ms: float  # since the request arrived
+    duration_ms: float
+    detail: str = ""  # e.g. the model that was asked; never a client's text
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What is known so far of one request and its reply. Times are milliseconds."""
+    """What is known so far of one request and its reply."""
 
     id: str = field(default_factory=lambda: "rag-" + os.urandom(12).hex())
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
-    key: str = ""  # id of the caller's; "" while there are none
-    owner: str = ""  # of the files that the caller uploads: its team, or the key by itself; "" while there are no keys
-    rights: Rights = NOTHING  # the caller's; `auth` knows them
-    limits: Limits = UNLIMITED  # the same
+    key: str = ""  # id of the caller's key; "" while the gateway has no keys
+    owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
+    rights: Rights = NOTHING  # of the caller, set by `Guard`
+    limits: Limits = UNLIMITED  # of the caller, set by `Guard`
     counted_by: "Callable[[Exchange], None] | None" = field(default=None, repr=False)  # told when it is over
     ticket: Ticket | None = None  # what it holds of the limits
     limited: str = ""  # the limit that it was refused for
-    tokens: Tokens | None = None  # None where no model was called
+    tokens: Tokens | None = None  # None: no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts
     injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON
-    model: str = ""  # as the client named it
+    model: str = ""  # as the client named the model
     target: Target | None = None
     listed: bool = False  # the path is one of `upstream.paths`
-    body: bytes | None = field(default=None, repr=False)  # for the upstream; None: as it is received
+    body: bytes | None = field(default=None, repr=False)  # for the upstream; None: the body goes on as received
     fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
-    rag_status: RagStatus = ""  # "" where no request for a model was understood
+    rag_status: RagStatus = ""  # "": no request for a model was understood
     rag_reason: str = ""
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
-    timings_ms: dict[str, float] = field(default_factory=dict)  # stage -> ms, in the order they ran
+    steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
-    comparison: str = ""  # where the client asked for one: `proxy.observe.shadow` says whether it is made
-    error: str = ""  # what went wrong, in a few words; "" when nothing did
+    comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says
+    error: str = ""  # what went wrong, in a few words; "": nothing
 
     def elapsed_ms(self) -> float:
         """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.started) * 1000
 
+    def ended_step(self, kind: str, began: float, detail: str = "") -> None:
+        """Add a step that ends now. began: by `time.perf_counter`."""
+        duration_ms = (time.perf_counter() - began) * 1000
+        self.steps.append(Step(kind, (began - self.started) * 1000, duration_ms, detail))
+
+    def index_steps(self, durations_ms: Mapping[str, float], began: float) -> None:
+        """Add the stages of a search, which the index reports as durations in the order of the stages.
+
+        began: of the search, by `time.perf_counter`. Each stage is taken to start at the end of the stage before.
+        """
+        at_ms = (began - self.started) * 1000
+        for kind, duration_ms in durations_ms.items():
+            self.steps.append(Step(kind, at_ms, duration_ms))
+            at_ms += duration_ms
+
+
+def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
+    """Kind of step -> milliseconds of all steps of that kind, in the order of the first of each kind."""
+    durations: dict[str, float] = {}
+    for step in steps:
+        durations[step.kind] = durations.get(step.kind, 0.0) + step.duration_ms
+    return durations
+
 
 def exchange_of(scope: Scope) -> Exchange:
-    """The exchange of this request. Raises KeyError outside `observe`, which opens it."""
+    """The exchange of this request. Raises KeyError outside `observe`, which opens the exchange."""
     exchange: Exchange = scope[KEY]
     return exchange

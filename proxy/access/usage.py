@@ -14,7 +14,7 @@ from proxy.access.limits import NANO, Share
 from proxy.access.prices import price_of
 from proxy.access.sql import SqlAccounts
 from proxy.access.tee import BYTES_A_TOKEN, tokens_in
-from proxy.exchange import Exchange, Tokens
+from proxy.exchange import Exchange, Tokens, durations_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -62,7 +62,7 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
         tokens,
         _injected(tokens.prompt, exchange),
         exchange.elapsed_ms(),
-        exchange.timings_ms,
+        durations_ms(exchange.steps),
         tuple((share.measure, share.starts_s, share.ends_s) for share in money),
         kept,
     )

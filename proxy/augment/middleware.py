@@ -25,7 +25,7 @@ from proxy.augment.utility_requests import Housekeeping
 from proxy.body import by_size, whole_body
 from proxy.dialects.chat import Body, parse
 from proxy.errors import ApiError
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import receipt_of
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
@@ -35,7 +35,7 @@ from retrieval.records import Retrieved, Turn, View
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
 # What a failure is called in x-rag-reason and in the metrics: the first kind that fits.
-DEGRADED: Sequence[tuple[type[Exception], str]] = (
+DEGRADED: Sequence[tuple[type[Exception], DegradedReason]] = (
     (TimeoutError, "retrieval took too long"),
     (IndexSilent, "index does not answer"),
     (IndexStarting, "index is starting"),
@@ -117,7 +117,7 @@ class Augment:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
-        clock = time.perf_counter()
+        began = time.perf_counter()
         options = self._options
 
         def understood() -> tuple[Body, Decision]:
@@ -135,7 +135,7 @@ class Augment:
         exchange.fields = body.fields
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
-        exchange.timings_ms["parse"] = (time.perf_counter() - clock) * 1000
+        exchange.ended_step("parse", began)
         lead = ""
         if decision.turns:
             budget_tokens = await by_size(raw, lambda: self._budget_tokens(body, target))
@@ -170,13 +170,13 @@ class Augment:
         if not budget_tokens:
             exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
             return None, ""
-        clock = time.perf_counter()
+        began = time.perf_counter()
         found, text = None, ""
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
                 found = await self._found(decision, budget_tokens, scope)
-            text = self._told(found, exchange)
+            text = self._rendered(found, exchange, began)
         except UnknownCollection as error:
             if decision.explicit:
                 raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
@@ -186,7 +186,7 @@ class Augment:
         except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             _degrade(exchange, error)
-        exchange.timings_ms["retrieval"] = (time.perf_counter() - clock) * 1000
+        exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
         return found, text
 
     async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
@@ -214,8 +214,8 @@ class Augment:
             return await search(decision.turns)
         return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
 
-    def _told(self, found: Retrieved, exchange: Exchange) -> str:
-        exchange.timings_ms.update(found.timings_ms)
+    def _rendered(self, found: Retrieved, exchange: Exchange, began: float) -> str:
+        exchange.index_steps(found.timings_ms, began)
         exchange.rag_reason = found.query.reason
         passages = found.context.passages
         if not passages:

@@ -17,20 +17,19 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from proxy.access.limits import MEASURES
-from proxy.augment.middleware import DEGRADED
-from proxy.exchange import Exchange, Lane, RagStatus
+from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
 from proxy.server.request import CLIENT_LEFT
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LANES = (*get_args(Lane), "none")
 STATUSES = tuple(status or "none" for status in get_args(RagStatus))
 CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: the client had no answer
-REASONS = tuple(reason for _, reason in DEGRADED)
+REASONS = get_args(DegradedReason)
 UPSTREAM_ERRORS = (
     "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
     "upstream_garbled", "upstream_too_large", "upstream_redirect", "upstream_error",
 )  # fmt: skip
-# Stage -> its name in `Exchange.timings_ms`, in the order they run.
+# Kinds of `Exchange.steps` that are measured, in the order they run.
 STAGES = (
     "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
 )  # fmt: skip
@@ -97,7 +96,7 @@ class Metrics:
             self._fault(exchange.error)
         if exchange.limited:
             cells[_LIMITED[exchange.limited]] += 1
-        for stage, ms in (*exchange.timings_ms.items(), ("total", exchange.elapsed_ms())):
+        for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
             at = _STAGE.get(stage)
             if at is not None:
                 cells[at + bisect_left(BOUNDS_MS, ms)] += 1

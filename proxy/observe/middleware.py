@@ -7,7 +7,7 @@ from proxy.asgi import App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
 from proxy.body import ClientGone
 from proxy.errors import ApiError
-from proxy.exchange import KEY, Exchange
+from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
 from proxy.server.request import CLIENT_LEFT
 from runtime import logs
@@ -78,7 +78,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append((b"x-rag-reason", exchange.rag_reason.encode("ascii", "replace")))
     if exchange.sources:
         headers.append((b"x-rag-sources", sources_header(exchange.sources)))
-    stages = [f"{stage};dur={ms:.1f}" for stage, ms in exchange.timings_ms.items()]
+    stages = [f"{stage};dur={ms:.1f}" for stage, ms in durations_ms(exchange.steps).items()]
     headers.append((b"server-timing", ", ".join(stages).encode()))
     return headers
 

@@ -46,7 +46,7 @@ class Echo:
         request = await by_size(raw, lambda: parse(raw))
         text = await by_size(raw, lambda: render(request["messages"]))
         if exchange is not None:
-            exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
+            exchange.ended_step("upstream", began, "echo")
             exchange.status = 200
         if not request.get("stream"):
             await send_json(send, 200, await by_size(raw, lambda: _as_json(completion(request, text))))

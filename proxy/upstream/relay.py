@@ -92,7 +92,7 @@ class Relay:
             exchange.error = f"upstream: {error}"
             raise answer_to(error, target) from error
         finally:
-            exchange.timings_ms["upstream"] = (time.perf_counter() - began) * 1000
+            exchange.ended_step("upstream", began, target.model)
         return response
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,10 +90,11 @@ class Access:
         def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
             return self.knowledge.retrieve([Turn("user", query)], names, k=k, view=view, lookup=lookup)
 
+        began = time.perf_counter()
         found = await permitted.search(
             retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit, filter=filter
         )
-        exchange_of(scope).timings_ms.update(found.timings_ms)
+        exchange_of(scope).index_steps(found.timings_ms, began)
         return found
 
     async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:

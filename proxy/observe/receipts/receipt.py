@@ -14,7 +14,7 @@ import orjson
 from proxy.access.rights import Rights
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
-from proxy.exchange import Exchange, Position, Target
+from proxy.exchange import Exchange, Position, Target, durations_ms
 from retrieval.records import Groups, Hit, Retrieved
 
 _MOST_CHARS = 100  # of what a client calls a model
@@ -68,7 +68,7 @@ def receipt_of(
         found,
         injected,
         exchange.injected_tokens,
-        dict(exchange.timings_ms),
+        durations_ms(exchange.steps),
     )
 
 

@@ -115,7 +115,7 @@ class Translated:
             await send_error(send, error)
             return
         finally:
-            exchange.timings_ms["upstream"] = (time.perf_counter() - asked) * 1000
+            exchange.ended_step("upstream", asked, target.model)
         exchange.status = 200
         if frames is None:
             await send_json(send, 200, whole, headers)

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.exchange import Exchange, Lane, RagStatus, Target
+from proxy.exchange import Exchange, Lane, RagStatus, Step, Target
 from proxy.observe.metrics import BOUNDS_MS, REASONS, UPSTREAM_ERRORS, Metrics
 from proxy.server.request import CLIENT_LEFT
 from tests.test_docs import codes
@@ -48,7 +48,7 @@ def exchange(
         rag_reason=reason,
         status=status,
         error=error,
-        timings_ms=timings_ms,
+        steps=[Step(kind, 0.0, ms) for kind, ms in timings_ms.items()],
     )
 
 
@@ -145,7 +145,7 @@ def test_nothing_of_the_client_becomes_a_label() -> None:
             status=200,
             error=secret,
             sources=(secret,),
-            timings_ms={secret: 1.0, "embed": 1.0},
+            steps=[Step(secret, 0.0, 1.0, secret), Step("embed", 0.0, 1.0, secret)],
             target=Target(secret, "relay", secret, secret),
         )
     )

@@ -1,0 +1,29 @@
+"""The record that travels: its steps, and the durations that `Server-Timing`, metrics and usage read from the steps."""
+
+import time
+
+from proxy.exchange import Exchange, Step, durations_ms
+
+
+def test_two_steps_of_one_kind_are_two_steps_and_one_duration() -> None:
+    steps = [Step("parse", 0.0, 1.0), Step("search", 1.0, 5.0), Step("upstream", 6.0, 9.0), Step("search", 15.0, 2.0)]
+    assert durations_ms(steps) == {"parse": 1.0, "search": 7.0, "upstream": 9.0}
+    assert list(durations_ms(steps)) == ["parse", "search", "upstream"]
+
+
+def test_a_step_starts_where_the_work_began_and_ends_now() -> None:
+    exchange = Exchange()
+    began = time.perf_counter()
+    exchange.ended_step("upstream", began, "gpt-4o")
+    (step,) = exchange.steps
+    assert (step.kind, step.detail) == ("upstream", "gpt-4o")
+    assert 0 <= step.started_ms <= step.started_ms + step.duration_ms <= exchange.elapsed_ms()
+
+
+def test_the_stages_of_a_search_follow_each_other() -> None:
+    exchange = Exchange()
+    exchange.index_steps({"embed": 2.0, "search": 3.0}, exchange.started + 0.010)
+    assert [(step.kind, round(step.started_ms), step.duration_ms) for step in exchange.steps] == [
+        ("embed", 10, 2.0),
+        ("search", 12, 3.0),
+    ]
