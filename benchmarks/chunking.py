@@ -38,7 +38,7 @@ from retrieval.embedding.vector_cache import CachedQuestions
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.smoothing import smoothed
 from retrieval.knowledge import Chunking
-from retrieval.records import Document, indexed_text
+from retrieval.records.documents import Document, indexed_text
 
 _PEER = "recursive 200/0"
 

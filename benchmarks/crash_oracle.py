@@ -7,7 +7,7 @@ from random import Random
 
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge, Lookup
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 COLLECTIONS = ("alpha", "beta", "gamma")
 FILE = "file "  # before the keys of documents that are files

@@ -26,7 +26,7 @@ from retrieval.errors import CollectionExists, IndexDown, RetrievalError, Unknow
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
 from retrieval.knowledge import EmbedderChoice, Plan
-from retrieval.records import Given
+from retrieval.records.jobs import DocumentInput
 from retrieval.rpc.client import Client, decode
 from retrieval.rpc.server import Server
 
@@ -240,7 +240,9 @@ async def _done(client: Client, act: Act, data: Path, of: Plan) -> bool:
                 await client.create_collection(act.collection, None)
                 return True
         case "put" | "replace":
-            given = [Given(key, key, (text or "").encode(), format="markdown") for key, text in act.texts.items()]
+            given = [
+                DocumentInput(key, key, (text or "").encode(), format="markdown") for key, text in act.texts.items()
+            ]
             placed = await client.put(act.collection, given)
             if bad := [one for one in placed if one.state == "failed"]:
                 raise RetrievalError(f"put: {bad}")

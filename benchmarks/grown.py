@@ -21,7 +21,8 @@ from benchmarks import corpus
 from benchmarks.measure import say
 from benchmarks.processes import Unmeasurable
 from retrieval.lexical.terms import document_vector
-from retrieval.records import Passage, Point, Sparse
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Sparse
 
 NOISE = 0.6  # length of what is added to a unit vector
 _SENTENCES = range(2, 5)  # of a chunk: 60 to 110 tokens

@@ -41,7 +41,7 @@ from config.settings import load
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
 from retrieval.index.index import Index
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 AT_ONCE = 32
 _COLLECTIONS, _DOCUMENTS, _QUESTIONS = 20, 12, 200

@@ -34,7 +34,7 @@ from evaluation.retrieval.judged import Judged, corpus, read
 from evaluation.retrieval.measure import scratch_plan
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from retrieval.search.pipeline import Retriever
 from retrieval.search.relevance import OFFSET, SLOPE
 

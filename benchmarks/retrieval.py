@@ -34,7 +34,7 @@ from benchmarks.workload import questions
 from cli.build import plan
 from config.settings import load
 from retrieval.knowledge import Plan
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from retrieval.rpc.client import Client
 
 _AT_ONCE = 16

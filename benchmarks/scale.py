@@ -32,7 +32,7 @@ from benchmarks.processes import ROOT, Unmeasurable, refusal
 from benchmarks.report import table
 from benchmarks.scale_exact import Exact
 from retrieval.lexical.terms import query_vector, words
-from retrieval.records import Scored
+from retrieval.records.search import ScoredId
 
 ROWS = ("hybrid", "exact", "okapi", "path", "restart", "ingest")
 _TARGETS = {"hybrid": 500.0, "exact": 10.0, "okapi": 200.0, "path": 60.0, "restart": 10.0, "ingest": 2.5}
@@ -43,7 +43,7 @@ _SPUN_S = 0.1  # numpy's threads spin for some 30 ms once they are done, on the 
 _INGESTED_TOKENS = 256
 
 Ask = Callable[[int], Awaitable[Any]]
-Arms = Mapping[str, Sequence[Scored]]
+Arms = Mapping[str, Sequence[ScoredId]]
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class Bench:
             found = await local.search([scale_systems.TENANT], vector, [], k=scale_systems.CANDIDATES)
             scores = reference.get_scores(asked[i])
             best = np.argsort(-scores)[: scale_systems.CANDIDATES].tolist()
-            lexical = [Scored(grown.identifier(row), float(scores[row])) for row in best]
+            lexical = [ScoredId(grown.identifier(row), float(scores[row])) for row in best]
             return await local.read(scale_systems.fused(found["dense"], lexical)[:12])
 
         await self._by_turns(row, our_path, peer_path)

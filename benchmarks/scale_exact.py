@@ -13,7 +13,8 @@ from benchmarks import grown
 from benchmarks.grown import Bases, Matrix
 from benchmarks.measure import say
 from retrieval.lexical.terms import query_vector
-from retrieval.records import Scored, Sparse, Vector
+from retrieval.records.points import Sparse, Vector
+from retrieval.records.search import ScoredId
 
 _Rows = NDArray[np.int32]
 
@@ -44,11 +45,11 @@ class Exact:
         """What the vectors take of the memory."""
         return self._vectors.nbytes / 2**20
 
-    def dense(self, vector: Vector, k: int) -> list[Scored]:
+    def dense(self, vector: Vector, k: int) -> list[ScoredId]:
         """The k nearest chunks by the scalar product with all of them, best first."""
         return _best(self._vectors @ vector, k)
 
-    def bm25(self, asked: Sparse, k: int) -> list[Scored]:
+    def bm25(self, asked: Sparse, k: int) -> list[ScoredId]:
         """The k best chunks by BM25 with Qdrant's rarity of a word, best first; those without a word are none."""
         n = len(self._vectors)
         scores = np.zeros(n, np.float32)
@@ -99,9 +100,9 @@ def _save(file: Path, base: Bases, chunks: int) -> None:
     partial.rename(file)
 
 
-def _best(scores: Vector, k: int) -> list[Scored]:
+def _best(scores: Vector, k: int) -> list[ScoredId]:
     """Ties in the order of the rows, as the stores have them in that of the ids."""
     least = -np.partition(-scores, k - 1)[k - 1] if k < len(scores) else -np.inf
     rows = np.flatnonzero(scores >= least)
     ordered = rows[np.lexsort((rows, -scores[rows]))][:k].tolist()
-    return [Scored(grown.identifier(row), float(scores[row])) for row in ordered]
+    return [ScoredId(grown.identifier(row), float(scores[row])) for row in ordered]

@@ -12,7 +12,7 @@ from benchmarks.grown import Bases
 from cli.build import plan
 from config.settings import load
 from retrieval.lexical.terms import document_vector
-from retrieval.records import Point, Sparse
+from retrieval.records.points import Point, Sparse
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.qdrant import QdrantStore
 

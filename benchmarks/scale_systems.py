@@ -23,7 +23,8 @@ from benchmarks.grown import Bases
 from benchmarks.measure import say
 from benchmarks.processes import ROOT, environment
 from retrieval.lexical.terms import words
-from retrieval.records import Scored, Vector
+from retrieval.records.points import Vector
+from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.postings import Postings
@@ -104,7 +105,7 @@ def rank_bm25(corpus: list[tuple[str, list[str]]]) -> tuple[Any, float]:
     return BM25Okapi([said for _, said in corpus]), time.monotonic() - began
 
 
-def fused(*arms: Sequence[Scored]) -> list[str]:
+def fused(*arms: Sequence[ScoredId]) -> list[str]:
     """Reciprocal rank fusion, by id."""
     scores: dict[str, float] = {}
     for arm in arms:

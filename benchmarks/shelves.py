@@ -22,7 +22,8 @@ from retrieval.embedding.embed import label, probe
 from retrieval.embedding.export import open_embedder
 from retrieval.index.data_folder import open_shard, shard_name
 from retrieval.index.index import Index
-from retrieval.records import Document, Passage, Point
+from retrieval.records.documents import Document, Passage
+from retrieval.records.points import Point
 from retrieval.stores.base import Store
 
 _CHUNKS = 50  # of a document

@@ -25,7 +25,7 @@ from proxy.upstream.ask import ask as ask_lane
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.context import FILE, Contexts
 from retrieval.knowledge import Library
-from retrieval.records import Changed, Gap, Outline
+from retrieval.records.ingest import EnrichmentPlan, MissingEnrichment, PendingDocument
 
 Ask = Callable[[str], Awaitable[str]]  # a prompt -> the model's answer; raises NoAnswer
 
@@ -46,7 +46,7 @@ _PLACES = re.compile(r"\{(title|document|passage)\}")
 class Survey:
     """What there is to be asked."""
 
-    changed: list[Changed] = field(default_factory=list)  # the documents with gaps
+    changed: list[PendingDocument] = field(default_factory=list)  # the documents with gaps
     calls: int = 0
     chars: int = 0  # of all prompts
 
@@ -120,10 +120,10 @@ async def look(
             outline = await documents.outline(changed, collection)
         except Unreadable:  # the ingest names it
             continue
-        if outline.gaps:
+        if outline.missing:
             survey.changed.append(changed)
-            survey.calls += len(outline.gaps)
-            survey.chars += sum(len(rendered(prompts[gap.kind], outline, gap)) for gap in outline.gaps)
+            survey.calls += len(outline.missing)
+            survey.chars += sum(len(rendered(prompts[gap.kind], outline, gap)) for gap in outline.missing)
     return survey
 
 
@@ -146,7 +146,7 @@ def price_of(model: str) -> tuple[float, float] | None:
     return prices(model)
 
 
-def rendered(prompt: str, outline: Outline, gap: Gap) -> str:
+def rendered(prompt: str, outline: EnrichmentPlan, gap: MissingEnrichment) -> str:
     """The prompt about one chunk."""
     text, half = outline.text, _DOCUMENT_CHARS // 2
     start = max(0, min((gap.start // half) * half - half // 2, len(text) - _DOCUMENT_CHARS))
@@ -178,7 +178,7 @@ class Writer:
         self._failed: Counter[str] = Counter()  # why -> how many
         self._in_vain = 0  # calls in a row
 
-    async def write(self, documents: Library, changed: Sequence[Changed], collection: str) -> list[str]:
+    async def write(self, documents: Library, changed: Sequence[PendingDocument], collection: str) -> list[str]:
         """Fill the gaps of these documents; returns what is to be said of it, a line each."""
         progress, done = progress_bar("context", "calls"), itertools.count(1)
         try:
@@ -188,7 +188,7 @@ class Writer:
                         outline = await documents.outline(one, collection)
                     except Unreadable:
                         continue
-                    for gap in outline.gaps:
+                    for gap in outline.missing:
                         await self._free.acquire()  # here, so that few prompts wait in memory
                         task = tasks.create_task(self._fill(outline, gap))
                         task.add_done_callback(lambda _: self._free.release())
@@ -202,7 +202,7 @@ class Writer:
             lines.append(f"the model wrote nothing of {what} ({reason}): ingested without, the next ingest asks again")
         return lines
 
-    async def _fill(self, outline: Outline, gap: Gap) -> None:
+    async def _fill(self, outline: EnrichmentPlan, gap: MissingEnrichment) -> None:
         if self._in_vain >= _HOPELESS:
             self._failed["not asked, after too many calls without an answer"] += 1
             return

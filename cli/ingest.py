@@ -10,7 +10,7 @@ from cli.common import as_text, echo, knowledge, options, progress_bar, run, set
 from cli.contexts import write_contexts
 from config.settings import Settings
 from retrieval.knowledge import DETECTED
-from retrieval.records import Report
+from retrieval.records.ingest import IngestReport
 from runtime import logs
 
 
@@ -79,12 +79,12 @@ async def _ingest(
     return 1 if report.failures else 0
 
 
-def _did(report: Report) -> bool:
+def _did(report: IngestReport) -> bool:
     """Whether anything was read."""
     return bool(report.added or report.changed or report.unchanged or report.removed or report.skipped)
 
 
-def _summary(report: Report) -> str:
+def _summary(report: IngestReport) -> str:
     parts = [f"{report.added} added", f"{report.changed} changed", f"{report.unchanged} unchanged"]
     parts.append(f"{report.removed} removed")
     line = f"{report.collection}: {', '.join(parts)}; {report.chunks} chunks written"

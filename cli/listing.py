@@ -12,7 +12,7 @@ from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import Documents
 from retrieval.index.pairing import Pairing
-from retrieval.records import CollectionInfo
+from retrieval.records.documents import CollectionInfo
 
 
 @click.command("collections")

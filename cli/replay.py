@@ -13,7 +13,7 @@ from config.settings import Settings
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
-from retrieval.records import Retrieved, Turn, View
+from retrieval.records.search import Retrieved, Turn, View
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 

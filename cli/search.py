@@ -8,7 +8,7 @@ import orjson
 
 from cli.common import Whole, as_text, echo, knowledge, options, run, settings_of
 from config.settings import Settings
-from retrieval.records import ALL, Hit, Retrieved, Turn
+from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
 _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
 

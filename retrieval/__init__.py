@@ -1,6 +1,7 @@
 """Text in, ranked passages out; knows nothing of the gateway or of its settings.
 
-records     the values that travel                     errors      what can go wrong
+errors      what can go wrong
+records/    the values that travel, by journey
 knowledge   what can be asked (`Knowledge`), and what an index must know to answer (`Plan`)
 attributes  of documents, and the groups that may read them      filters     conditions on documents
 traces      how a search came to what it found

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import orjson
 
-from retrieval.records import Attribute, Document
+from retrieval.records.documents import Attribute, Document
 
 # As OpenAI's vector stores have them.
 MOST_ATTRIBUTES = 16

@@ -8,26 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from retrieval.records import (
-    PUBLIC,
-    Attached,
-    Changed,
-    CollectionInfo,
-    DocumentInfo,
-    FullDocument,
-    Given,
-    Groups,
-    Job,
-    Outline,
-    Passage,
-    Placed,
-    Report,
-    Retrieved,
-    Standing,
-    Turn,
-    UploadedFile,
-    View,
-)
+from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
@@ -155,11 +140,13 @@ class Plan:
 class Outlines(Protocol):
     """What an ingest would write, for whoever asks a model about it beforehand."""
 
-    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+    async def changes(
+        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
         """The documents that `ingest` of these paths would write; without paths, those of `rebuild`."""
         ...
 
-    async def outline(self, changed: Changed, collection: str) -> Outline:
+    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
         """One of them, and what is still to be written of its chunks. Raises Unreadable."""
         ...
 
@@ -188,7 +175,7 @@ class Knowledge(Protocol):
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:
+    ) -> IngestReport:
         """Bring a collection up to date with files and folders; exclude: patterns of those that are left out.
 
         Raises RetrievalError.
@@ -227,7 +214,7 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         """Where those of the documents are now that are still there and that these groups may read."""
         ...
 
@@ -239,7 +226,7 @@ class Knowledge(Protocol):
         """Make an empty collection; language: None takes the setting. Raises CollectionExists, Invalid."""
         ...
 
-    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+    async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         """Write documents, whose keys are different, each wholly; it goes on where the caller leaves.
 
         What is already as it was given is left alone; what the writer may not read is neither replaced nor made.
@@ -247,7 +234,7 @@ class Knowledge(Protocol):
         """
         ...
 
-    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+    async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
         """Have documents written one after the other, in the background.
 
         spooled: the content of each, as a name in the data folder's spool; without, that of the files whose ids are
@@ -271,7 +258,7 @@ class Knowledge(Protocol):
         """Write no more of its documents; those that are written stay. Raises UnknownJob."""
         ...
 
-    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         """Files that these collections are still to get, or could not."""
         ...
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.load import Candidate, find, load
-from retrieval.records import Document, Format, Turn
+from retrieval.records.documents import Document, Format
+from retrieval.records.search import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 Asking = Literal["last turn", "conversation", "human rewrite"]
 

@@ -21,7 +21,7 @@ from evaluation.retrieval.metrics import scores
 from evaluation.retrieval.results import Found, Outcome, SetResult, rung_results
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, Progress
-from retrieval.records import ALL, Retrieved, Turn
+from retrieval.records.search import ALL, Retrieved, Turn
 from retrieval.search.pipeline import Retriever
 
 _COLLECTION = "eval"

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from proxy.access.rights import Rights
 from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, FullDocument, Retrieved, View
+from retrieval.records.documents import CollectionInfo, FullDocument
+from retrieval.records.search import Retrieved, View
 
 Retrieve = Callable[[Sequence[str], View], Awaitable[Retrieved]]  # what is in view of collections of these names
 

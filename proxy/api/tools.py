@@ -19,7 +19,7 @@ from proxy.api.knowledge.parameters import (
 )
 from proxy.augment.sanitize import quoted, quoted_label
 from retrieval.knowledge import PLAIN, Knowledge
-from retrieval.records import Hit, Retrieved, Turn, View
+from retrieval.records.search import Hit, Retrieved, Turn, View
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # passages of one document

@@ -15,7 +15,7 @@ from proxy.augment.utility_requests import Housekeeping
 from proxy.dialects.chat import Body, messages_of, model_of, text_of
 from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 _MAX_TURNS = 12  # of the conversation's end: what rewriting can use
 _MAX_TURN_CHARS = 20_000

@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import quote as percent_encoded
 
 from proxy.augment.sanitize import quoted, quoted_label
-from retrieval.records import Passage
+from retrieval.records.documents import Passage
 
 _MAX_SOURCES_BYTES = 1000  # of the header that names the sources
 _TAG_BYTES = 4

@@ -30,7 +30,7 @@ from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import receipt_of
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
-from retrieval.records import Retrieved, Turn, View
+from retrieval.records.search import Retrieved, Turn, View
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")

@@ -19,7 +19,7 @@ from proxy.errors import Headers
 from proxy.exchange import Target
 from proxy.upstream.ask import NoAnswer, ask
 from retrieval.errors import RetrievalError
-from retrieval.records import Retrieved, Turn
+from retrieval.records.search import Retrieved, Turn
 
 Search = Callable[[Sequence[Turn]], Awaitable[Retrieved]]
 log = logging.getLogger("ragway")

@@ -60,7 +60,7 @@ from retrieval.catalog.tables import (
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import Invalid, RetrievalError, UnknownCollection
 from retrieval.lexical.language import DEFAULT
-from retrieval.records import Document, Format, Groups
+from retrieval.records.documents import Document, Format, Groups
 from runtime import database
 from runtime.database import open_file, open_server, prepare
 from runtime.locks import transaction

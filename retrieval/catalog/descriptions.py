@@ -7,7 +7,7 @@ import orjson
 from sqlalchemy import ColumnElement, Engine, insert, select, true
 
 from retrieval.catalog.tables import attributes, audiences, revisions
-from retrieval.records import Attribute, Document, Groups
+from retrieval.records.documents import Attribute, Document, Groups
 
 Place = tuple[str, int]  # document and revision
 

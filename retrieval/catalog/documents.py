@@ -10,7 +10,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.ingest.given import catalog_key, client_key
-from retrieval.records import Attribute, CollectionInfo, DocumentInfo, FullDocument, Groups, Standing
+from retrieval.records.documents import Attribute, CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups
 
 
 class Documents:
@@ -71,11 +71,13 @@ class Documents:
         with self._catalog.engine.connect() as sql:
             return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
 
-    def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+    def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         """Where those of the documents are now that are still there and that these groups may read."""
         query = _current(groups).with_only_columns(*documents.c["id", "collection"], revisions.c.revision)
         with self._catalog.engine.connect() as sql:
-            return [Standing(row[0], row[1], row[2]) for row in sql.execute(query.where(documents.c.id.in_(ids)))]
+            return [
+                DocumentLocation(row[0], row[1], row[2]) for row in sql.execute(query.where(documents.c.id.in_(ids)))
+            ]
 
     def hides(self, collection: str, key: str, groups: Groups) -> bool:
         """Whether there is a document that a client put under this key, and these groups may not read it."""

@@ -10,7 +10,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.jobs import new_id
 from retrieval.catalog.tables import files
 from retrieval.errors import UnknownFile
-from retrieval.records import FILE, UploadedFile
+from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
 
 _SHOWN = files.c["id", "name", "purpose", "created_s", "bytes"]
 
@@ -22,7 +22,7 @@ class Files:
         self._catalog = catalog
 
     def add(self, owner: str, name: str, purpose: str, content: bytes) -> UploadedFile:
-        id = new_id(FILE)
+        id = new_id(FILE_ID_PREFIX)
         file = UploadedFile(id, name, purpose, time.time(), len(content))
         with self._catalog.writing() as sql:
             sql.execute(

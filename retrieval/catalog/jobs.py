@@ -22,7 +22,9 @@ from sqlalchemy.exc import IntegrityError
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.tables import documents, files, jobs, tasks
 from retrieval.errors import UnknownCollection, UnknownJob
-from retrieval.records import FILE, Attached, Given, Groups, Job, Placed
+from retrieval.records.documents import Groups
+from retrieval.records.files import FILE_ID_PREFIX
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 
 _MAKING = "making"  # not all of its documents are there yet: what is left of it by a crash was never acknowledged
 _OPEN = ("queued", "running")
@@ -38,7 +40,7 @@ class Task:
     """A document of a job, to be written now."""
 
     place: int
-    given: Given
+    given: DocumentInput
     hopeless: str  # why it cannot be written; "": it can
 
 
@@ -69,7 +71,7 @@ class Jobs:
             raise UnknownCollection(f"there is no collection {collection!r} any more") from error
         return id
 
-    def add(self, id: str, place: int, given: Given, content: bytes | None) -> None:
+    def add(self, id: str, place: int, given: DocumentInput, content: bytes | None) -> None:
         """One of its documents. content: None takes that of the file whose id is the key."""
         said = orjson.dumps({name: getattr(given, name) for name in _SAID}).decode()
         row = {"job": id, "place": place, "key": given.key, "source": given.source, "said": said, "content": content}
@@ -142,7 +144,7 @@ class Jobs:
         """The document that was taken is not written now, for another reason than that the index ended."""
         self._update(jobs.c.id == id, jobs.c.interruptions > 0, interruptions=jobs.c.interruptions - 1)
 
-    def done(self, id: str, place: int, placed: Placed) -> None:
+    def done(self, id: str, place: int, placed: WriteResult) -> None:
         """What became of a document."""
         this = tasks.c.job == id, tasks.c.place == place
         with self._catalog.writing() as sql:
@@ -183,7 +185,8 @@ class Jobs:
                 raise UnknownJob(f"there is no job {id!r}")
             columns = tasks.c["key", "state", "document", "reason"]
             of = [
-                Placed(*one) for one in sql.execute(select(*columns).where(tasks.c.job == id).order_by(tasks.c.place))
+                WriteResult(*one)
+                for one in sql.execute(select(*columns).where(tasks.c.job == id).order_by(tasks.c.place))
             ]
         return _job(row, Counter(one.state for one in of), of)
 
@@ -197,7 +200,7 @@ class Jobs:
             counts = self._counts(sql, [row.id for row in rows])
         return [_job(row, counts.get(row.id, {})) for row in rows]
 
-    def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+    def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         """The files that these collections are still to get, or could not, the latest first."""
         there = (documents.c.collection == jobs.c.collection) & (documents.c.key == literal(PREFIX) + tasks.c.key)
         query = (
@@ -205,14 +208,16 @@ class Jobs:
             .join(jobs, jobs.c.id == tasks.c.job)
             .join(documents, there, isouter=True)
             .where(jobs.c.collection.in_(collections), jobs.c.state != _MAKING)
-            .where(tasks.c.key.startswith(FILE), tasks.c.state.in_(("waiting", "refused", "failed", "cancelled")))
+            .where(
+                tasks.c.key.startswith(FILE_ID_PREFIX), tasks.c.state.in_(("waiting", "refused", "failed", "cancelled"))
+            )
             .where(documents.c.id.is_(None) | (tasks.c.state == "waiting"))
             .order_by(jobs.c.id.desc(), tasks.c.place)
         )
-        found: dict[tuple[str, str], Attached] = {}
+        found: dict[tuple[str, str], UnfinishedAttachment] = {}
         with self._catalog.engine.connect() as sql:
             for row in sql.execute(query.where(_seen(sql, collections, groups))):
-                one = Attached(row.collection, row.key, row.state, row.reason, row.created_s)
+                one = UnfinishedAttachment(row.collection, row.key, row.state, row.reason, row.created_s)
                 found.setdefault((one.collection, one.key), one)
         return list(found.values())
 
@@ -261,13 +266,13 @@ def _within(writer: str, groups: Groups) -> bool:
     return groups is None or (of is not None and set(of) <= set(groups))
 
 
-def _given(row: Any, content: bytes) -> Given:
+def _given(row: Any, content: bytes) -> DocumentInput:
     said = orjson.loads(row.said)
     names = {of: tuple(said[of]) for of in ("groups", "writer") if said.get(of) is not None}
-    return Given(row.key, row.source, content, **{**said, **names})
+    return DocumentInput(row.key, row.source, content, **{**said, **names})
 
 
-def _job(row: Any, counts: dict[str, int] | Counter[Any], of: Sequence[Placed] = ()) -> Job:
+def _job(row: Any, counts: dict[str, int] | Counter[Any], of: Sequence[WriteResult] = ()) -> Job:
     return Job(
         row.id, row.collection, cast(Any, row.state), row.created_s, row.updated_s, dict(counts), row.reason, tuple(of)
     )

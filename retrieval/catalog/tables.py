@@ -133,7 +133,7 @@ tasks = Table(  # the documents of a job
     Column("place", Integer, primary_key=True),
     Column("key", AnyString, nullable=False, index=True),
     Column("source", AnyString, nullable=False),
-    Column("said", AnyText, nullable=False),  # the rest of `Given`, as JSON
+    Column("said", AnyText, nullable=False),  # the rest of `DocumentInput`, as JSON
     Column("state", String, nullable=False),
     Column("document", String, nullable=False),
     Column("reason", AnyText, nullable=False),

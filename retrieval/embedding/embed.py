@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.errors import WrongEmbedder
-from retrieval.records import Vector
+from retrieval.records.points import Vector
 
 Matrix = NDArray[np.float32]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieval.embedding.embed import Embedder, Matrix, OnnxEmbedder
 from retrieval.errors import IndexDown
-from retrieval.records import Vector
+from retrieval.records.points import Vector
 
 _REMEMBERED = 2000  # vectors of texts asked lately: 3 MB at 384 dimensions
 # Questions in one call. 32 that come at once, on two cores: the median one is answered after 97 ms and the last one

@@ -10,7 +10,8 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, Revision, tenant_of
 from retrieval.catalog.tables import documents, revisions
 from retrieval.errors import RetrievalError
-from retrieval.records import Passage, Vector
+from retrieval.records.documents import Passage
+from retrieval.records.points import Vector
 from retrieval.stores.base import Store
 
 _SAMPLED = 4  # documents, before a collection is searched for the first time

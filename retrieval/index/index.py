@@ -27,27 +27,19 @@ from retrieval.index.replicas import Replicas
 from retrieval.index.vector_spaces import Lane, Opener, as_text, choice_of, found_in, from_text
 from retrieval.ingest.background import Background
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan, Progress, SearchOptions
-from retrieval.records import (
-    PUBLIC,
-    Attached,
-    Changed,
+from retrieval.records.documents import (
     CollectionInfo,
     Document,
     DocumentInfo,
+    DocumentLocation,
     FullDocument,
-    Given,
     Groups,
-    Job,
-    Outline,
     Passage,
-    Placed,
-    Report,
-    Retrieved,
-    Standing,
-    Turn,
-    UploadedFile,
-    View,
 )
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import open_reranker
 
@@ -210,47 +202,49 @@ class Index:
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:
+    ) -> IngestReport:
         try:
             return await self._lane_of(collection).ingester.ingest(paths, collection, progress, exclude)
         finally:
             self._collections_changed(collection)
 
-    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+    async def changes(
+        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
         return await self._lane_of(collection).ingester.changes(paths, collection, exclude)
 
-    async def outline(self, changed: Changed, collection: str) -> Outline:
+    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
         return await self._lane_of(collection).ingester.outline(changed, collection)
 
-    async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> Report:
+    async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
         """Make a collection of documents that are no files. Raises RetrievalError if there is one of that name."""
         return await self._lane_of(collection).ingester.learn(documents, collection, progress)
 
     async def create_collection(self, name: str, language: str | None) -> None:
         self._configured.ingester.create(name, language)
 
-    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+    async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         return await self._finish(self._put(collection, given))
 
-    async def _put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+    async def _put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         async with self._opener.shared.alone(collection):
             return tuple(await self._write(collection, given))
 
-    async def _put_one(self, collection: str, given: Given) -> Placed:
+    async def _put_one(self, collection: str, given: DocumentInput) -> WriteResult:
         (placed,) = await self._write(collection, [given])
         return placed
 
-    async def _write(self, collection: str, given: Sequence[Given]) -> list[Placed]:
+    async def _write(self, collection: str, given: Sequence[DocumentInput]) -> list[WriteResult]:
         try:
             placed, _ = await self._lane_of(collection).putter.put(given, collection)
         finally:
             self._collections_changed(collection)
         return placed
 
-    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+    async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
         return await self._finish(self._start_job(collection, given, spooled))
 
-    async def _start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str]) -> Job:
+    async def _start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str]) -> Job:
         id = self._jobs.begin(collection, given[0].writer if given else ())
         try:
             for place, one in enumerate(given):  # one at a time: together they may be larger than the memory
@@ -263,7 +257,7 @@ class Index:
         self._background.wake(collection)
         return self._jobs.read(id, None)
 
-    def _keep(self, id: str, place: int, given: Given, spooled: str | None) -> None:
+    def _keep(self, id: str, place: int, given: DocumentInput, spooled: str | None) -> None:
         self._jobs.add(id, place, given, None if spooled is None else self._spooled(spooled))
 
     def _spooled(self, name: str) -> bytes:
@@ -283,7 +277,7 @@ class Index:
         self._background.cancel(id)
         return self._jobs.read(id, None)
 
-    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         return self._jobs.attached(collections, groups)
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
@@ -370,7 +364,7 @@ class Index:
     async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         return await asyncio.to_thread(Documents(self._catalog).read, id, groups, collections)
 
-    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         return await asyncio.to_thread(Documents(self._catalog).standing, ids, groups)
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:

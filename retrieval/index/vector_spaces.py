@@ -24,7 +24,8 @@ from retrieval.ingest.prepare import InChild, InThread
 from retrieval.ingest.removal import Removal, Shared
 from retrieval.ingest.splitting import Framing, Recipe
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan
-from retrieval.records import Context, Passage, Retrieved, Turn, View
+from retrieval.records.documents import Passage
+from retrieval.records.search import Context, Retrieved, Turn, View
 from retrieval.rpc.client import decode
 from retrieval.search.explain import explained_together
 from retrieval.search.pipeline import Retriever

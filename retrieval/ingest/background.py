@@ -13,13 +13,13 @@ from contextlib import AbstractAsyncContextManager
 
 from retrieval.catalog.jobs import Jobs, Task
 from retrieval.errors import Busy, IndexDown, RetrievalError
-from retrieval.records import Given, Job, Placed
+from retrieval.records.jobs import DocumentInput, Job, WriteResult
 
 log = logging.getLogger("ragway")
 _AGAIN_S = 5.0  # between two tries while the store or the database is away, or a disk is full
 _ADOPTED_S = 60.0  # a job of another process that wrote nothing of it for so long
 
-Put = Callable[[str, Given], Awaitable[Placed]]
+Put = Callable[[str, DocumentInput], Awaitable[WriteResult]]
 
 
 class Background:
@@ -31,7 +31,7 @@ class Background:
         self._alone = alone
         self._put = put
         self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
-        self._placing: dict[str, asyncio.Task[Placed]] = {}  # what is being written now, by job
+        self._placing: dict[str, asyncio.Task[WriteResult]] = {}  # what is being written now, by job
         self._adopting: asyncio.Task[None] | None = None
         self._over: dict[str, asyncio.Event] = {}  # by job, where somebody waits
 
@@ -113,9 +113,9 @@ class Background:
                 finally:
                     del self._placing[id]
 
-    async def _placed(self, task: Task, collection: str) -> Placed:
+    async def _placed(self, task: Task, collection: str) -> WriteResult:
         if task.hopeless:
-            return Placed(task.given.key, "failed", reason=task.hopeless)
+            return WriteResult(task.given.key, "failed", reason=task.hopeless)
         return await self._put(collection, task.given)
 
     async def _pause(self, id: str, error: RetrievalError) -> None:

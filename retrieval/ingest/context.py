@@ -17,7 +17,7 @@ from pathlib import Path
 
 from retrieval.embedding.tokens import Tokens
 from retrieval.knowledge import Enrichment
-from retrieval.records import Chunk, Document
+from retrieval.records.documents import Chunk, Document
 from runtime.database import make_closed
 
 FILE = "contexts.sqlite"  # in the data folder

@@ -22,7 +22,8 @@ from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import File, Recipe
-from retrieval.records import Given, Groups, Placed
+from retrieval.records.documents import Groups
+from retrieval.records.jobs import DocumentInput, WriteResult
 
 _SLICE = 96  # chunks embedded at a time, as in `pipeline`
 
@@ -49,7 +50,7 @@ class Putter:
         self._recipe = recipe.text
         self._max_bytes = max_bytes
 
-    async def put(self, given: Sequence[Given], name: str) -> tuple[list[Placed], int]:
+    async def put(self, given: Sequence[DocumentInput], name: str) -> tuple[list[WriteResult], int]:
         """What became of each, their keys being different, and how many chunks were written.
 
         Each is written by itself: the old one or the new one is there, whole, also where this is cut off.
@@ -86,12 +87,12 @@ class Putter:
         for key, one in zip(keys, given, strict=True):
             if key in failed or key in refused:
                 state: Literal["failed", "refused"] = "failed" if key in failed else "refused"
-                placed.append(Placed(one.key, state, reason=failed.get(key) or refused[key]))
+                placed.append(WriteResult(one.key, state, reason=failed.get(key) or refused[key]))
                 continue
-            placed.append(Placed(one.key, _state(written.get(key)), there[key].document))
+            placed.append(WriteResult(one.key, _state(written.get(key)), there[key].document))
         return placed, tally.chunks
 
-    def _hidden(self, given: Iterable[tuple[str, Given]], known: Mapping[str, Known]) -> dict[str, str]:
+    def _hidden(self, given: Iterable[tuple[str, DocumentInput]], known: Mapping[str, Known]) -> dict[str, str]:
         """Those under whose key there is a document that the client may not read, and why that is refused."""
         there = [(key, known[key].document, one.writer) for key, one in given if key in known]
         ids = [id for _, id, _ in there]
@@ -100,7 +101,7 @@ class Putter:
         why = "under its key there is a document that this key may not read"
         return {key: why for key, id, groups in there if id not in seen[groups]}
 
-    def _file(self, given: Given) -> File:
+    def _file(self, given: DocumentInput) -> File:
         if len(given.content) > self._max_bytes:
             size = f"{len(given.content):,} bytes, at most {self._max_bytes:,}"
             raise Unreadable(f"too large: {size} are read; split it or raise the limit (ingest.max_file_mb)")
@@ -122,7 +123,7 @@ def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]
     return "replaced" if replaced else "created"
 
 
-def _digest(given: Given) -> str:
+def _digest(given: DocumentInput) -> str:
     """Of all that a client said; the same again changes nothing."""
     said = orjson.dumps(replace(given, content=b"", writer=()), default=lambda _: None, option=orjson.OPT_SORT_KEYS)
     return sha256(said + b"\0" + given.content).hexdigest()

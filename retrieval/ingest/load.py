@@ -20,7 +20,8 @@ from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.exclude import excluded
 from retrieval.ingest.formats import front_matter, markdown, rst, webpage
 from retrieval.ingest.formats.decode import decode
-from retrieval.records import Document, Failure, Format
+from retrieval.records.documents import Document, Format
+from retrieval.records.ingest import Failure
 from runtime.logs import printable
 
 FORMATS: dict[str, Format] = {

@@ -27,21 +27,9 @@ from retrieval.ingest.smoothing import leaning
 from retrieval.ingest.splitting import File, Recipe, Split
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.lexical.language import LANGUAGES
-from retrieval.records import (
-    Changed,
-    Chunk,
-    Document,
-    Failure,
-    Gap,
-    Outline,
-    Passage,
-    Point,
-    Report,
-    Sparse,
-    Vector,
-    indexed_text,
-    lexical_text,
-)
+from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
+from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
+from retrieval.records.points import Point, Sparse, Vector
 from retrieval.stores.base import Store
 
 # Chunks embedded at a time: large enough to batch texts of like length, small enough to see progress.
@@ -122,7 +110,9 @@ class Ingester:
         self._reach = reach
         self._alone = shared.alone
 
-    async def ingest(self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()) -> Report:
+    async def ingest(
+        self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> IngestReport:
         """Bring the collection up to date with files and folders.
 
         Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go, and so do
@@ -204,7 +194,7 @@ class Ingester:
         self._catalog.speak(collection.name, collection.generation, language)
         return self._catalog.collection(collection.name)
 
-    async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> Report:
+    async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
         """Make a new collection of documents that are no files; their sources tell them apart.
 
         Raises RetrievalError if the collection exists, or if two documents have one source.
@@ -224,23 +214,25 @@ class Ingester:
             await self._write_new(collection, batch, tally)
             return _report(name, tally)
 
-    async def changes(self, paths: Sequence[Path], name: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+    async def changes(
+        self, paths: Sequence[Path], name: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
         """The documents that `ingest` of these paths would write; without paths, those of `rebuild`.
 
         Files that cannot be read are left out. Raises UnknownCollection where there is nothing to rebuild.
         """
         if not paths:
-            return tuple(Changed(key, "") for key in self._catalog.known(self._catalog.collection(name).name))
+            return tuple(PendingDocument(key, "") for key in self._catalog.known(self._catalog.collection(name).name))
         found, known = await self._find(paths, exclude), self._catalog.known(name)
         changed = []
         for candidate in found.candidates:
             key = str(candidate.path)
             with contextlib.suppress(Unreadable):
                 if await self._reader.changed(candidate, known.get(key)) is not None:
-                    changed.append(Changed(key, candidate.source))
+                    changed.append(PendingDocument(key, candidate.source))
         return tuple(changed)
 
-    async def outline(self, changed: Changed, name: str) -> Outline:
+    async def outline(self, changed: PendingDocument, name: str) -> EnrichmentPlan:
         """One of them, and what is still to be written of its chunks. Raises Unreadable."""
         if changed.source:
             file = Candidate(Path(changed.key), changed.source)
@@ -254,8 +246,8 @@ class Ingester:
         gaps = []
         for ordinal, enrichment, key in split.missing:
             chunk = split.chunks[ordinal]
-            gaps.append(Gap(key, enrichment.kind, chunk.start, chunk.end, chunk.headings))
-        return Outline(split.document.title, split.document.text, tuple(gaps))
+            gaps.append(MissingEnrichment(key, enrichment.kind, chunk.start, chunk.end, chunk.headings))
+        return EnrichmentPlan(split.document.title, split.document.text, tuple(gaps))
 
     async def rebuild(
         self,
@@ -474,8 +466,8 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     )
 
 
-def _report(name: str, tally: Tally, found: Found | None = None) -> Report:
-    return Report(
+def _report(name: str, tally: Tally, found: Found | None = None) -> IngestReport:
+    return IngestReport(
         name,
         tally.added,
         tally.changed,

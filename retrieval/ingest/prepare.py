@@ -23,7 +23,8 @@ from retrieval.ingest.splitting import File, Framing, Recipe, Split
 from retrieval.knowledge import ReadingLimits
 from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
-from retrieval.records import Document, Sparse
+from retrieval.records.documents import Document
+from retrieval.records.points import Sparse
 from runtime.scheduling import in_the_background
 
 _NICE = 10  # who asks comes first: the scheduler gives a child a tenth of a core's time where both want it

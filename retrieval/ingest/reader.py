@@ -13,7 +13,7 @@ from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import File, Recipe
 from retrieval.knowledge import DETECTED
 from retrieval.lexical.language import detect
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 _T = TypeVar("_T")
 _MOST_HEARD = 20  # documents that vote for their collection's language

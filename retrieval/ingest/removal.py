@@ -12,7 +12,7 @@ from retrieval.catalog.descriptions import readable_ones
 from retrieval.catalog.revisions import Revision, collection_of
 from retrieval.catalog.writers import Writers
 from retrieval.errors import Busy, NotReadable, UnknownDocument
-from retrieval.records import Groups
+from retrieval.records.documents import Groups
 from retrieval.stores.base import Store
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from retrieval.errors import Unreadable
 from retrieval.ingest.splitting import File, Framing, Recipe, Split, Splitter
 from retrieval.knowledge import ReadingLimits
-from retrieval.records import Document
+from retrieval.records.documents import Document
 from runtime.scheduling import in_the_background
 
 _MOST = 8  # processes at once

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from retrieval.embedding.embed import Matrix
 from retrieval.ingest.splitting import Split
-from retrieval.records import Vector
+from retrieval.records.points import Vector
 
 _SHARES = (1.0, 0.5)  # of the weight, by distance
 

@@ -12,7 +12,7 @@ from retrieval.ingest.context import Contexts, enrich, name_of
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.lexical.terms import VERSION
-from retrieval.records import Attribute, Chunk, Document, Format, shown_text
+from retrieval.records.documents import Attribute, Chunk, Document, Format, shown_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from retrieval.lexical.language import DEFAULT, LANGUAGES, counted
-from retrieval.records import Sparse
+from retrieval.records.points import Sparse
 
 VERSION = 2  # part of how a document is indexed: whoever changes its terms changes this
 

@@ -22,26 +22,11 @@ from typing import Any, cast
 from retrieval import errors
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError
 from retrieval.knowledge import EmbedderChoice, Lookup, Progress
-from retrieval.records import (
-    PUBLIC,
-    Attached,
-    Changed,
-    CollectionInfo,
-    DocumentInfo,
-    FullDocument,
-    Given,
-    Groups,
-    Job,
-    Outline,
-    Passage,
-    Placed,
-    Report,
-    Retrieved,
-    Standing,
-    Turn,
-    UploadedFile,
-    View,
-)
+from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc import codec
 from retrieval.rpc.framing import Frame, Frames, framed
 
@@ -102,17 +87,21 @@ class Client:
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:
+    ) -> IngestReport:
         args = {"paths": _named(paths), "collection": collection, "exclude": list(exclude)}
-        report: Report = _record(Report, await self._call("ingest", args, progress))
+        report: IngestReport = _record(IngestReport, await self._call("ingest", args, progress))
         return report
 
-    async def changes(self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()) -> tuple[Changed, ...]:
+    async def changes(
+        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
         args = {"paths": _named(paths), "collection": collection, "exclude": list(exclude)}
-        return tuple(_record(Changed, row) for row in await self._call("changes", args))
+        return tuple(_record(PendingDocument, row) for row in await self._call("changes", args))
 
-    async def outline(self, changed: Changed, collection: str) -> Outline:
-        found: Outline = _record(Outline, await self._call("outline", {"changed": changed, "collection": collection}))
+    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
+        found: EnrichmentPlan = _record(
+            EnrichmentPlan, await self._call("outline", {"changed": changed, "collection": collection})
+        )
         return found
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -135,9 +124,9 @@ class Client:
         rows = await self._call("points", {"collections": list(collections), "ids": list(ids)})
         return {id: codec.passage(row) for id, row in rows.items()}
 
-    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         rows = await self._call("standing", {"ids": list(ids), "groups": groups})
-        return [_record(Standing, row) for row in rows]
+        return [_record(DocumentLocation, row) for row in rows]
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
         return str(await self._call("find_document", {"collection": collection, "key": key, "groups": groups}))
@@ -145,11 +134,11 @@ class Client:
     async def create_collection(self, name: str, language: str | None) -> None:
         await self._call("create_collection", {"name": name, "language": language})
 
-    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+    async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         rows = await self._call("put", {"collection": collection, "given": codec.given_rows(given)})
-        return tuple(_record(Placed, row) for row in rows)
+        return tuple(_record(WriteResult, row) for row in rows)
 
-    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+    async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
         args = {"collection": collection, "given": codec.given_rows(given), "spooled": list(spooled)}
         return self._job(await self._call("start_job", args))
 
@@ -166,9 +155,9 @@ class Client:
     async def cancel_job(self, id: str) -> Job:
         return self._job(await self._call("cancel_job", {"id": id}))
 
-    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         rows = await self._call("attached", {"collections": list(collections), "groups": groups})
-        return [_record(Attached, row) for row in rows]
+        return [_record(UnfinishedAttachment, row) for row in rows]
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
         return bool(await self._call("detach", {"collection": collection, "key": key, "groups": groups}))

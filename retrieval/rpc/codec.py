@@ -10,7 +10,9 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
-from retrieval.records import Context, Given, Hit, Passage, Query, Retrieved, Surrounding, View
+from retrieval.records.documents import Passage
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import Context, Hit, Query, Retrieved, Surrounding, View
 from retrieval.traces import Searched, Trace
 
 _PASSAGE = (
@@ -94,10 +96,10 @@ def _pieces(value: Sequence[Sequence[Any]]) -> tuple[tuple[str, float], ...]:
     return tuple([(text, weight) for text, weight in value])
 
 
-_GIVEN = [field.name for field in fields(Given)]
+_GIVEN = [field.name for field in fields(DocumentInput)]
 
 
-def given_rows(given: Sequence[Given]) -> list[dict[str, Any]]:
+def given_rows(given: Sequence[DocumentInput]) -> list[dict[str, Any]]:
     """Documents as JSON can hold them; `given` reads them."""
     rows = [{name: getattr(one, name) for name in _GIVEN} for one in given]
     return [{**row, "content": as_text(row["content"])} for row in rows]
@@ -111,13 +113,13 @@ def from_text(text: str) -> bytes:
     return b64decode(text)
 
 
-def given(rows: Sequence[dict[str, Any]]) -> list[Given]:
+def given(rows: Sequence[dict[str, Any]]) -> list[DocumentInput]:
     return [_given(row) for row in rows]
 
 
-def _given(row: dict[str, Any]) -> Given:
+def _given(row: dict[str, Any]) -> DocumentInput:
     names = {of: None if row[of] is None else tuple(row[of]) for of in ("groups", "writer")}
-    return Given(**{**row, **names, "content": from_text(row["content"])})
+    return DocumentInput(**{**row, **names, "content": from_text(row["content"])})
 
 
 def view(row: dict[str, Any]) -> View:

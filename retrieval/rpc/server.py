@@ -26,7 +26,8 @@ from retrieval.errors import RetrievalError
 from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
 from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Outlines, Plan, Progress
-from retrieval.records import Changed, Turn
+from retrieval.records.ingest import PendingDocument
+from retrieval.records.search import Turn
 from retrieval.rpc import codec
 from retrieval.rpc.client import SOCKET, decode, reachable
 from retrieval.rpc.framing import Frame, Frames, framed
@@ -98,7 +99,7 @@ class Server:
             case "changes" if isinstance(knowledge, Outlines):
                 answer = await knowledge.changes(_paths(args["paths"]), args["collection"], args["exclude"])
             case "outline" if isinstance(knowledge, Outlines):
-                answer = await knowledge.outline(Changed(**args["changed"]), args["collection"])
+                answer = await knowledge.outline(PendingDocument(**args["changed"]), args["collection"])
             case "put":
                 answer = await knowledge.put(args["collection"], codec.given(args["given"]))
             case "start_job":

@@ -6,7 +6,7 @@ that is not at hand, and what is to be avoided here is the same text again, not 
 
 from collections.abc import Sequence
 
-from retrieval.records import Hit
+from retrieval.records.search import Hit
 from retrieval.search.pack import bag_of, jaccard
 
 

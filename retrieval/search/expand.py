@@ -13,7 +13,8 @@ from dataclasses import replace
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import point_id
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Context, Hit, Passage, Surrounding, View, shown_text
+from retrieval.records.documents import Passage, shown_text
+from retrieval.records.search import Context, Hit, Surrounding, View
 from retrieval.search.neighbours import (
     Place,
     around,

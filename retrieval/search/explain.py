@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from retrieval.records import Candidate, Context, Hit, Retrieved
+from retrieval.records.search import Candidate, Context, Hit, Retrieved
 from retrieval.search.relevance import Judged
 from retrieval.traces import Fate, Searched, Trace
 

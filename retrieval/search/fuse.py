@@ -9,7 +9,7 @@ candidate, and how much of a rare word it matches. What the arms say of a questi
 import math
 from collections.abc import Mapping, Sequence
 
-from retrieval.records import Candidate, Scored
+from retrieval.records.search import Candidate, ScoredId
 from retrieval.search.relevance import Scale
 
 # Share of gold passages among the 12 used, plain RRF against the first 5 of each arm kept: CAsT 2021 .958 to .975,
@@ -31,7 +31,7 @@ _RARE = 1.2  # matches of a rarest word in the first: an error code, a name
 _MOST_WORDS = 1.0
 
 
-def fuse(arms: Mapping[str, Sequence[Scored]], *, rrf_k: int, scale: Scale) -> list[Candidate]:
+def fuse(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale: Scale) -> list[Candidate]:
     """Fuse ranked lists, best first: what a candidate is worth by its ranks, its similarity and the words it matches.
 
     arms: arm -> what it found, best first; their order does not matter. By the ranks it is worth the sum over the lists
@@ -64,7 +64,7 @@ def fuse(arms: Mapping[str, Sequence[Scored]], *, rrf_k: int, scale: Scale) -> l
     return sorted(fused, key=lambda one: (-one.score, -one.scores.get("dense", -math.inf), one.id))
 
 
-def _trust(arms: Mapping[str, Sequence[Scored]], scale: Scale) -> float:
+def _trust(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> float:
     """What the ranks of the lexical arm weigh beside those of the dense one, which knows what the words mean.
 
     Where hardly any of the first that have the question's words are near it in meaning, the words were chance: unless

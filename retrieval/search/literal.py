@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from retrieval.lexical.terms import identifiers
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 
 # Of what first ranks in both arms are worth, as `fuse` counts: enough to part near-duplicates, half of what one more
 # match of a rare word is. nDCG@10 with .03, .05 and .1 on four sets: +.001 to -.001.

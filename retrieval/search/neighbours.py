@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from retrieval.records import Passage, shown_text
+from retrieval.records.documents import Passage, shown_text
 
 Place = tuple[str, int, int]  # document, revision, ordinal
 

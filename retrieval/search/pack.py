@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from retrieval.records import Context, Hit, Passage
+from retrieval.records.documents import Passage
+from retrieval.records.search import Context, Hit
 from retrieval.search.neighbours import Place, place_of, saving
 from retrieval.traces import Fate
 

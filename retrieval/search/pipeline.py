@@ -19,21 +19,9 @@ from retrieval.embedding.queries import Questions
 from retrieval.embedding.vector_cache import CachedQuestions
 from retrieval.index.audit import check_there
 from retrieval.knowledge import Lookup, SearchOptions
-from retrieval.records import (
-    PUBLIC,
-    Candidate,
-    Context,
-    Groups,
-    Hit,
-    Passage,
-    Query,
-    Retrieved,
-    Scored,
-    Turn,
-    Vector,
-    View,
-    lexical_text,
-)
+from retrieval.records.documents import Groups, Passage, lexical_text
+from retrieval.records.points import Vector
+from retrieval.records.search import PUBLIC, Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
 from retrieval.search.diversity import diverse
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explained
@@ -193,7 +181,7 @@ class Retriever:
         clock.lap("fuse")
         return found
 
-    async def _search(self, query: Query, seen: "_Seen", clock: "_Clock") -> Mapping[str, Sequence[Scored]]:
+    async def _search(self, query: Query, seen: "_Seen", clock: "_Clock") -> Mapping[str, Sequence[ScoredId]]:
         """What each arm found, for the query and for each question that it consists of."""
         asking = variants(query)
         vectors = await self._vectors(asking)
@@ -203,7 +191,7 @@ class Retriever:
         clock.lap("search")
         return arms
 
-    async def _found(self, query: Query, vector: Vector | None, seen: "_Seen") -> Mapping[str, Sequence[Scored]]:
+    async def _found(self, query: Query, vector: Vector | None, seen: "_Seen") -> Mapping[str, Sequence[ScoredId]]:
         """What each arm found; in the mode `sequential` the dense one orders what the lexical one found."""
         options, tenants = self._options, list(seen.sizes)
         terms = query.terms if options.arms != "dense" else ()
@@ -212,7 +200,7 @@ class Retriever:
         else:
             arms = await self._store.search(tenants, None, terms, k=options.candidates, view=seen.view)
             near = await self._store.vectors([point.id for point in arms["bm25"]])
-            scored = [Scored(id, float(vector @ other)) for id, other in near.items()]
+            scored = [ScoredId(id, float(vector @ other)) for id, other in near.items()]
             arms = {**arms, "dense": sorted(scored, key=lambda point: (-point.score, point.id))}
         return arms
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from retrieval.records import Candidate, Hit
+from retrieval.records.search import Candidate, Hit
 
 SHARE = 0.25
 _DAY_S = 86_400.0

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from retrieval.embedding.embed import Embedder
 from retrieval.lexical.terms import language_of, query_vector
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 
 _WORDS = 3.0
 SLOPE, OFFSET = 0.96, -1.86

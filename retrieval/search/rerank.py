@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retrieval.errors import RetrievalError
-from retrieval.records import Hit, indexed_text
+from retrieval.records.documents import indexed_text
+from retrieval.records.search import Hit
 
 TOO_LATE = "rerank took too long"  # the reason's part, where the fused order stood
 RERANK = "rerank"  # the name under which a hit keeps the reranker's own score

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from retrieval.embedding.embed import Matrix
-from retrieval.records import Query, Turn
+from retrieval.records.search import Query, Turn
 from retrieval.search.split import SHORT_CHARS, length_chars, parts_of
 
 # Of what a question leans on, the question being 1: as docs/rewriting.md has it.

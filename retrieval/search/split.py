@@ -8,7 +8,7 @@ One search for two questions finds what lies between them. On pairs of single qu
 import re
 from collections.abc import Mapping, Sequence
 
-from retrieval.records import Query, Scored
+from retrieval.records.search import Query, ScoredId
 
 SHORT_CHARS = 27  # a question of at most so many letters rarely names all that it is about, see `rewrite`
 _MOST_PARTS = 3
@@ -48,14 +48,14 @@ def variants(query: Query) -> list[Query]:
     ]
 
 
-def interleaved(found: Sequence[Mapping[str, Sequence[Scored]]]) -> Mapping[str, Sequence[Scored]]:
+def interleaved(found: Sequence[Mapping[str, Sequence[ScoredId]]]) -> Mapping[str, Sequence[ScoredId]]:
     """What several searches found, as one: in each arm the first of each search, then the second of each, and so on.
 
     A point that several found stands at its best place, with its best score.
     """
     if len(found) == 1:
         return found[0]
-    arms: dict[str, Sequence[Scored]] = {}
+    arms: dict[str, Sequence[ScoredId]] = {}
     for arm in dict.fromkeys(arm for arms_of_one in found for arm in arms_of_one):
         places: dict[str, tuple[int, int]] = {}
         scores: dict[str, float] = {}
@@ -63,7 +63,7 @@ def interleaved(found: Sequence[Mapping[str, Sequence[Scored]]]) -> Mapping[str,
             for rank, point in enumerate(one.get(arm, ())):
                 places[point.id] = min((rank, number), places.get(point.id, (rank, number)))
                 scores[point.id] = max(point.score, scores.get(point.id, point.score))
-        arms[arm] = [Scored(id, scores[id]) for id in sorted(places, key=places.__getitem__)]
+        arms[arm] = [ScoredId(id, scores[id]) for id in sorted(places, key=places.__getitem__)]
     return arms
 
 

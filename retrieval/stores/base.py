@@ -23,7 +23,9 @@ the caller, and the later point replaces the earlier.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Vector, View
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Vector
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 
 
 class Store(Protocol):
@@ -47,7 +49,7 @@ class Store(Protocol):
         *,
         k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:
+    ) -> Mapping[str, list[ScoredId]]:
         """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
 
         vector: (d,) float32, unit length; None leaves the dense arm empty. terms: (text, weight) pieces whose words

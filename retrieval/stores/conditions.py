@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieval import filters
 from retrieval.filters import MODIFIED, Below, Every, Filter, Is, Not, Some, Than, is_number, parsed
-from retrieval.records import ALL, View
+from retrieval.records.search import ALL, View
 from retrieval.stores.schema import DATES, GROUPS, MARKS, MODIFIED_S, NUMBERS, SOURCE, TENANT, mark
 
 

@@ -29,7 +29,9 @@ from uuid import UUID
 
 from retrieval.errors import RetrievalError
 from retrieval.lexical.terms import query_vectors
-from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores import optimise, shard
 from retrieval.stores.schema import (
     BM25,
@@ -131,7 +133,7 @@ class EdgeStore:
         *,
         k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:
+    ) -> Mapping[str, list[ScoredId]]:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
@@ -185,7 +187,7 @@ class EdgeStore:
         sparse: Mapping[str, Sparse],
         view: View,
         k: int,
-    ) -> dict[tuple[str, str], list[Scored]]:
+    ) -> dict[tuple[str, str], list[ScoredId]]:
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one call."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 

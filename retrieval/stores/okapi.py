@@ -15,7 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retrieval.lexical.terms import language_of, query_vectors, words
-from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View, lexical_text
+from retrieval.records.documents import Passage, lexical_text
+from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.postings import Postings
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
@@ -86,12 +88,12 @@ class OkapiStore:
         *,
         k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:
+    ) -> Mapping[str, list[ScoredId]]:
         checked_k(k)
         dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k, view=view))[DENSE]
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)
         lists = [await self._best(tenant, _query(sparse), k, view) for tenant, sparse in queries.items()]
-        return {DENSE: dense, BM25: best([[Scored(id, score) for id, score in found] for found in lists], k)}
+        return {DENSE: dense, BM25: best([[ScoredId(id, score) for id, score in found] for found in lists], k)}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         return await self._inner.read(ids)

@@ -22,7 +22,9 @@ from urllib.parse import urlsplit
 
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
 from retrieval.lexical.terms import query_vectors
-from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, Sparse, Vector, View
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.conditions import Words, within
 from retrieval.stores.schema import (
     BATCH,
@@ -182,7 +184,7 @@ class QdrantStore:
         *,
         k: int,
         view: View = PUBLIC,
-    ) -> Mapping[str, list[Scored]]:
+    ) -> Mapping[str, list[ScoredId]]:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
@@ -232,7 +234,7 @@ class QdrantStore:
         sparse: Mapping[str, Sparse],
         view: View,
         k: int,
-    ) -> dict[tuple[str, str], list[Scored]]:
+    ) -> dict[tuple[str, str], list[ScoredId]]:
         """(arm, tenant) -> its points, best first, as by `tied`. All lists in one request."""
         from qdrant_client import models
 

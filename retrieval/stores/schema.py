@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from retrieval.filters import is_number, seconds
-from retrieval.records import Passage, Point, Scored, Sparse, Vector
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Sparse, Vector
+from retrieval.records.search import ScoredId
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -141,22 +143,22 @@ def limits(tenants: Sequence[str], k: int, *, dense: bool, sparse: Mapping[str, 
     return asked | {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
 
 
-def tied(points: Sequence[Any], k: int) -> list[Scored]:
+def tied(points: Sequence[Any], k: int) -> list[ScoredId]:
     """An engine's points, best first: the first k, and behind them those of the k-th's score."""
     least = points[k - 1].score if len(points) > k else -inf
-    return [Scored(str(point.id), point.score) for point in points if point.score >= least]  # a UUID takes 2 us
+    return [ScoredId(str(point.id), point.score) for point in points if point.score >= least]  # a UUID takes 2 us
 
 
-def longer(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> dict[tuple[str, str], int]:
+def longer(found: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[tuple[str, str], int]:
     """The dense lists that were cut between equal scores, with the length to ask for again. found: as by `tied`."""
     return {of: k + TIES for of, points in found.items() if of[0] == DENSE and len(points) > k}
 
 
-def by_arm(found: Mapping[tuple[str, str], Sequence[Scored]], k: int) -> dict[str, list[Scored]]:
+def by_arm(found: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
     """Of each arm the k best points of all tenants."""
     return {arm: best((points for (of, _), points in found.items() if of == arm), k) for arm in (DENSE, BM25)}
 
 
-def best(lists: Iterable[Sequence[Scored]], k: int) -> list[Scored]:
+def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:
     """The k best points of all lists, best first, ties by id."""
     return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.embedding.embed import cores
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
-from retrieval.records import ALL, View
+from retrieval.records.search import ALL, View
 from retrieval.stores.conditions import Words, within
 from retrieval.stores.schema import BM25, DENSE, GROUPS, MARKS, MODIFIED_S, PAGE, SOURCE, TENANT
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chunking import Piece, Question, Ruler, chunkers, read, scores
-from retrieval.records import Document
+from retrieval.records.documents import Document
 from tests.support.minilm import minilm
 
 TEXT = "alpha beta gamma delta omega sigma theta kappa"  # each word is one token, or two

@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.rewriting import changing, following, gains, losses, reasons
 from evaluation.retrieval.judged import Judged, Question
 from evaluation.retrieval.results import Outcome, RungResult, SetResult
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 OLD = (Turn("user", "How do I pay?"), Turn("assistant", "By card."))
 

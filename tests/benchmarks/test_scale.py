@@ -10,7 +10,8 @@ from benchmarks.grown import Bases
 from benchmarks.scale import Row
 from benchmarks.scale_exact import Exact
 from retrieval.lexical.terms import query_vector
-from retrieval.records import Scored, Sparse
+from retrieval.records.points import Sparse
+from retrieval.records.search import ScoredId
 from retrieval.stores.edge import EdgeStore
 
 
@@ -77,8 +78,8 @@ async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) 
 
 
 def test_fusion_prefers_what_both_arms_found() -> None:
-    dense = [Scored("a", 0.9), Scored("b", 0.8)]
-    assert scale_systems.fused(dense, [Scored("b", 3.0), Scored("c", 1.0)])[0] == "b"
+    dense = [ScoredId("a", 0.9), ScoredId("b", 0.8)]
+    assert scale_systems.fused(dense, [ScoredId("b", 3.0), ScoredId("c", 1.0)])[0] == "b"
 
 
 def test_a_row_says_how_many_times_and_whether_that_is_enough() -> None:

@@ -13,7 +13,7 @@ from benchmarks.shelves import name_of, shelf
 from cli.build import plan
 from config.settings import load
 from retrieval.index.index import Index
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 
 @pytest.fixture

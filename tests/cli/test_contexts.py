@@ -15,7 +15,8 @@ from config.settings import Settings, load
 from proxy.upstream.ask import NoAnswer
 from retrieval.index.index import Index
 from retrieval.ingest.context import Contexts
-from retrieval.records import Changed, Gap, Outline, Report, Turn
+from retrieval.records.ingest import EnrichmentPlan, IngestReport, MissingEnrichment, PendingDocument
+from retrieval.records.search import Turn
 from tests.support.plans import silent
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.upstream_servers import Received, Wire, reply
@@ -58,7 +59,7 @@ def folder(tmp_path: Path, models: Path) -> Path:
     return pages
 
 
-async def ingest(settings: Settings, folder: Path, *, yes: bool = True) -> Report:
+async def ingest(settings: Settings, folder: Path, *, yes: bool = True) -> IngestReport:
     index = await Index.open(plan(settings, environ={}), serving=False)
     try:
         await write_contexts(settings, index, [folder], "docs", yes=yes)
@@ -138,7 +139,7 @@ async def test_without_consent_nothing_is_asked_and_the_estimate_is_shown(
 
 
 def test_the_estimate_names_money_where_the_price_is_known() -> None:
-    survey = Survey([Changed("a", "a"), Changed("b", "b")], calls=1000, chars=8_000_000)
+    survey = Survey([PendingDocument("a", "a"), PendingDocument("b", "b")], calls=1000, chars=8_000_000)
     assert estimate(survey, "m", (1e-6, 1e-5)).startswith(
         "1,000 calls to m for 2 documents, about 2,000,000 tokens in and 60,000 out, about $2.60"
     )
@@ -152,12 +153,14 @@ class OneDocument:
     """Has one document with some gaps."""
 
     def __init__(self, gaps: int) -> None:
-        self.outlined = Outline("T", "x" * gaps, tuple(Gap(f"k{i}", "context", i, i + 1, ()) for i in range(gaps)))
+        self.outlined = EnrichmentPlan(
+            "T", "x" * gaps, tuple(MissingEnrichment(f"k{i}", "context", i, i + 1, ()) for i in range(gaps))
+        )
 
-    async def changes(self, paths: object, collection: str) -> tuple[Changed, ...]:
-        return (Changed("a", "a.md"),)
+    async def changes(self, paths: object, collection: str) -> tuple[PendingDocument, ...]:
+        return (PendingDocument("a", "a.md"),)
 
-    async def outline(self, changed: Changed, collection: str) -> Outline:
+    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
         return self.outlined
 
 
@@ -220,7 +223,9 @@ async def test_an_empty_answer_is_none(tmp_path: Path) -> None:
 def test_a_long_document_is_shown_around_the_chunk_and_its_braces_mean_nothing() -> None:
     text = "a{passage}" * 10_000
     prompt = rendered(
-        "{title}|{document}|{passage}", Outline("{document}", text, ()), Gap("k", "c", 50_000, 50_010, ("H",))
+        "{title}|{document}|{passage}",
+        EnrichmentPlan("{document}", text, ()),
+        MissingEnrichment("k", "c", 50_000, 50_010, ("H",)),
     )
     title, around, passage = prompt.split("|")
     assert (title, passage) == ("{document}", "H\n" + text[50_000:50_010])

@@ -10,7 +10,9 @@ import pytest
 
 from retrieval.catalog.builds import Builds
 from retrieval.index.index import Index
-from retrieval.records import Passage, Point, Sparse, Turn
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point, Sparse
+from retrieval.records.search import Turn
 from tests.support.copies import copied
 from tests.support.gateway import ragway, serving
 from tests.support.plans import plan_for

@@ -5,7 +5,8 @@ from uuid import UUID
 import numpy as np
 
 from retrieval.lexical.terms import document_vector
-from retrieval.records import Passage, Point, Vector, lexical_text
+from retrieval.records.documents import Passage, lexical_text
+from retrieval.records.points import Point, Vector
 
 DIMENSION = 8
 

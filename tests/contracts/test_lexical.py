@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from retrieval.lexical.terms import AVERAGE_WORDS, K1, B
-from retrieval.records import Scored
+from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore
@@ -72,7 +72,7 @@ def by_rank_bm25(corpus: list[str], pieces: list[tuple[str, float]]) -> dict[str
     return found
 
 
-async def lexical(store: Store, corpus: list[str], pieces: list[tuple[str, float]]) -> list[Scored]:
+async def lexical(store: Store, corpus: list[str], pieces: list[tuple[str, float]]) -> list[ScoredId]:
     """What the store finds among the corpus, beside a tenant whose statistics are quite different."""
     await store.upsert("other@1", points_of(["kotlin kotlin pool", "kotlin"], first=900))
     await store.upsert("a@1", points_of(corpus))
@@ -81,7 +81,7 @@ async def lexical(store: Store, corpus: list[str], pieces: list[tuple[str, float
     return found
 
 
-def scores(hits: list[Scored]) -> dict[str, float]:
+def scores(hits: list[ScoredId]) -> dict[str, float]:
     return {hit.id: hit.score for hit in hits}
 
 

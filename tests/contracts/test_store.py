@@ -11,7 +11,9 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from retrieval.records import ALL, PUBLIC, Passage, Point, Scored, View
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point
+from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore
@@ -71,23 +73,23 @@ async def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield open_store
 
 
-async def lexical(store: Store, words: str, *tenants: str, k: int = 10) -> list[Scored]:
+async def lexical(store: Store, words: str, *tenants: str, k: int = 10) -> list[ScoredId]:
     return (await store.search(tenants or ("a@1",), vector_of(0), [(words, 1.0)], k=k))["bm25"]
 
 
-async def dense(store: Store, seed: int, *tenants: str, k: int = 10) -> list[Scored]:
+async def dense(store: Store, seed: int, *tenants: str, k: int = 10) -> list[ScoredId]:
     return (await store.search(tenants or ("a@1",), vector_of(seed), [], k=k))["dense"]
 
 
-def ids(hits: list[Scored]) -> list[str]:
+def ids(hits: list[ScoredId]) -> list[str]:
     return [hit.id for hit in hits]
 
 
-def scores(hits: list[Scored]) -> list[tuple[str, float]]:
+def scores(hits: list[ScoredId]) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hit in hits]
 
 
-def same(one: Mapping[str, list[Scored]], other: Mapping[str, list[Scored]]) -> bool:
+def same(one: Mapping[str, list[ScoredId]], other: Mapping[str, list[ScoredId]]) -> bool:
     """Equal points in equal order, scores equal to 1e-6 (a cosine's last digit depends on how points are stored)."""
     return all(
         ids(one[arm]) == ids(other[arm])

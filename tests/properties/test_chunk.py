@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.records import Chunk, Document, Format
+from retrieval.records.documents import Chunk, Document, Format
 from tests.support.chunk_promises import assert_exact_complete_in_order_and_within_budget
 from tests.support.minilm import minilm
 

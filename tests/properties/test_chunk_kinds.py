@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.knowledge import Chunking
-from retrieval.records import Document, Format
+from retrieval.records.documents import Document, Format
 from tests.support.chunk_promises import assert_exact_complete_in_order_and_within_budget
 from tests.support.minilm import minilm
 

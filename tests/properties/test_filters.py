@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.filters import checked_filter, filter_of, matches
-from retrieval.records import Passage, View
+from retrieval.records.documents import Passage
+from retrieval.records.search import View
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
 from retrieval.stores.okapi import OkapiStore

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Scored
+from retrieval.records.search import ScoredId
 from retrieval.search.fuse import fuse
 from retrieval.search.relevance import Background, Scale
 
@@ -16,11 +16,11 @@ IDS = "abcdefgh"
 
 
 @st.composite
-def ranked(draw: st.DrawFn) -> list[Scored]:
+def ranked(draw: st.DrawFn) -> list[ScoredId]:
     """One arm's answer: distinct points, best first."""
     ids = draw(st.lists(st.sampled_from(IDS), unique=True))
     scores = draw(st.lists(st.floats(-1, 30), min_size=len(ids), max_size=len(ids)))
-    return [Scored(id, score) for id, score in zip(ids, sorted(scores, reverse=True), strict=True)]
+    return [ScoredId(id, score) for id, score in zip(ids, sorted(scores, reverse=True), strict=True)]
 
 
 arms = st.dictionaries(st.sampled_from(["dense", "bm25", "third"]), ranked())
@@ -35,7 +35,7 @@ RANKS = Scale(Background(0.0, math.inf), 10, math.inf, 1.0)  # no score is worth
 
 @given(arms, constants, scales, st.randoms(use_true_random=False))
 def test_the_order_of_the_arms_does_not_matter(
-    lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale, random: Random
+    lists: Mapping[str, list[ScoredId]], rrf_k: int, scale: Scale, random: Random
 ) -> None:
     names = list(lists)
     random.shuffle(names)
@@ -45,7 +45,7 @@ def test_the_order_of_the_arms_does_not_matter(
 
 @given(arms, constants)
 def test_each_point_is_there_once_with_rank_and_score_of_every_arm(
-    lists: Mapping[str, list[Scored]], rrf_k: int
+    lists: Mapping[str, list[ScoredId]], rrf_k: int
 ) -> None:
     fused = {found.id: found for found in fuse(lists, rrf_k=rrf_k, scale=RANKS)}
     assert len(fused) == len(fuse(lists, rrf_k=rrf_k, scale=RANKS))
@@ -56,14 +56,16 @@ def test_each_point_is_there_once_with_rank_and_score_of_every_arm(
 
 
 @given(arms, constants, scales)
-def test_best_first_then_by_similarity_then_by_id(lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale) -> None:
+def test_best_first_then_by_similarity_then_by_id(
+    lists: Mapping[str, list[ScoredId]], rrf_k: int, scale: Scale
+) -> None:
     keys = [(-one.score, -one.scores.get("dense", -math.inf), one.id) for one in fuse(lists, rrf_k=rrf_k, scale=scale)]
     assert keys == sorted(keys)
 
 
 @given(arms, constants)
 def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion_with_one_weight_for_the_words(
-    lists: Mapping[str, list[Scored]], rrf_k: int
+    lists: Mapping[str, list[ScoredId]], rrf_k: int
 ) -> None:
     shares: dict[str, tuple[float, float]] = {}  # of the lexical ranks, and of the others
     for one in fuse(lists, rrf_k=rrf_k, scale=RANKS):
@@ -79,7 +81,7 @@ def test_where_no_score_is_worth_anything_it_is_reciprocal_rank_fusion_with_one_
 
 
 @given(arms, constants, scales)
-def test_better_in_every_arm_is_never_behind(lists: Mapping[str, list[Scored]], rrf_k: int, scale: Scale) -> None:
+def test_better_in_every_arm_is_never_behind(lists: Mapping[str, list[ScoredId]], rrf_k: int, scale: Scale) -> None:
     fused = fuse(lists, rrf_k=rrf_k, scale=scale)
     for place, behind in enumerate(fused):
         for ahead in fused[:place]:
@@ -88,6 +90,6 @@ def test_better_in_every_arm_is_never_behind(lists: Mapping[str, list[Scored]], 
 
 
 @given(ranked(), st.sampled_from(["dense", "bm25"]), constants, scales)
-def test_one_arm_alone_keeps_its_order(found: list[Scored], arm: str, rrf_k: int, scale: Scale) -> None:
+def test_one_arm_alone_keeps_its_order(found: list[ScoredId], arm: str, rrf_k: int, scale: Scale) -> None:
     fused = fuse({arm: found}, rrf_k=rrf_k, scale=scale)
     assert [one.id for one in fused] == [one.id for one in found]

@@ -5,7 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Hit, Passage, shown_text
+from retrieval.records.documents import Passage, shown_text
+from retrieval.records.search import Hit
 from retrieval.search.pack import bag_of, pack
 
 texts = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta".split()) | st.text(max_size=5), max_size=12).map(

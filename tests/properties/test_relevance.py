@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 from retrieval.search.relevance import Background, Scale, judged, probabilities
 
 scores = st.fixed_dictionaries({}, optional={"dense": st.floats(-1, 1), "bm25": st.floats(-30, 300)})

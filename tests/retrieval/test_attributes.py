@@ -11,7 +11,7 @@ from retrieval.attributes import checked_attributes, checked_groups, digest
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import Documents
 from retrieval.catalog.revisions import Revision
-from retrieval.records import Attribute, Document
+from retrieval.records.documents import Attribute, Document
 
 
 def test_attributes_are_kept_as_they_are_given() -> None:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from retrieval.records import Chunk, Document, indexed_text
+from retrieval.records.documents import Chunk, Document, indexed_text
 from tests.support.minilm import minilm
 
 

@@ -8,24 +8,11 @@ from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import Versions
 from proxy.observe.receipts.shelf import Shelf
 from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Progress
-from retrieval.records import (
-    PUBLIC,
-    Attached,
-    CollectionInfo,
-    DocumentInfo,
-    FullDocument,
-    Given,
-    Groups,
-    Job,
-    Passage,
-    Placed,
-    Report,
-    Retrieved,
-    Standing,
-    Turn,
-    UploadedFile,
-    View,
-)
+from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import IngestReport
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 
 
 def no_receipts() -> Receipts:
@@ -52,7 +39,7 @@ class Unasked(Knowledge):
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:
+    ) -> IngestReport:
         raise AssertionError
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -67,7 +54,7 @@ class Unasked(Knowledge):
     async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
         raise AssertionError
 
-    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[Standing]:
+    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         raise AssertionError
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
@@ -76,10 +63,10 @@ class Unasked(Knowledge):
     async def create_collection(self, name: str, language: str | None) -> None:
         raise AssertionError
 
-    async def put(self, collection: str, given: Sequence[Given]) -> tuple[Placed, ...]:
+    async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         raise AssertionError
 
-    async def start_job(self, collection: str, given: Sequence[Given], spooled: Sequence[str] = ()) -> Job:
+    async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
         raise AssertionError
 
     async def job(self, id: str, groups: Groups = ()) -> Job:
@@ -94,7 +81,7 @@ class Unasked(Knowledge):
     async def cancel_job(self, id: str) -> Job:
         raise AssertionError
 
-    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[Attached]:
+    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
         raise AssertionError
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:

@@ -19,7 +19,8 @@ from retrieval.errors import DiskFull, RetrievalError
 from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
-from retrieval.records import Given, Turn
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import Turn
 from retrieval.rpc.server import Server
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
@@ -285,7 +286,7 @@ def fill(data: Path, *, but_mb: int) -> Path:
 
 
 async def test_a_full_disk_refuses_what_is_written_and_serves_what_is_there(small: Path) -> None:
-    page = Given("new", "new.md", b"# Kites\n\nThe red kite is flown by Odile.\n")
+    page = DocumentInput("new", "new.md", b"# Kites\n\nThe red kite is flown by Odile.\n")
     async with answering(small) as index, gates(small, deadline_s=5) as both:
         assert (await both.chat())[0] == "augmented"
         for but_mb, says in ((64, "needs 128 MB"), (0, "free space|needs 128 MB")):

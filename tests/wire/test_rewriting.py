@@ -19,7 +19,7 @@ from config.settings import load
 from proxy.asgi import App
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
-from retrieval.records import Retrieved, Turn
+from retrieval.records.search import Retrieved, Turn
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.plans import plan_for, silent
 from tests.support.recording_upstream import COMPLETION

@@ -19,7 +19,8 @@ import pytest
 from cli.build import gateway as build_gateway
 from config.settings import load
 from retrieval.knowledge import Lookup
-from retrieval.records import PUBLIC, CollectionInfo, Groups, Retrieved, Turn, View
+from retrieval.records.documents import CollectionInfo, Groups
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, Client
 from retrieval.rpc.framing import framed
 from retrieval.rpc.server import Server

@@ -12,7 +12,7 @@ from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
 from proxy.augment.inject import Template
 from proxy.dialects.reply import error_of
-from retrieval.records import Passage
+from retrieval.records.documents import Passage
 
 _BYTES_A_TOKEN = 3  # as `window` reckons: more than most texts need
 _MOST_BYTES = 64 * 2**20

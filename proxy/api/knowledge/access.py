@@ -28,7 +28,8 @@ from retrieval.errors import (
     UnknownJob,
 )
 from retrieval.knowledge import PLAIN, Knowledge, Lookup
-from retrieval.records import CollectionInfo, Retrieved, Turn, View
+from retrieval.records.documents import CollectionInfo
+from retrieval.records.search import Retrieved, Turn, View
 
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process

@@ -18,7 +18,9 @@ from proxy.api.knowledge.puts import Puts, said_of
 from proxy.api.knowledge.uploads import finished, visible_job
 from proxy.asgi import Receive, Scope
 from retrieval.errors import UnknownDocument, UnknownFile, UnknownJob
-from retrieval.records import FILE, Attached, DocumentInfo, FullDocument, Given, Job, UploadedFile
+from retrieval.records.documents import DocumentInfo, FullDocument
+from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment
 
 _PATH = "/v1/vector_stores/{name}"
 _MOST_FILES = 2000  # in a batch
@@ -55,7 +57,7 @@ class Attachments:
         given = await self.given(files, scope)
         return await self._access.knowledge.start_job(name, given)
 
-    async def given(self, files: Sequence[Mapping[str, Any]], scope: Scope) -> list[Given]:
+    async def given(self, files: Sequence[Mapping[str, Any]], scope: Scope) -> list[DocumentInput]:
         """Documents of the caller's files. Raises UnknownFile where one is none of theirs."""
         ids = [str(one.get("file_id")) for one in files]
         if not ids or len(ids) > _MOST_FILES or not all(isinstance(one.get("file_id"), str) for one in files):
@@ -150,7 +152,7 @@ class Attachments:
 
     async def _id(self, name: str, id: str, scope: Scope) -> str:
         """The document's id; what is no file's id is taken for one."""
-        if not id.startswith(FILE):
+        if not id.startswith(FILE_ID_PREFIX):
             return id
         try:
             return await self._access.knowledge.find_document(name, id, rights_of(scope).groups)
@@ -223,7 +225,7 @@ def counts_of(states: Mapping[str, int]) -> dict[str, int]:
     return {**counts, "total": sum(counts.values())}
 
 
-def _given(file: UploadedFile, fields: Mapping[str, Any]) -> Given:
+def _given(file: UploadedFile, fields: Mapping[str, Any]) -> DocumentInput:
     return said_of({"source": file.name, "attributes": fields.get("attributes")}, file.id)
 
 
@@ -238,13 +240,13 @@ def _batch(job: Job) -> dict[str, Any]:
     }
 
 
-def _waiting_row(one: Attached) -> dict[str, Any]:
+def _waiting_row(one: UnfinishedAttachment) -> dict[str, Any]:
     return _row(one.collection, one.key, one.at_s, _STATUS[one.state], {}, one.reason)
 
 
 def file_id(document: str, key: str) -> str:
     """A document's id in this dialect: of the file that it was made of, if any."""
-    return key if key.startswith(FILE) else document
+    return key if key.startswith(FILE_ID_PREFIX) else document
 
 
 def _document_row(info: DocumentInfo) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from proxy.api.knowledge.puts import Puts
 from proxy.asgi import Receive, Scope, Send
 from retrieval.errors import UnknownDocument
 from retrieval.filters import Filter, filter_of, matches
-from retrieval.records import CollectionInfo, DocumentInfo
+from retrieval.records.documents import CollectionInfo, DocumentInfo
 
 _MOST_LISTED = 1000
 _LISTED = 100

@@ -13,7 +13,7 @@ from proxy.asgi import Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from retrieval.errors import UnknownFile
-from retrieval.records import UploadedFile
+from retrieval.records.files import UploadedFile
 
 PATH = "/v1/files"  # a configuration may relay it instead
 _PURPOSES = ("assistants", "user_data")

@@ -13,7 +13,8 @@ from proxy.api.knowledge.parameters import invalid
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
 from retrieval.attributes import checked_attributes, checked_groups
-from retrieval.records import Format, Given, Placed
+from retrieval.records.documents import Format
+from retrieval.records.jobs import DocumentInput, WriteResult
 
 _T = TypeVar("_T")
 _MOST_DOCUMENTS = 1000
@@ -60,7 +61,7 @@ class Puts:
         return name
 
 
-def given_of(fields: Mapping[str, Any], key: str) -> Given:
+def given_of(fields: Mapping[str, Any], key: str) -> DocumentInput:
     """The document that these fields are, under this key. Raises ApiError."""
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -68,14 +69,16 @@ def given_of(fields: Mapping[str, Any], key: str) -> Given:
     return said_of(fields, key, _utf8(text), otherwise="markdown")
 
 
-def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None) -> Given:
+def said_of(
+    fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None
+) -> DocumentInput:
     """A document of which these fields say what they say beside its text. Raises ApiError."""
     key, format = name_of(key, "key"), fields.get("format")
     if format is not None and format not in _FORMATS:
         raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
     source = name_of(fields.get("source", key), "source")
     title = fields.get("title", "")
-    return Given(
+    return DocumentInput(
         key,
         source,
         content,
@@ -88,7 +91,7 @@ def said_of(fields: Mapping[str, Any], key: object, content: bytes = b"", *, oth
     )
 
 
-def _row(row: object, place: int) -> Given:
+def _row(row: object, place: int) -> DocumentInput:
     """One of several documents; what is wrong with it is told with its place."""
     param = f"documents[{place}]"
     if not isinstance(row, dict):
@@ -102,7 +105,7 @@ def _row(row: object, place: int) -> Given:
         raise ApiError(error.status, message, code=error.code, param=f"{param}.{error.param}") from error
 
 
-def placed_row(placed: Placed) -> dict[str, Any]:
+def placed_row(placed: WriteResult) -> dict[str, Any]:
     why = {"reason": placed.reason} if placed.reason else {}
     return {"id": placed.id or None, "object": "knowledge.document", "key": placed.key, "status": placed.state, **why}
 

@@ -18,7 +18,7 @@ from proxy.api.knowledge.parameters import (
 )
 from proxy.asgi import Receive, Scope
 from retrieval.knowledge import Lookup
-from retrieval.records import Hit
+from retrieval.records.search import Hit
 
 _MODES = ("hybrid", "dense", "bm25")
 _MOST_NEIGHBOURS = 5  # on each side

@@ -20,7 +20,8 @@ from proxy.api.knowledge.parameters import (
     whole_number,
 )
 from proxy.asgi import Receive, Scope
-from retrieval.records import CollectionInfo, Hit
+from retrieval.records.documents import CollectionInfo
+from retrieval.records.search import Hit
 
 PATH = "/v1/vector_stores"  # a configuration may relay it instead
 _OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # of none of which there is anything here

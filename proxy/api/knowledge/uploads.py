@@ -20,7 +20,7 @@ from proxy.api.knowledge.parameters import clean, invalid, none_but, query_of, w
 from proxy.api.knowledge.puts import Puts, placed_row, said_of
 from proxy.asgi import Receive, Scope
 from retrieval.errors import UnknownJob
-from retrieval.records import Given, Job
+from retrieval.records.jobs import DocumentInput, Job
 
 _MOST_LISTED = 100
 _LISTED = "20"
@@ -128,7 +128,7 @@ def _whole(job: Job) -> dict[str, Any]:
     return {**job_row(job), "data": [placed_row(one) for one in job.documents]}
 
 
-def _given(form: Form) -> list[Given]:
+def _given(form: Form) -> list[DocumentInput]:
     """The documents that the form's files are, but for their content. Raises ApiError."""
     none_but(form.fields, _FIELDS)
     if not form.files:
@@ -145,7 +145,7 @@ def _given(form: Form) -> list[Given]:
     return given
 
 
-def _one(file: File, fields: Mapping[str, object]) -> Given:
+def _one(file: File, fields: Mapping[str, object]) -> DocumentInput:
     if file.field != _FILE:
         raise invalid(f"there is no file '{file.field}' here; name each '{_FILE}'", file.field)
     return said_of({**fields, "source": file.name}, fields.get("key", file.name))

@@ -15,7 +15,8 @@ from proxy.access.rights import Rights
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
 from proxy.exchange import Exchange, Position, Target, durations_ms
-from retrieval.records import Groups, Hit, Retrieved
+from retrieval.records.documents import Groups
+from retrieval.records.search import Hit, Retrieved
 
 _MOST_CHARS = 100  # of what a client calls a model
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from proxy.augment.inject import Template, in_order
 from proxy.observe.receipts.receipt import Versions, sha256_of
-from retrieval.records import Retrieved, Standing
+from retrieval.records.documents import DocumentLocation
+from retrieval.records.search import Retrieved
 
 Outcome = Mapping[str, Any]
 _COMPARED = ("document", "revision", "source", "title", "headings", "start", "end", "text")
@@ -54,7 +55,7 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
     }
 
 
-def differences(was: Outcome, now: Outcome, there: Sequence[Standing]) -> dict[str, Any]:
+def differences(was: Outcome, now: Outcome, there: Sequence[DocumentLocation]) -> dict[str, Any]:
     """What changed; each part is empty, or null, where nothing did. there: the receipt's documents that are left."""
     return {
         "injected": _pair(was["sha256"], now["sha256"]),
@@ -135,7 +136,7 @@ def _told(change: str, one: Mapping[str, Any], was: int | None, now: int | None)
     }
 
 
-def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[Standing]) -> Iterator[dict[str, Any]]:
+def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocation]) -> Iterator[dict[str, Any]]:
     """Those of the receipt's documents that were replaced since, or are gone."""
     revisions = {one.document: one.revision for one in there}
     for document, one in {one["document"]: one for one in was}.items():

@@ -11,7 +11,7 @@ from typing import Any
 from proxy.access.rights import Rights
 from proxy.observe.receipts.receipt import allowed
 from retrieval.knowledge import Knowledge
-from retrieval.records import Standing
+from retrieval.records.documents import DocumentLocation
 
 _OF_A_POINT = ("document", "revision", "source", "title", "headings", "start", "end")
 _OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
@@ -51,7 +51,7 @@ async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[
 
 
 def _told(
-    kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], there: Mapping[str, Standing]
+    kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], there: Mapping[str, DocumentLocation]
 ) -> dict[str, Any]:
     receipt = {name: value for name, value in kept.items() if not name.startswith("_")}
     passages = [{of: one[of] for of in _OF_A_PASSAGE} for one in kept["passages"]]

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Tokens
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 
 @dataclass(frozen=True, slots=True)

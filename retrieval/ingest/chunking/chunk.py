@@ -17,7 +17,7 @@ from retrieval.ingest.chunking.recursive import fixed, recursive
 from retrieval.ingest.chunking.sections import Section, sections
 from retrieval.ingest.chunking.tables import rows
 from retrieval.knowledge import Chunking
-from retrieval.records import Chunk, Document, indexed_text
+from retrieval.records.documents import Chunk, Document, indexed_text
 
 _MIN_CHUNK_TOKENS = 16
 _MIN_ROOM_TOKENS = 8  # one character may be several tokens: a Hangul syllable is three to BERT

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval.ingest.chunking.blocks import Block, line_starts
 from retrieval.ingest.chunking.sections import Section
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

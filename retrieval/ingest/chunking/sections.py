@@ -14,7 +14,7 @@ from retrieval.ingest.chunking.blocks import (
     with_wiki_headings,
 )
 from retrieval.ingest.formats import markdown, rst
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

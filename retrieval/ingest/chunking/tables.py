@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from retrieval.ingest.chunking.blocks import Block, head, line_starts
 from retrieval.ingest.chunking.sections import Section
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 _DELIMITERS = ",;\t|"
 _HEAD_WITHIN_CHARS = 100_000  # what is longer than this on one line is no head

@@ -21,7 +21,7 @@ import yaml
 from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, bare, checked_attributes, checked_groups
 from retrieval.errors import UnreadableRights
 from retrieval.ingest.chunking.blocks import plain
-from retrieval.records import Attribute
+from retrieval.records.documents import Attribute
 
 _MOST_CHARS = 50_000  # front matter that is longer is not read
 _MOST_DEPTH = 20

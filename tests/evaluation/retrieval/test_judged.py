@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.retrieval.judged import corpus, judged_id, read
 from retrieval.errors import RetrievalError
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from tests.evaluation.retrieval.folders import CORPUS, QRELS, QUERIES, judged_folder, write_lines, write_qrels
 
 MOST = 2**20

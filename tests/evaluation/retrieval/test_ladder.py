@@ -8,7 +8,7 @@ from cli.build import plan
 from config.settings import load
 from evaluation.retrieval.ladder import Rung, ladder
 from retrieval.knowledge import SearchOptions
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 TALK = (Turn("user", "first"), Turn("assistant", "answer"), Turn("user", "last"))
 

@@ -18,7 +18,7 @@ from evaluation.retrieval.tables import average_table, comparison_table, set_tab
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, Progress
-from retrieval.records import CollectionInfo
+from retrieval.records.documents import CollectionInfo
 from tests.evaluation.retrieval.folders import CORPUS, judged_folder, write_lines, write_qrels
 from tests.support.plans import plan_for, silent
 

@@ -27,7 +27,7 @@ from proxy.access.sql import SqlAccounts
 from proxy.exchange import Tokens
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from tests.evaluation.answers.run.test_running import Answer, asking
 from tests.support.completions import question_of, streamed
 from tests.support.kept_logging import kept_logging

@@ -11,7 +11,7 @@ from proxy.augment.gate import Decision, decide
 from proxy.augment.utility_requests import Housekeeping
 from proxy.dialects.chat import parse
 from proxy.errors import ApiError
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 KNOWN = Housekeeping.read(UTILITY_REQUESTS)
 QUESTION = {"role": "user", "content": "How do I connect?"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from config.settings import PROMPTS
 from proxy.augment.inject import Template, TemplateError, in_order, sources_header
 from proxy.augment.sanitize import quoted, quoted_label
-from retrieval.records import Passage
+from retrieval.records.documents import Passage
 
 
 def passage(text: str, *, title: str = "Connect", source: str = "docs/a.md", headings: tuple[str, ...] = ()) -> Passage:

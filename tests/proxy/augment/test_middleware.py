@@ -14,7 +14,8 @@ from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import Housekeeping
 from proxy.exchange import Exchange, Target, exchange_of
 from retrieval.knowledge import Knowledge
-from retrieval.records import PUBLIC, Context, Passage, Query, Retrieved, Turn, View
+from retrieval.records.documents import Passage
+from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
 from tests.support.asgi_calls import Call, scope_of
 
 BUDGET_TOKENS = 3000

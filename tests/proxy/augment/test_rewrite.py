@@ -11,7 +11,7 @@ from config.settings import PROMPTS, SettingsError, load
 from proxy.augment.rewrite import Prompt, PromptError, accepted, tidied
 from proxy.exchange import Target
 from proxy.upstream.routes import Routes, Upstream
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 PURCHASE = (
     Turn("user", "What was John Doe's last purchase?"),

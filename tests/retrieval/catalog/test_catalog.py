@@ -14,7 +14,7 @@ from retrieval.catalog.documents import Documents
 from retrieval.catalog.revisions import Collection, Known, Revision, point_id, tenant_of
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 PAGE = "/handbook/page.md"
 

@@ -10,7 +10,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.documents import Documents
 from retrieval.catalog.revisions import Collection, Revision
 from retrieval.errors import UnknownCollection, UnknownDocument
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 
 @pytest.fixture

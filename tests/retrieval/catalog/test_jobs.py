@@ -14,21 +14,23 @@ from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, Unkno
 from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
 from retrieval.ingest import background
-from retrieval.records import Given, Groups, Job, Placed, Turn
+from retrieval.records.documents import Groups
+from retrieval.records.jobs import DocumentInput, Job, WriteResult
+from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
 
-def given(number: int, text: str = "", **said: object) -> Given:
+def given(number: int, text: str = "", **said: object) -> DocumentInput:
     content = (text or f"The pump number {number} is called Oskar{number}.").encode()
-    return Given(f"{number}.md", f"{number}.md", content, **said)  # type: ignore[arg-type]
+    return DocumentInput(f"{number}.md", f"{number}.md", content, **said)  # type: ignore[arg-type]
 
 
-async def start(index: Index, data: Path, collection: str, *of: Given) -> Job:
+async def start(index: Index, data: Path, collection: str, *of: DocumentInput) -> Job:
     """A job of these, uploaded as a gateway does it."""
     spool = Spool(data)
     for number, one in enumerate(of):
         spool.append(number, one.content)
-    given = [Given(one.key, one.source, b"", one.title) for one in of]
+    given = [DocumentInput(one.key, one.source, b"", one.title) for one in of]
     try:
         return await index.start_job(collection, given, [spool.name(i) for i in range(len(of))])
     finally:
@@ -81,7 +83,7 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
     """What was begun of a document is nowhere, and the next job is written."""
     put, begun, stopped = index._background._put, asyncio.Event(), asyncio.Event()
 
-    async def endless(collection: str, one: Given) -> Placed:
+    async def endless(collection: str, one: DocumentInput) -> WriteResult:
         if one.key == given(9).key:
             return await put(collection, one)
         begun.set()
@@ -174,7 +176,7 @@ async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     refusals = [away, away, away, away, RetrievalError("of another embedder")]
     reasons = list[tuple[str, str]]()
 
-    async def refusing(collection: str, one: Given) -> Placed:
+    async def refusing(collection: str, one: DocumentInput) -> WriteResult:
         now, *_ = await index.jobs(["docs"], before="", limit=9)
         reasons.append((now.state, now.reason))
         if refusals:
@@ -198,9 +200,9 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
         catalog.create(name, embedder="tiny", probes=probes())
     jobs = Jobs(catalog)
     id, never = jobs.begin("docs"), jobs.begin("other")
-    said = Given("a", "a.txt", b"", "Title", "text", 1.5, {"year": 2024, "tags": ["x"]}, ("hr",), "markdown")
+    said = DocumentInput("a", "a.txt", b"", "Title", "text", 1.5, {"year": 2024, "tags": ["x"]}, ("hr",), "markdown")
     jobs.add(id, 0, said, b"\0\xff")
-    jobs.add(id, 1, Given("file-gone", "b.md", b""), None)
+    jobs.add(id, 1, DocumentInput("file-gone", "b.md", b""), None)
     with pytest.raises(UnknownJob):
         jobs.read(id)
     jobs.queue(id)
@@ -214,13 +216,15 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
     task = jobs.take(id)
     assert task is not None
     assert (task.place, task.hopeless) == (0, "")
-    assert task.given == Given(**{**{name: getattr(said, name) for name in said.__slots__}, "content": b"\0\xff"})
+    assert task.given == DocumentInput(
+        **{**{name: getattr(said, name) for name in said.__slots__}, "content": b"\0\xff"}
+    )
     assert jobs.read(id).state == "running"
-    jobs.done(id, 0, Placed("a", "created", "x"))
+    jobs.done(id, 0, WriteResult("a", "created", "x"))
     task = jobs.take(id)
     assert task is not None
     assert "deleted" in task.hopeless
-    jobs.done(id, 1, Placed("file-gone", "failed", reason=task.hopeless))
+    jobs.done(id, 1, WriteResult("file-gone", "failed", reason=task.hopeless))
     assert jobs.take(id) is None
     jobs.finish(id)
     job = jobs.read(id)
@@ -253,7 +257,7 @@ def test_a_document_is_given_up_that_ended_the_index_three_times(reopened: Calla
         jobs.rest()
     for _ in range(2):
         assert taken().hopeless == ""
-    jobs.done(id, taken().place, Placed("a", "created", "x"))
+    jobs.done(id, taken().place, WriteResult("a", "created", "x"))
     for _ in range(3):
         task = taken()
         assert (task.place, task.hopeless) == (1, "")
@@ -269,7 +273,7 @@ def test_a_page_is_filled_with_what_its_reader_may_see(reopened: Callable[[], Ca
     ids = []
     for at in range(12):
         ids.append(jobs.begin("docs", writers[at % 4]))
-        jobs.add(ids[-1], 0, Given(f"file-{at}", "a.md", b"x"), b"x")
+        jobs.add(ids[-1], 0, DocumentInput(f"file-{at}", "a.md", b"x"), b"x")
         jobs.queue(ids[-1])
     for groups, of in (
         ((), {0}),
@@ -304,12 +308,12 @@ def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callabl
             refused()
     id = jobs.begin("docs")
     for place, one in enumerate((file, empty)):
-        jobs.add(id, place, Given(one.id, one.name, b""), None)
+        jobs.add(id, place, DocumentInput(one.id, one.name, b""), None)
     jobs.queue(id)
     task = jobs.take(id)
     assert task is not None
     assert (task.given.content, task.hopeless) == (content, "")
-    jobs.done(id, 0, Placed(file.id, "failed", reason="because"))
+    jobs.done(id, 0, WriteResult(file.id, "failed", reason="because"))
     rows = {one.key: (one.collection, one.state, one.reason) for one in jobs.attached(["docs"])}
     assert rows == {file.id: ("docs", "failed", "because"), empty.id: ("docs", "waiting", "")}
     assert jobs.attached(["other"]) == []

@@ -14,7 +14,7 @@ from retrieval.errors import RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import as_text, choice_of, chosen, from_text
 from retrieval.knowledge import EmbedderChoice, Plan
-from retrieval.records import Retrieved, Turn
+from retrieval.records.search import Retrieved, Turn
 from tests.support.plans import plan_for, silent
 from tests.support.tiny_model import make_tiny_model
 

@@ -16,7 +16,8 @@ from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of, chosen
 from retrieval.ingest import background
 from retrieval.knowledge import EmbedderChoice, Plan
-from retrieval.records import Given, Turn
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 from tests.support.postgres_server import Postgres
 from tests.support.recording_upstream import recording
@@ -51,8 +52,8 @@ async def opened(*plans: Plan) -> AsyncIterator[list[Index]]:
         yield made
 
 
-def given(key: str, words: str) -> Given:
-    return Given(key, f"{key}.md", words.encode(), format="markdown")
+def given(key: str, words: str) -> DocumentInput:
+    return DocumentInput(key, f"{key}.md", words.encode(), format="markdown")
 
 
 async def found(index: Index, question: str, collection: str = "docs") -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from retrieval.ingest.context import Contexts, enrich, key_of
 from retrieval.knowledge import Enrichment
-from retrieval.records import Chunk, Document, indexed_text, lexical_text, shown_text
+from retrieval.records.documents import Chunk, Document, indexed_text, lexical_text, shown_text
 from tests.support.minilm import minilm
 
 SAYS = Enrichment("context", "writer", "About {passage}")

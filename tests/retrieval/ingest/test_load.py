@@ -11,7 +11,8 @@ import pytest
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import Candidate, content_hash, find, load, parse, read
-from retrieval.records import Document, Failure
+from retrieval.records.documents import Document
+from retrieval.records.ingest import Failure
 
 MEGABYTE = 1_000_000
 

@@ -13,7 +13,8 @@ import pytest
 from retrieval.errors import DataInUse, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
-from retrieval.records import Report, Retrieved, Turn, View
+from retrieval.records.ingest import IngestReport
+from retrieval.records.search import Retrieved, Turn, View
 from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models
@@ -236,7 +237,7 @@ async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Pa
         ingest.cancel()
         await asyncio.wait({ingest})
     async with opened(plan_for(data)) as index:
-        report: Report = await index.ingest([corpus], "docs", silent)
+        report: IngestReport = await index.ingest([corpus], "docs", silent)
         (row,) = await index.collections()
         assert report.failures == ()
         assert row.documents == 29

@@ -8,7 +8,8 @@ import pytest
 
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.index.index import Index
-from retrieval.records import Document, DocumentInfo, Turn
+from retrieval.records.documents import Document, DocumentInfo
+from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
 

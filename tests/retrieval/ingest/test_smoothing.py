@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from retrieval.embedding.embed import Matrix
 from retrieval.index.index import Index
 from retrieval.ingest.smoothing import smoothed
-from retrieval.records import Vector
+from retrieval.records.points import Vector
 from retrieval.stores.edge import EdgeStore
 from tests.support.plans import plan_for, silent
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.index.index import Index
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models

@@ -7,7 +7,8 @@ import pytest
 
 from retrieval.index.index import Index
 from retrieval.knowledge import Lookup
-from retrieval.records import Document, Turn
+from retrieval.records.documents import Document
+from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
 WORDS, BOTH = Lookup("bm25"), Lookup("hybrid")

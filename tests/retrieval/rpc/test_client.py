@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from retrieval.errors import IndexDown, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Lookup, Plan
-from retrieval.records import CollectionInfo, Context, Failure, Hit, Passage, Query, Report, Retrieved, Turn
+from retrieval.records.documents import CollectionInfo, Passage
+from retrieval.records.ingest import Failure, IngestReport
+from retrieval.records.search import Context, Hit, Query, Retrieved, Turn
 from retrieval.rpc import codec
 from retrieval.rpc.client import SOCKET, Client, decode, reachable
 from retrieval.rpc.framing import framed
@@ -86,10 +88,10 @@ def test_numbers_arrive_as_the_kind_they_were() -> None:
 
 
 def test_reports_lists_and_plans_arrive_equal(tmp_path: Path) -> None:
-    report = Report("docs", 1, 2, 3, 4, 5, {"binary": 2}, (Failure("/a", "empty"), Failure("/ü", "broken")))
+    report = IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, (Failure("/a", "empty"), Failure("/ü", "broken")))
     info = CollectionInfo("docs", 1, 2, "tiny", 1700000000.0)
     plan = plan_for(tmp_path, qdrant_url="http://q:6333")
-    for kind, record in ((Report, report), (CollectionInfo, info), (Plan, plan), (Turn, Turn("user", "hi"))):
+    for kind, record in ((IngestReport, report), (CollectionInfo, info), (Plan, plan), (Turn, Turn("user", "hi"))):
         assert decode(kind, orjson.loads(orjson.dumps(record))) == record
 
 
@@ -170,7 +172,7 @@ async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
 
 
 async def test_tells_progress_before_the_result(tmp_path: Path) -> None:
-    report = Report("docs", 2, 0, 0, 0, 9, {}, ())
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, ())
     told: list[tuple[int, int, int]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,7 +12,9 @@ import pytest
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.index.data_folder import open_shard, passing
 from retrieval.knowledge import EmbedderChoice, Lookup, Progress
-from retrieval.records import PUBLIC, CollectionInfo, Groups, Report, Retrieved, Turn, View
+from retrieval.records.documents import CollectionInfo, Groups
+from retrieval.records.ingest import IngestReport
+from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc.client import Client
 from retrieval.rpc.server import Server
 from tests.support.plans import silent
@@ -42,7 +44,7 @@ class Failing(Unasked):
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> Report:
+    ) -> IngestReport:
         self.asked = paths
         raise OSError(28, "No space left on device")
 

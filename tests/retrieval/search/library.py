@@ -12,7 +12,9 @@ from retrieval.catalog.revisions import Collection, point_id
 from retrieval.embedding.embed import Embedder, probe
 from retrieval.knowledge import Lookup, SearchOptions
 from retrieval.lexical.terms import document_vector
-from retrieval.records import Document, Hit, Passage, Point, Retrieved, Turn
+from retrieval.records.documents import Document, Passage
+from retrieval.records.points import Point
+from retrieval.records.search import Hit, Retrieved, Turn
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.stores.edge import EdgeStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.index.index import Index
-from retrieval.records import Retrieved, Turn
+from retrieval.records.search import Retrieved, Turn
 from tests.support.plans import plan_for, silent
 
 pytestmark = pytest.mark.models

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Hit, Passage
+from retrieval.records.documents import Passage
+from retrieval.records.search import Hit
 from retrieval.search.diversity import diverse
 from retrieval.search.pack import jaccard
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from retrieval.index.vector_spaces import merged
-from retrieval.records import Retrieved, Turn
+from retrieval.records.search import Retrieved, Turn
 from retrieval.traces import Trace
 from tests.retrieval.search.library import Library
 

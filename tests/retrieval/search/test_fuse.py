@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from retrieval.records import Scored
+from retrieval.records.search import ScoredId
 from retrieval.search.fuse import chosen, fuse
 from retrieval.search.relevance import Background, Scale, rarest_idf
 
@@ -12,8 +12,8 @@ RANKS = Scale(Background(0.0, math.inf), 200, math.inf, 1.0)  # no score is wort
 SCALE = Scale(Background(0.05, 0.07), 200, rarest_idf(200), 1.0)
 
 
-def hits(*found: tuple[str, float]) -> list[Scored]:
-    return [Scored(id, score) for id, score in found]
+def hits(*found: tuple[str, float]) -> list[ScoredId]:
+    return [ScoredId(id, score) for id, score in found]
 
 
 def test_adds_up_one_over_60_plus_rank_by_hand() -> None:
@@ -86,7 +86,7 @@ def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
-def test_nothing_found_is_nothing_fused(arms: dict[str, list[Scored]]) -> None:
+def test_nothing_found_is_nothing_fused(arms: dict[str, list[ScoredId]]) -> None:
     assert fuse(arms, rrf_k=60, scale=RANKS) == []
 
 
@@ -122,8 +122,8 @@ def test_the_order_does_not_depend_on_the_embedders_range_of_cosines() -> None:
     assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in wide])
 
 
-def found(*ids: str, score: float) -> list[Scored]:
-    return [Scored(id, score - 0.01 * rank) for rank, id in enumerate(ids)]
+def found(*ids: str, score: float) -> list[ScoredId]:
+    return [ScoredId(id, score - 0.01 * rank) for rank, id in enumerate(ids)]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def found(*ids: str, score: float) -> list[Scored]:
         (found("v", "x", "y", "z", score=100.0), 1.0),  # none, but what matches is rare
     ],
 )
-def test_lexical_ranks_weigh_what_the_vectors_confirm(lexical: list[Scored], weighs: float) -> None:
+def test_lexical_ranks_weigh_what_the_vectors_confirm(lexical: list[ScoredId], weighs: float) -> None:
     scale = Scale(Background(0.0, math.inf), 200, 10.0, 1.0)
     fused = fuse({"dense": found("a", "b", "c", "d", score=0.9), "bm25": lexical}, rrf_k=10, scale=scale)
     (last,) = [one for one in fused if one.id == lexical[-1].id]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 from retrieval.search.literal import literal_first, literals
 
 

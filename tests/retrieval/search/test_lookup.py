@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from retrieval.knowledge import Lookup
-from retrieval.records import Hit, Surrounding, Turn
+from retrieval.records.search import Hit, Surrounding, Turn
 from retrieval.search.expand import WHOLE_CHARS
 from tests.retrieval.search.library import Backwards, Library, texts_of
 

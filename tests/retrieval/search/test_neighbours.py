@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Hit, Passage, shown_text
+from retrieval.records.documents import Passage, shown_text
+from retrieval.records.search import Hit
 from retrieval.search.neighbours import around, joined, place_of, runs, saving, stitched, tokens_of
 from retrieval.search.pack import pack
 

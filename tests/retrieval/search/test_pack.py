@@ -2,7 +2,8 @@
 
 import pytest
 
-from retrieval.records import Hit, Passage, shown_text
+from retrieval.records.documents import Passage, shown_text
+from retrieval.records.search import Hit
 from retrieval.search.pack import pack
 
 

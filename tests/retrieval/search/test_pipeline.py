@@ -4,7 +4,7 @@ from time import time
 
 import pytest
 
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from tests.retrieval.search.library import OPTIONS, Backwards, Library, texts, texts_of
 
 LOOKED_FOR = 1  # points, before a collection is searched for the first time: the last of its document

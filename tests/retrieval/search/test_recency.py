@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 from retrieval.search.recency import SHARE, recent_first, weight
 
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
-from retrieval.records import Candidate
+from retrieval.records.search import Candidate
 from retrieval.search.relevance import (
     Background,
     Scale,

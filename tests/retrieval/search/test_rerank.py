@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import RetrievalError
-from retrieval.records import Hit, Passage, indexed_text
+from retrieval.records.documents import Passage, indexed_text
+from retrieval.records.search import Hit
 from retrieval.search.rerank import CrossEncoderReranker, open_reranker, reranked
 from tests.support.tiny_model import make_tiny_cross_encoder
 

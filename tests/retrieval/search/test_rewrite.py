@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Query, Turn
+from retrieval.records.search import Query, Turn
 from retrieval.search.rewrite import (
     EARLIER_ANSWER_WEIGHT,
     EARLIER_QUESTION_WEIGHT,

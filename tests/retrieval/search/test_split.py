@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.records import Query, Scored
+from retrieval.records.search import Query, ScoredId
 from retrieval.search.split import interleaved, parts_of, variants
 
 PRICE, PORT = "What does a licence for the server cost?", "Which port does the server listen on?"
@@ -48,25 +48,25 @@ def test_each_part_leans_on_what_the_whole_leans_on() -> None:
 def test_one_question_is_one_search() -> None:
     query = Query("t", (("q", 1.0),), (("q", 1.0),), "first question")
     assert variants(query) == [query]
-    found = {"dense": [Scored("a", 0.5)], "bm25": []}
+    found = {"dense": [ScoredId("a", 0.5)], "bm25": []}
     assert interleaved([found]) is found
 
 
 def test_what_each_search_found_first_stands_first() -> None:
-    whole = {"dense": [Scored("a", 0.9), Scored("b", 0.8), Scored("c", 0.1)], "bm25": [Scored("x", 3.0)]}
-    part = {"dense": [Scored("d", 0.4), Scored("c", 0.3), Scored("a", 0.2)]}
+    whole = {"dense": [ScoredId("a", 0.9), ScoredId("b", 0.8), ScoredId("c", 0.1)], "bm25": [ScoredId("x", 3.0)]}
+    part = {"dense": [ScoredId("d", 0.4), ScoredId("c", 0.3), ScoredId("a", 0.2)]}
     both = interleaved([whole, part])
     assert [(one.id, one.score) for one in both["dense"]] == [("a", 0.9), ("d", 0.4), ("b", 0.8), ("c", 0.3)]
-    assert both["bm25"] == [Scored("x", 3.0)]
+    assert both["bm25"] == [ScoredId("x", 3.0)]
 
 
 LISTS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6).map(
-    lambda ids: [Scored(id, 1.0 - rank / 10) for rank, id in enumerate(ids)]
+    lambda ids: [ScoredId(id, 1.0 - rank / 10) for rank, id in enumerate(ids)]
 )
 
 
 @given(st.lists(st.fixed_dictionaries({"dense": LISTS, "bm25": LISTS}), min_size=1, max_size=4))
-def test_nothing_found_is_lost_and_nothing_is_there_twice(found: list[dict[str, list[Scored]]]) -> None:
+def test_nothing_found_is_lost_and_nothing_is_there_twice(found: list[dict[str, list[ScoredId]]]) -> None:
     both = interleaved(found)
     for arm in ("dense", "bm25"):
         ids = [point.id for point in both[arm]]

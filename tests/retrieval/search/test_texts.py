@@ -8,7 +8,7 @@ import pytest
 
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Revision
-from retrieval.records import Document
+from retrieval.records.documents import Document
 from retrieval.search.texts import Texts
 
 SMALL = "Wärme und Kälte. " * 10

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import DataInUse, RetrievalError
-from retrieval.records import PUBLIC, Point
+from retrieval.records.points import Point
+from retrieval.records.search import PUBLIC
 from retrieval.stores import shard
 from retrieval.stores.edge import EdgeStore
 from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from retrieval.errors import IndexDown
-from retrieval.records import ALL, Passage, Point, View
+from retrieval.records.documents import Passage
+from retrieval.records.points import Point
+from retrieval.records.search import ALL, View
 from retrieval.stores.okapi import OkapiStore
 from retrieval.stores.qdrant import QdrantStore
 from tests.contracts.points import DIMENSION, id_of, points_of, vector_of

@@ -19,7 +19,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
 from retrieval.knowledge import Knowledge
-from retrieval.records import CollectionInfo, DocumentInfo, FullDocument, Groups
+from retrieval.records.documents import CollectionInfo, DocumentInfo, FullDocument, Groups
 from tests.support.served_app import served
 from tests.support.unasked import no_receipts
 

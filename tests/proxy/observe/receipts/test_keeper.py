@@ -16,7 +16,7 @@ from proxy.observe.receipts import keeper
 from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import Receipt, Versions, receipt_of
 from proxy.observe.receipts.shelf import Shelf, What
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 from tests.proxy.observe.test_metrics import value
 
 NOON_S = 1_795_348_830.0

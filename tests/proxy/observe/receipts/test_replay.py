@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from proxy.augment.inject import Template
 from proxy.observe.receipts.receipt import Versions, sha256_of
 from proxy.observe.receipts.replay import differences, today
-from retrieval.records import Context, Passage, Query, Retrieved, Standing
+from retrieval.records.documents import DocumentLocation, Passage
+from retrieval.records.search import Context, Query, Retrieved
 
 VERSIONS = Versions("1", "aa", "best_first", {"retrieval.k": 12})
 TEMPLATE = Template("{passages}")
@@ -33,7 +34,7 @@ A, B, C = passage("a", "alpha"), passage("b", "beta"), passage("c", "gamma")
 
 
 def test_the_same_again_is_no_change() -> None:
-    there = [Standing("a", "docs", 1), Standing("b", "docs", 1)]
+    there = [DocumentLocation("a", "docs", 1), DocumentLocation("b", "docs", 1)]
     found = differences(made(A, B), made(A, B), there)
     assert {name: value for name, value in found.items() if value} == {}
 
@@ -60,7 +61,7 @@ def test_documents_settings_template_and_collections_are_compared() -> None:
     was, now = made(A, B), made(A, versions=later)
     was["collections"] = [{"name": "docs", "generation": 1, "embedder": "m", "language": "en"}]
     now["collections"] = [{"name": "docs", "generation": 2, "embedder": "m", "language": "en"}]
-    found = differences(was, now, [Standing("a", "docs", 3)])
+    found = differences(was, now, [DocumentLocation("a", "docs", 3)])
     assert [(one["document"], one["change"], one["was"], one["now"]) for one in found["documents"]] == [
         ("a", "replaced", 1, 3),
         ("b", "deleted", 1, None),

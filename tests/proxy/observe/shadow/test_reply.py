@@ -10,7 +10,7 @@ from proxy.asgi import Message
 from proxy.exchange import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
 from proxy.observe.shadow.reply import Passing, Unreadable
-from retrieval.records import Turn
+from retrieval.records.search import Turn
 
 MODEL = "gpt-4o"
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20}

@@ -7,7 +7,7 @@ import pytest
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.records import Chunk, Document, Format, indexed_text
+from retrieval.records.documents import Chunk, Document, Format, indexed_text
 from tests.support.minilm import minilm
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the river bank. "  # 14 tokens

@@ -4,7 +4,7 @@ import pytest
 
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.definitions import GRAMMARS, code_sections
-from retrieval.records import Chunk, Document
+from retrieval.records.documents import Chunk, Document
 from tests.support.minilm import minilm
 
 PYTHON = '''import os

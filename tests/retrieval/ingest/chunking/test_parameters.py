@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.knowledge import Chunking
-from retrieval.records import Chunk, Document, Format
+from retrieval.records.documents import Chunk, Document, Format
 from tests.support.minilm import minilm
 
 DOES = "GET /films/{film_id}/reviews\nThe reviews of a film, the newest first."

@@ -7,7 +7,7 @@ import pytest
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.questions import looks_like_pairs, of_json
-from retrieval.records import Chunk, Document, Format
+from retrieval.records.documents import Chunk, Document, Format
 from tests.support.minilm import minilm
 
 ANSWER = "Send it back to us within thirty days and we return the money. "

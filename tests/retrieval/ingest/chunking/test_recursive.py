@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from retrieval.ingest.chunking.boundaries import Measure
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.chunking.recursive import fixed, recursive
-from retrieval.records import Document
+from retrieval.records.documents import Document
 from tests.support.minilm import minilm
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the river bank. "  # 14 tokens

@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.records import Chunk, Document, Format, indexed_text
+from retrieval.records.documents import Chunk, Document, Format, indexed_text
 from tests.support.minilm import minilm
 
 

@@ -11,7 +11,7 @@ import yaml
 from retrieval.errors import UnreadableRights
 from retrieval.ingest.formats import front_matter
 from retrieval.ingest.load import parse
-from retrieval.records import Document
+from retrieval.records.documents import Document
 
 
 def of(text: str, name: str = "a.md") -> Document:

@@ -1,0 +1,62 @@
+"""From a document that a client sends to the result of writing the document."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from retrieval.records.documents import Attribute, Format
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInput:
+    """A document as a client sends the document: the content, and how to read the content."""
+
+    key: str  # the client's name for the document in its collection: the same key replaces the document
+    source: str
+    content: bytes
+    title: str = ""  # "": as in the content
+    format: Format | None = None  # None: by the ending of `source`
+    modified_s: float | None = None  # None: the time of writing
+    attributes: Mapping[str, Attribute] | None = None  # None: as in the front matter
+    groups: tuple[str, ...] | None = None  # None: as in the front matter
+    otherwise: Format | None = None  # the format where `format` and the ending name none; None: refuse the document
+    writer: tuple[str, ...] | None = ()  # the groups of the client; None: all
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The result of writing one `DocumentInput`."""
+
+    key: str
+    state: Literal["waiting", "created", "replaced", "unchanged", "refused", "failed", "cancelled"]
+    id: str = ""  # of the document; "" without a document
+    reason: str = ""  # of a failure or a refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Documents that are being written into a collection in the background."""
+
+    id: str
+    collection: str
+    state: Literal["queued", "running", "completed", "failed", "cancelled"]
+    created_s: float
+    updated_s: float
+    counts: Mapping[str, int] = field(hash=False)  # state of a document -> number of documents
+    reason: str = ""  # of a failure or a wait
+    documents: Sequence[WriteResult] = ()  # where a caller asks for one job, not for a list
+
+    @property
+    def over(self) -> bool:
+        return self.state not in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedAttachment:
+    """An uploaded file that is attached to a collection and is not a document of the collection."""
+
+    collection: str
+    key: str  # the file's id
+    state: Literal["waiting", "failed", "cancelled"]
+    reason: str
+    at_s: float

@@ -1,0 +1,105 @@
+"""From a question to a context."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from retrieval.records.documents import Passage
+from retrieval.traces import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The documents that a reader may see: documents without groups, and documents with one of these groups."""
+
+    groups: tuple[str, ...] | None = ()  # None: all documents
+    filter: str = ""  # a further condition on documents, checked by `filters.checked_filter`; "": none
+
+
+PUBLIC = View()  # of a reader in no group
+ALL = View(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of the conversation, as text: the fields that retrieval reads."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The latest question, rewritten to stand alone.
+
+    `text` is the whole question. `terms` and `vectors` are (text, weight) pairs: the weights of the words
+    that BM25 searches, and the weights of the texts whose embeddings are mixed into the dense query. The first
+    pair of each is the question itself.
+    """
+
+    text: str
+    terms: tuple[tuple[str, float], ...]
+    vectors: tuple[tuple[str, float], ...]
+    reason: str  # of the rewriting, for headers and receipts
+    parts: tuple[str, ...] = ()  # of a question with several parts: each part is searched for as well
+
+
+@dataclass(slots=True)  # a frozen class takes three times as long to make, and one question makes a hundred
+class ScoredId:
+    """A point that one arm found, by id: a search never reads most of the points found."""
+
+    id: str
+    score: float
+
+
+@dataclass(slots=True)  # not frozen, for the same reason
+class Candidate:
+    """A point found by one arm or several, and not read yet; `score` is the score of the fusion."""
+
+    id: str
+    score: float
+    ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1
+    scores: Mapping[str, float] = field(default_factory=dict)  # arm -> the arm's own score
+
+
+@dataclass(frozen=True, slots=True)
+class Surrounding:
+    """A span of a hit's document around the hit."""
+
+    start: int
+    end: int
+    text: str
+    whole: bool  # whether the span is the whole document
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found, with the score of the last stage and the rank and score of each arm."""
+
+    id: str
+    score: float
+    passage: Passage
+    ranks: Mapping[str, int] = field(default_factory=dict)  # arm -> rank from 1
+    scores: Mapping[str, float] = field(default_factory=dict)  # arm -> the arm's own score
+    surrounding: Surrounding | None = None  # only on request
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The passages that fit the budget, best first; `tokens` counts the passages as shown."""
+
+    passages: tuple[Passage, ...]
+    tokens: int
+    dropped: int  # hits left out: over the budget or near-duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The result of one search: the query as understood, the fused hits, the packed context."""
+
+    query: Query
+    hits: tuple[Hit, ...]
+    context: Context
+    timings_ms: Mapping[str, float]  # stage -> milliseconds, in the order of the stages
+    relevance: float | None = None  # probability that a hit is relevant; None where the setting is off
+    trace: Trace | None = None  # only on request
