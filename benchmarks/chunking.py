@@ -33,8 +33,8 @@ from cli.build import plan
 from config.settings import load
 from retrieval.embedding.embed import Embedder, cores
 from retrieval.embedding.export import open_embedder
-from retrieval.embedding.tokens import Tokens
-from retrieval.embedding.vector_cache import CachedQuestions
+from retrieval.embedding.tokens import EmbedderTokenizer
+from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.smoothing import smoothed
 from retrieval.knowledge import Chunking
@@ -68,7 +68,7 @@ Cut = Callable[[Document], Iterator[Piece]]
 class Ruler:
     """The tokens of each document, so that spans become sets of them."""
 
-    def __init__(self, documents: Sequence[Document], tokens: Tokens) -> None:
+    def __init__(self, documents: Sequence[Document], tokens: EmbedderTokenizer) -> None:
         self._starts = {one.source: [start for start, _ in tokens.offsets(one.text)] for one in documents}
 
     def tokens(self, document: str, spans: Sequence[tuple[int, int]]) -> frozenset[int]:
@@ -103,7 +103,7 @@ def measured(
     return np.asarray(rows, np.float64).T
 
 
-def ours(tokens: Tokens, chunking: Chunking, size: int, overlap: int) -> Cut:
+def ours(tokens: EmbedderTokenizer, chunking: Chunking, size: int, overlap: int) -> Cut:
     def cut(document: Document) -> Iterator[Piece]:
         found = chunk(document, tokens=tokens, chunk_tokens=size, overlap_tokens=overlap, chunking=chunking)
         for one in found:
@@ -113,7 +113,7 @@ def ours(tokens: Tokens, chunking: Chunking, size: int, overlap: int) -> Cut:
     return cut
 
 
-def langchain(tokens: Tokens, size: int, overlap: int) -> Cut:
+def langchain(tokens: EmbedderTokenizer, size: int, overlap: int) -> Cut:
     """RecursiveCharacterTextSplitter with its own separators, counting the same tokens."""
     splitter: Any = import_module("langchain_text_splitters").RecursiveCharacterTextSplitter(
         chunk_size=size, chunk_overlap=overlap, length_function=tokens.count, add_start_index=True
@@ -127,7 +127,7 @@ def langchain(tokens: Tokens, size: int, overlap: int) -> Cut:
     return cut
 
 
-def chunkers(tokens: Tokens) -> dict[str, tuple[Cut, float]]:
+def chunkers(tokens: EmbedderTokenizer) -> dict[str, tuple[Cut, float]]:
     """By the name in the table, with the weight of neighbours' vectors; the last one is what `ragway ingest` does."""
     found: dict[str, Cut] = {}
     if find_spec("langchain_text_splitters"):
@@ -183,7 +183,7 @@ def main() -> None:
         sys.exit(2)
     made = plan(load(environ={}), {})
     inner = open_embedder(made.model, backend=made.backend, threads=cores(), cache=given.data / "models")
-    embedder, tokens = CachedQuestions(inner, given.cache), Tokens(inner.tokenizer_file)
+    embedder, tokens = CachedQueryEmbedder(inner, given.cache), EmbedderTokenizer(inner.tokenizer_file)
     ruler = Ruler(documents, tokens)
     results, counts, means = {}, {}, {}
     for name, (cut, weight) in chunkers(tokens).items():

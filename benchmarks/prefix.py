@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.processes import ROOT, Running, environment, printed_port, start
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 
 Message = dict[str, Any]
 POSITIONS = ("off", "lead", "merge", "tail")
@@ -174,7 +174,7 @@ def common(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def row(name: str, position: str, asked: Sequence[str], tokens: Tokens) -> str:
+def row(name: str, position: str, asked: Sequence[str], tokens: EmbedderTokenizer) -> str:
     """A line of the table: of each request and the next one, what stays and what is new."""
     sizes = tokens.counts(asked)
     same = tokens.counts([one[: common(one, other)] for one, other in pairwise(asked)])
@@ -198,7 +198,7 @@ def main() -> None:
         recording() as upstream,
         gateway(Path(folder), models, upstream.url) as server,
     ):
-        tokens = Tokens(next(models.glob("all-MiniLM-L6-v2-*/tokenizer.json")))
+        tokens = EmbedderTokenizer(next(models.glob("all-MiniLM-L6-v2-*/tokenizer.json")))
         for name, requests in CONVERSATIONS.items():
             for position in POSITIONS:
                 print(row(name, position, prompts(server, upstream, position, requests()), tokens), flush=True)

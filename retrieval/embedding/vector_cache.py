@@ -1,8 +1,8 @@
-"""Vectors of documents' texts kept on disk between runs, so that nobody waits twice for the same texts to be embedded.
+"""Vectors of documents' texts, kept on disk between runs, so that no text is embedded twice.
 
-One SQLite file an embedder, told apart by its name, its dimension and what it makes of the probes: the same model at
-another precision has another file. A text is found again by its SHA-256. Only a convenience: whatever is wrong with a
-file costs its content and never an answer, and the folder may be deleted at any time.
+Each embedder has one SQLite file, identified by the embedder's name, dimension and vectors of the probes: the same
+model in another precision has another file. The SHA-256 of a text is the key. The cache is only a convenience: a
+damaged file costs the cached vectors and never a result, and the folder may be deleted at any time.
 """
 
 import contextlib
@@ -22,51 +22,51 @@ log = logging.getLogger("ragway")
 
 # The same weights in the same precision agree to 1e-6 on any machine; bf16 and fp32 differ by 1e-4, int8 by 7e-3.
 _SAME_COSINE = 0.99999
-_MOST_BYTES = 2 * 2**30  # of vectors in one file: 1.4 million of 384 dimensions; then those longest unused go
-_BUSY_S = 30.0  # to wait for another process that writes
-_AT_ONCE = 500  # keys in one statement; SQLite takes 999 in every version
+_MAX_BYTES = 2 * 2**30  # vectors in one file: 1.4 million of 384 dimensions; the least recently used vectors go first
+_BUSY_S = 30.0  # wait for another process that writes
+_KEYS_PER_STATEMENT = 500  # keys in one statement; SQLite accepts 999 in every version
 
 
 class CachedEmbedder:
-    """Another embedder whose `embed_documents` looks into the cache first; questions go to the model."""
+    """An embedder whose `embed_documents` reads the cache first; questions go to the model."""
 
     def __init__(self, inner: Embedder, folder: Path) -> None:
         self.name, self.dimension, self.max_tokens = inner.name, inner.dimension, inner.max_tokens
         self.document_prompt, self.tokenizer_file = inner.document_prompt, inner.tokenizer_file
         self._inner = inner
-        self._vectors = _open(folder, inner)
+        self._vectors = _open_vector_file(folder, inner)
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
         return self._inner.embed_query(texts)
 
     def embed_documents(self, texts: Sequence[str]) -> Matrix:
-        return self._cached(texts, b"", self._inner.embed_documents)
+        return self._from_cache(texts, b"", self._inner.embed_documents)
 
-    def _cached(self, texts: Sequence[str], kind: bytes, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+    def _from_cache(self, texts: Sequence[str], kind: bytes, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
         keys = [sha256(kind + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        found = self._vectors.read(keys)
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        cached = self._vectors.read(keys)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in cached}
         if new:
             embedded = dict(zip(new, embed(list(new.values())), strict=True))
             self._vectors.write(embedded)
-            found |= embedded
-        return np.stack([found[key] for key in keys]) if keys else np.empty((0, self.dimension), np.float32)
+            cached |= embedded
+        return np.stack([cached[key] for key in keys]) if keys else np.empty((0, self.dimension), np.float32)
 
 
-class CachedQuestions(CachedEmbedder):
-    """The same for questions too: where what is measured is what they find, and not how long that takes."""
+class CachedQueryEmbedder(CachedEmbedder):
+    """Caches questions as well: for measurements of what questions find, not of how long a search takes."""
 
     def embed_query(self, texts: Sequence[str]) -> Matrix:
-        return self._cached(texts, b"question\0", self._inner.embed_query)
+        return self._from_cache(texts, b"question\0", self._inner.embed_query)
 
 
-class Vectors:
-    """The file of one embedder. Raises sqlite3.Error when it is opened; later faults are logged, and nothing is found.
+class VectorFile:
+    """The file of one embedder. Opening may raise sqlite3.Error; later errors are logged, and reads find no vectors.
 
-    May be called from any thread; several processes may share a file.
+    Thread-safe; several processes may share a file.
     """
 
-    def __init__(self, file: Path, *, dimension: int, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, file: Path, *, dimension: int, max_bytes: int = _MAX_BYTES) -> None:
         self._dimension = dimension
         self._lock = threading.Lock()
         self._sql = sqlite3.connect(file, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
@@ -79,32 +79,32 @@ class Vectors:
                 "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, run INTEGER NOT NULL)"
             )
             self._run = self._sql.execute("INSERT INTO runs DEFAULT VALUES").lastrowid
-            self._make_room(most_bytes // (dimension * 4))
+            self._make_room(max_bytes // (dimension * 4))
 
     @property
     def probes(self) -> Matrix | None:
-        """What identifies the embedder; None in a new file."""
+        """The vectors that identify the embedder; None in a new file."""
         row = self._sql.execute("SELECT vectors FROM probes").fetchone()
         return None if row is None else np.frombuffer(row[0], "<f4").reshape(-1, self._dimension)
 
-    def belong_to(self, probes: Matrix) -> None:
+    def set_probes(self, probes: Matrix) -> None:
         self._sql.execute("INSERT INTO probes VALUES (?)", (probes.astype("<f4").tobytes(),))
 
     def read(self, keys: Sequence[bytes]) -> dict[bytes, Matrix]:
-        """Key -> vector of those that are there, marked as used by this run."""
-        found: dict[bytes, Matrix] = {}
+        """Return key -> vector for the cached keys, and mark the vectors as used by this run."""
+        cached: dict[bytes, Matrix] = {}
         unique = list(dict.fromkeys(keys))
         with self._lock, _logged("read"), self._transaction():
-            for start in range(0, len(unique), _AT_ONCE):
-                part = unique[start : start + _AT_ONCE]
-                those = f"WHERE key IN ({','.join('?' * len(part))})"
-                for key, vector in self._sql.execute(f"SELECT key, vector FROM vectors {those}", part):
-                    found[key] = np.frombuffer(vector, "<f4").astype(np.float32)
-                self._sql.execute(f"UPDATE vectors SET run = ? {those} AND run != ?", (self._run, *part, self._run))
-        return found
+            for start in range(0, len(unique), _KEYS_PER_STATEMENT):
+                batch = unique[start : start + _KEYS_PER_STATEMENT]
+                where = f"WHERE key IN ({','.join('?' * len(batch))})"
+                for key, vector in self._sql.execute(f"SELECT key, vector FROM vectors {where}", batch):
+                    cached[key] = np.frombuffer(vector, "<f4").astype(np.float32)
+                self._sql.execute(f"UPDATE vectors SET run = ? {where} AND run != ?", (self._run, *batch, self._run))
+        return cached
 
     def write(self, vectors: dict[bytes, Matrix]) -> None:
-        """Keep them; they are there for every process when this returns."""
+        """Store the vectors. After the return every process can read the vectors."""
         rows = [(key, vector.astype("<f4").tobytes(), self._run) for key, vector in vectors.items()]
         with self._lock, _logged("written"), self._transaction():
             self._sql.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
@@ -112,10 +112,10 @@ class Vectors:
     def close(self) -> None:
         self._sql.close()
 
-    def _make_room(self, most: int) -> None:
-        """Delete what was used longest ago, run by run, until at most `most` vectors are left."""
+    def _make_room(self, max_vectors: int) -> None:
+        """Delete the least recently used vectors, run by run, until at most `max_vectors` vectors are left."""
         left, *_ = self._sql.execute("SELECT COUNT(*) FROM vectors").fetchone()
-        while left > most:
+        while left > max_vectors:
             oldest = "WHERE run = (SELECT MIN(run) FROM vectors)"
             left -= self._sql.execute(f"DELETE FROM vectors {oldest}").rowcount
 
@@ -131,8 +131,8 @@ class Vectors:
         self._sql.execute("COMMIT")
 
 
-class _Nothing:
-    """Where there can be no file: nothing is found."""
+class _NoFile:
+    """Stands in for a file that cannot be opened: every read is empty."""
 
     def read(self, _keys: Sequence[bytes]) -> dict[bytes, Matrix]:
         return {}
@@ -141,38 +141,41 @@ class _Nothing:
         pass
 
 
-def _open(folder: Path, embedder: Embedder) -> Vectors | _Nothing:
-    """The embedder's own file: the first of its name whose probes agree, else a new one."""
+def _open_vector_file(folder: Path, embedder: Embedder) -> VectorFile | _NoFile:
+    """Open the embedder's file: the first file of the embedder's name whose probes agree, or a new file."""
     name = re.sub("[^A-Za-z0-9._-]+", "-", embedder.name)[-80:].strip("-.")
     probes = probe(embedder)
     number = 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
         while True:
-            vectors = _opened(folder / f"{name}-{embedder.dimension}-{number}.sqlite", embedder.dimension)
-            kept = vectors.probes
-            if kept is None:
-                vectors.belong_to(probes)
+            vectors = _open_file(folder / f"{name}-{embedder.dimension}-{number}.sqlite", embedder.dimension)
+            stored_probes = vectors.probes
+            if stored_probes is None:
+                vectors.set_probes(probes)
                 return vectors
-            if kept.shape == probes.shape and float(np.sum(kept * probes, axis=1).min()) >= _SAME_COSINE:
+            if (
+                stored_probes.shape == probes.shape
+                and float(np.sum(stored_probes * probes, axis=1).min()) >= _SAME_COSINE
+            ):
                 return vectors
             vectors.close()
             number += 1
     except (OSError, sqlite3.Error) as error:
-        log.warning("vectors are not kept in %s: %s", folder, error)
-        return _Nothing()
+        log.warning("vectors are not cached in %s: %s", folder, error)
+        return _NoFile()
 
 
-def _opened(file: Path, dimension: int) -> Vectors:
+def _open_file(file: Path, dimension: int) -> VectorFile:
     try:
-        return Vectors(file, dimension=dimension)
+        return VectorFile(file, dimension=dimension)
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):  # a disk that is full, a folder without rights, a lock
+        if isinstance(error, sqlite3.OperationalError):  # a full disk, missing rights, a lock
             raise
-        log.warning("%s is broken (%s) and is made anew", file, error)
-        for part in (file, *file.parent.glob(file.name + "-*")):  # with its -wal and -shm
+        log.warning("%s is damaged (%s): starting a new file", file, error)
+        for part in (file, *file.parent.glob(file.name + "-*")):  # with the -wal and -shm files
             part.unlink(missing_ok=True)
-        return Vectors(file, dimension=dimension)
+        return VectorFile(file, dimension=dimension)
 
 
 @contextlib.contextmanager
@@ -180,4 +183,4 @@ def _logged(what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        log.warning("vectors could not be %s: %s", what, error)
+        log.warning("the vector cache could not be %s: %s", what, error)

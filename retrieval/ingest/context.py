@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.knowledge import Enrichment
 from retrieval.records.documents import Chunk, Document
 from runtime.database import make_closed
@@ -71,7 +71,7 @@ def enrich(
     enrichments: Sequence[Enrichment],
     contexts: Contexts,
     *,
-    tokens: Tokens,
+    tokens: EmbedderTokenizer,
     limit_tokens: int,
 ) -> Enriched:
     """The chunks with what `contexts` knows of them, at most `limit_tokens` for each, shared among the enrichments."""
@@ -109,7 +109,7 @@ def _hash(parts: Iterable[str]) -> str:
     return hashed.hexdigest()
 
 
-def _cut(text: str, tokens: Tokens, limit: int) -> str:
+def _cut(text: str, tokens: EmbedderTokenizer, limit: int) -> str:
     """The text on one line, its first `limit` tokens in whole words."""
     words = text.split()
     while words and (count := tokens.count(" ".join(words))) > limit:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from retrieval.embedding.embed import Embedder, Matrix, cores
 from retrieval.embedding.export import open_embedder
-from retrieval.embedding.precision import MANY, BulkEmbedder
+from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError
 from retrieval.ingest.sandbox import Sandbox
@@ -86,7 +86,7 @@ class Embedding:
                 cache=recipe.cache,
                 options=recipe.embedding,
                 bulk=True,
-                many=MANY if recipe.vectors is None else 0,  # what is kept is of one precision
+                bf16_min_texts=BF16_MIN_TEXTS if recipe.vectors is None else 0,  # what is kept is of one precision
             )
             if recipe.vectors is not None:
                 self._embedder = CachedEmbedder(self._embedder, recipe.vectors)

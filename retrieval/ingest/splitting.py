@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retrieval.embedding.embed import Embedder
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
 from retrieval.ingest.context import Contexts, enrich, name_of
@@ -92,7 +92,7 @@ class Splitter:
     def __init__(self, recipe: Recipe, framing: Framing, *, max_chunks: int) -> None:
         self._recipe = recipe
         self._max_chunks = max_chunks
-        self._tokens = Tokens(framing.tokenizer_file)
+        self._tokens = EmbedderTokenizer(framing.tokenizer_file)
         # Two special tokens and the model's own prompt, where it has one, frame every text it reads.
         self._room = framing.max_tokens - 2 - self._tokens.count(framing.document_prompt)
         self._contexts: Contexts | None = None

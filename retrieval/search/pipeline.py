@@ -15,8 +15,8 @@ import numpy as np
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Collection, collection_of
 from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label, mix
-from retrieval.embedding.queries import Questions
-from retrieval.embedding.vector_cache import CachedQuestions
+from retrieval.embedding.queries import QueryBatcher
+from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.index.audit import check_there
 from retrieval.knowledge import Lookup, SearchOptions
 from retrieval.records.documents import Groups, Passage, lexical_text
@@ -64,7 +64,7 @@ class Retriever:
         self._reranker = reranker if options.rerank_model else None
         self._loaded_reranker = reranker
         self._expander = Expander(catalog, store, options)
-        self._questions = Questions(embedder)
+        self._questions = QueryBatcher(embedder)
         self._complete: set[str] = set()  # tenants that were found to be
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader -> chunks
         self._unrelated: Background | None = None  # once a question needed it
@@ -127,7 +127,7 @@ class Retriever:
 
         questions: folder in which their vectors are kept.
         """
-        embedder = CachedQuestions(self._embedder, questions) if questions else self._embedder
+        embedder = CachedQueryEmbedder(self._embedder, questions) if questions else self._embedder
         return Retriever(
             self._catalog,
             store or self._store,

@@ -4,7 +4,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 
 
 def tokenizer_file() -> Path:
@@ -16,5 +16,5 @@ def tokenizer_file() -> Path:
 
 
 @cache
-def minilm() -> Tokens:
-    return Tokens(tokenizer_file())
+def minilm() -> EmbedderTokenizer:
+    return EmbedderTokenizer(tokenizer_file())

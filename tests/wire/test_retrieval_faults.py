@@ -265,7 +265,7 @@ async def test_an_embedder_that_raises_costs_the_context_alone(
         )
         index._configured = replace(lane, embedder=embedder, retriever=retriever)
         assert (await both.chat())[0] == "augmented"
-        retriever._questions._lately.clear()
+        retriever._questions._cache.clear()
         embedder.fault = fault
         await both.degraded("index cannot be searched")
         embedder.fault = None

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.ingest.chunking.blocks import Block
 
 # What is longer than this counts as several tokens: a word piece model takes a 5 MB word for one unknown token, and
@@ -24,7 +24,7 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n)++")
 class Measure:
     """Tokens between any two positions of one text, each found in O(log n)."""
 
-    def __init__(self, text: str, tokens: Tokens) -> None:
+    def __init__(self, text: str, tokens: EmbedderTokenizer) -> None:
         bounds = _segments(text)
         located = tokens.offsets_of([text[start:end] for start, end in bounds])
         self._starts: list[int] = []

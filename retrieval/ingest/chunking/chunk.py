@@ -6,7 +6,7 @@ A chunk's budget is what the embedder will be given: title and heading path, the
 
 from collections.abc import Iterable
 
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.assemble import TINY, Filler, Headings
 from retrieval.ingest.chunking.boundaries import Measure, word_end
@@ -26,7 +26,12 @@ _Draft = tuple[int, int, Headings]  # start, end, headings as shown
 
 
 def chunk(
-    document: Document, *, tokens: Tokens, chunk_tokens: int, overlap_tokens: int, chunking: Chunking = "auto"
+    document: Document,
+    *,
+    tokens: EmbedderTokenizer,
+    chunk_tokens: int,
+    overlap_tokens: int,
+    chunking: Chunking = "auto",
 ) -> list[Chunk]:
     """The chunks of `document` in order; together they hold all of its text but blanks.
 
@@ -83,7 +88,7 @@ def _sections(document: Document, chunking: Chunking, measure: Measure, room: in
 class _Places:
     """How a path of headings is shown in a chunk, and how much room it leaves."""
 
-    def __init__(self, title: str, tokens: Tokens, chunk_tokens: int) -> None:
+    def __init__(self, title: str, tokens: EmbedderTokenizer, chunk_tokens: int) -> None:
         self._title, self._tokens, self._chunk_tokens = title, tokens, chunk_tokens
         self._sizes: dict[Headings, int] = {}
         if self.room(()) < max(_MIN_ROOM_TOKENS, chunk_tokens // 8):
@@ -114,7 +119,9 @@ class _Places:
         return self._sizes[path]
 
 
-def _within_budget(document: Document, drafts: list[_Draft], tokens: Tokens, chunk_tokens: int) -> list[_Draft]:
+def _within_budget(
+    document: Document, drafts: list[_Draft], tokens: EmbedderTokenizer, chunk_tokens: int
+) -> list[_Draft]:
     """The drafts without blanks around them, each counted as it will be embedded, halved until it fits.
 
     Parts do not always add up to the whole: a word too long for the vocabulary is one unknown token, a piece of it

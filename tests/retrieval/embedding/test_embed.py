@@ -175,7 +175,7 @@ def refused(model: str, cache: Path) -> str:
 @pytest.mark.parametrize("path", ["/no/such/model", "./no-such-model", "../no/such/model", "~/no/such/model"])
 def test_a_path_that_leads_nowhere_is_refused_at_once(path: str, tmp_path: Path) -> None:
     assert refused(path, tmp_path) == (
-        f"there is no folder '{path}': embedder.model is a sentence-transformers model's name, or its folder"
+        f"there is no folder '{path}': embedder.model must be the name or the folder of a sentence-transformers model"
     )
 
 

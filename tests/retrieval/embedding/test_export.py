@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embedding.embed import Card, OnnxEmbedder, TorchEmbedder, check_same_model, probe
+from retrieval.embedding.embed import ModelCard, OnnxEmbedder, TorchEmbedder, check_same_model, probe
 from retrieval.embedding.export import DEFAULT_MODEL, FORMAT, locate, open_embedder, prepare
 from retrieval.errors import RetrievalError
 
@@ -28,7 +28,7 @@ def test_prepares_graph_tokenizer_and_card(tiny_model: Path, tmp_path: Path) -> 
     open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)
     (folder,) = tmp_path.iterdir()
     assert names(folder) == PREPARED
-    assert Card.read(folder) == Card(
+    assert ModelCard.read(folder) == ModelCard(
         format=FORMAT,
         name=str(tiny_model),
         dimension=16,
@@ -69,7 +69,7 @@ def test_what_an_interrupted_preparation_left_is_never_taken_for_a_model(tiny_mo
 def test_a_preparation_that_fails_leaves_nothing(tiny_model: Path, tmp_path: Path) -> None:
     """Weights that are not the known ones must never run under the default's name."""
     with pytest.raises(
-        RetrievalError, match=r"weights of all-MiniLM-L6-v2 are not the known ones \(SHA-256 [0-9a-f]{64}\)"
+        RetrievalError, match=r"weights of all-MiniLM-L6-v2 have an unexpected SHA-256 \([0-9a-f]{64}\)"
     ):
         prepare(str(tiny_model), DEFAULT_MODEL, tmp_path / "cache" / "key", onnx=True)
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +98,7 @@ def test_a_folder_of_another_format_is_prepared_anew_in_its_place(
     (folder / "model.onnx").write_bytes(b"a graph of that format")
     second = open_embedder(str(tiny_model), backend="onnx", threads=1, cache=tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
-    assert Card.read(folder).format == FORMAT
+    assert ModelCard.read(folder).format == FORMAT
     check_same_model("docs", "tiny", probe(first), probe(second), "tiny")
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from retrieval.embedding import export, precision
 from retrieval.embedding.embed import (
-    Card,
     Embedder,
     Matrix,
+    ModelCard,
     OnnxEmbedder,
     TorchEmbedder,
     check_same_model,
@@ -19,7 +19,7 @@ from retrieval.embedding.embed import (
     probe,
 )
 from retrieval.embedding.export import load_model, open_embedder
-from retrieval.embedding.precision import BULK_COSINE, MANY, alike, computes_in_bf16, pays
+from retrieval.embedding.precision import BF16_MIN_TEXTS, BULK_COSINE, has_bf16_units, is_worthwhile, vectors_agree
 from retrieval.errors import RetrievalError, WrongEmbedder
 from retrieval.ingest.prepare import Embedding, Indexed
 from retrieval.ingest.splitting import Recipe
@@ -36,7 +36,9 @@ def options(**changes: Any) -> EmbedderOptions:
     return EmbedderOptions(**{**settings, **changes})
 
 
-def made(tiny_model: Path, folder: Path, *after: Any, pooling: str = "mean", length: int = 64, **more: Any) -> Path:
+def vectors_of_parts(
+    tiny_model: Path, folder: Path, *after: Any, pooling: str = "mean", length: int = 64, **more: Any
+) -> Path:
     """A model of the tiny transformer with this pooling and these modules behind it, saved to the folder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -64,7 +66,7 @@ def open_(model: Path, cache: Path, **changes: Any) -> Embedder:
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean", "lasttoken", "mean_sqrt_len_tokens"])
 def test_pooling_is_the_models_own(tiny_model: Path, tmp_path: Path, pooling: str) -> None:
-    model = made(tiny_model, tmp_path / "model", pooling=pooling)
+    model = vectors_of_parts(tiny_model, tmp_path / "model", pooling=pooling)
     embedder = open_(model, tmp_path / "cache")
     assert cosine(embedder.embed_documents(TEXTS), reference(model, TEXTS)) >= 0.9999
     alone = np.vstack([embedder.embed_documents([text]) for text in TEXTS])  # padding must not be pooled
@@ -76,14 +78,14 @@ def test_layers_behind_the_pooling_are_part_of_the_model(tiny_model: Path, tmp_p
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
     torch.manual_seed(3)
-    model = made(tiny_model, tmp_path / "model", Dense(16, 7), Normalize())
+    model = vectors_of_parts(tiny_model, tmp_path / "model", Dense(16, 7), Normalize())
     embedder = open_(model, tmp_path / "cache")
     assert (type(embedder), embedder.dimension) == (OnnxEmbedder, 7)
     assert cosine(embedder.embed_documents(TEXTS), reference(model, TEXTS)) >= 0.9999
 
 
 def test_a_shorter_bound_than_the_transformers_is_kept(tiny_model: Path, tmp_path: Path) -> None:
-    model = made(tiny_model, tmp_path / "model", length=12)
+    model = vectors_of_parts(tiny_model, tmp_path / "model", length=12)
     embedder = open_(model, tmp_path / "cache")
     assert embedder.max_tokens == 12
     assert cosine(embedder.embed_documents(TEXTS), reference(model, TEXTS)) >= 0.9999
@@ -93,7 +95,7 @@ def test_questions_and_documents_take_the_prompts_that_sentence_transformers_tak
     tiny_model: Path, tmp_path: Path
 ) -> None:
     prompts = {"query": "how do i ", "document": "page number "}
-    model = made(tiny_model, tmp_path / "model", prompts=prompts, default_prompt_name="query")
+    model = vectors_of_parts(tiny_model, tmp_path / "model", prompts=prompts, default_prompt_name="query")
     embedder = open_(model, tmp_path / "cache")
     assert cosine(embedder.embed_documents(TEXTS), reference(model, TEXTS)) >= 0.9999
     assert cosine(embedder.embed_query(TEXTS), reference(model, TEXTS, kind="query")) >= 0.9999
@@ -101,7 +103,9 @@ def test_questions_and_documents_take_the_prompts_that_sentence_transformers_tak
 
 
 def test_a_default_prompt_is_for_both_where_there_is_no_other(tiny_model: Path, tmp_path: Path) -> None:
-    model = made(tiny_model, tmp_path / "model", prompts={"retrieval": "open a "}, default_prompt_name="retrieval")
+    model = vectors_of_parts(
+        tiny_model, tmp_path / "model", prompts={"retrieval": "open a "}, default_prompt_name="retrieval"
+    )
     embedder = open_(model, tmp_path / "cache")
     plain = open_(tiny_model, tmp_path / "cache")
     assert embedder.document_prompt == "open a "
@@ -110,7 +114,7 @@ def test_a_default_prompt_is_for_both_where_there_is_no_other(tiny_model: Path, 
 
 @pytest.mark.parametrize("backend", ["onnx", "torch"])
 def test_prompts_of_the_settings_take_the_place_of_the_models(tiny_model: Path, tmp_path: Path, backend: Any) -> None:
-    model = made(tiny_model, tmp_path / "model", prompts={"query": "how do i ", "document": "page number "})
+    model = vectors_of_parts(tiny_model, tmp_path / "model", prompts={"query": "how do i ", "document": "page number "})
     opened = [
         open_embedder(str(model), backend=backend, threads=1, cache=tmp_path / "cache", options=options(**changes))
         for changes in ({}, {"query_prompt": "", "document_prompt": "the "})
@@ -152,8 +156,8 @@ def test_bf16_is_for_bulk_and_near(tiny_model: Path, tmp_path: Path) -> None:
 def test_a_few_documents_do_not_wait_for_bf16(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "computes_in_bf16", lambda: True)
-    monkeypatch.setattr(precision, "pays", lambda _plain, _short: True)
+    monkeypatch.setattr(export, "has_bf16_units", lambda: True)
+    monkeypatch.setattr(precision, "is_worthwhile", lambda _plain, _bf16: True)
     loaded = []
 
     def load(source: str) -> object:
@@ -163,7 +167,9 @@ def test_a_few_documents_do_not_wait_for_bf16(
     open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path)  # prepared
     monkeypatch.setattr(export, "load_model", load)
     wanted = options(precision="auto")
-    bulk = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path, options=wanted, bulk=True, many=5)
+    bulk = open_embedder(
+        str(tiny_model), backend="auto", threads=1, cache=tmp_path, options=wanted, bulk=True, bf16_min_texts=5
+    )
     few = bulk.embed_documents(TEXTS[:2])
     assert loaded == []
     many = bulk.embed_documents([*TEXTS[:2], "three", "four"])
@@ -177,13 +183,13 @@ def test_a_few_documents_do_not_wait_for_bf16(
 def test_many_documents_that_are_still_to_come_are_reason_enough(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "computes_in_bf16", lambda: True)
-    monkeypatch.setattr(precision, "pays", lambda _plain, _short: True)
+    monkeypatch.setattr(export, "has_bf16_units", lambda: True)
+    monkeypatch.setattr(precision, "is_worthwhile", lambda _plain, _bf16: True)
     plain = open_(tiny_model, tmp_path).embed_documents(TEXTS)
     recipe = Recipe(str(tiny_model), "auto", tmp_path, 64, 0, embedding=options(precision="auto"))
     preparer, texts = Embedding(recipe), [Indexed(text, text) for text in TEXTS]
-    assert np.array_equal(preparer.vectors(texts, MANY - len(TEXTS) - 1).dense, plain)
-    short = preparer.vectors(texts, MANY).dense
+    assert np.array_equal(preparer.vectors(texts, BF16_MIN_TEXTS - len(TEXTS) - 1).dense, plain)
+    short = preparer.vectors(texts, BF16_MIN_TEXTS).dense
     assert not np.array_equal(short, plain)
     assert cosine(short, plain) >= BULK_COSINE
 
@@ -195,11 +201,11 @@ def test_threads_with_a_copy_of_the_model_each_make_what_one_makes(
 ) -> None:
     one = open_(tiny_model, tmp_path)
     (folder,) = tmp_path.iterdir()
-    apart = TorchEmbedder(load_model(str(tiny_model)), folder, threads=threads, apart=True)
+    copy_per_thread = TorchEmbedder(load_model(str(tiny_model)), folder, threads=threads, copy_per_thread=True)
     texts = [" ".join(["word", *TEXTS][: 1 + i % 4]) for i in range(count)]
-    assert apart.embed_documents(texts).shape == (count, 16)
-    assert np.allclose(apart.embed_documents(texts), one.embed_documents(texts), atol=1e-4)
-    assert np.allclose(apart.embed_query(TEXTS), one.embed_query(TEXTS), atol=1e-4)
+    assert copy_per_thread.embed_documents(texts).shape == (count, 16)
+    assert np.allclose(copy_per_thread.embed_documents(texts), one.embed_documents(texts), atol=1e-4)
+    assert np.allclose(copy_per_thread.embed_query(TEXTS), one.embed_query(TEXTS), atol=1e-4)
 
 
 def test_bf16_is_chosen_only_where_it_is_alike_and_sooner(tiny_model: Path, tmp_path: Path) -> None:
@@ -216,9 +222,9 @@ def test_bf16_is_chosen_only_where_it_is_alike_and_sooner(tiny_model: Path, tmp_
 
         embed_query = embed_documents
 
-    assert alike(plain, plain)
-    assert not alike(plain, Turned())
-    assert not pays(plain, Turned())
+    assert vectors_agree(plain, plain)
+    assert not vectors_agree(plain, Turned())
+    assert not is_worthwhile(plain, Turned())
 
 
 @pytest.mark.parametrize(
@@ -233,12 +239,12 @@ def test_bf16_is_chosen_only_where_it_is_alike_and_sooner(tiny_model: Path, tmp_
 )
 def test_the_processor_says_whether_it_has_bf16(tmp_path: Path, flags: str, has: bool) -> None:
     (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
-    assert computes_in_bf16(tmp_path / "cpuinfo") is has
-    assert not computes_in_bf16(tmp_path / "nowhere")
+    assert has_bf16_units(tmp_path / "cpuinfo") is has
+    assert not has_bf16_units(tmp_path / "nowhere")
 
 
 def test_the_card_keeps_the_models_prompts_whatever_the_settings_say(tiny_model: Path, tmp_path: Path) -> None:
     open_(tiny_model, tmp_path, query_prompt="how ", document_prompt="the ")
     (folder,) = tmp_path.iterdir()
-    assert (Card.read(folder).query_prompt, Card.read(folder).document_prompt) == ("", "")
+    assert (ModelCard.read(folder).query_prompt, ModelCard.read(folder).document_prompt) == ("", "")
     assert "how " not in json.dumps((folder / "card.json").read_text("utf-8"))

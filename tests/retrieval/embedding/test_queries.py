@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrieval.embedding.embed import Matrix
-from retrieval.embedding.queries import Questions
+from retrieval.embedding.queries import QueryBatcher
 from retrieval.errors import IndexDown, RetrievalError
 
 
@@ -42,7 +42,7 @@ async def until_begun(slow: Slow) -> None:
 
 async def test_those_that_come_meanwhile_go_together_in_the_next_call() -> None:
     slow = Slow()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     first = asyncio.create_task(questions.vectors(["one"]))
     await until_begun(slow)
     others = [asyncio.create_task(questions.vectors([f"{'x' * i}"])) for i in range(1, 6)]
@@ -56,7 +56,7 @@ async def test_those_that_come_meanwhile_go_together_in_the_next_call() -> None:
 async def test_one_that_comes_alone_is_embedded_at_once_and_then_remembered() -> None:
     slow = Slow()
     slow.go.set()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     for _ in range(3):
         assert (await questions.vectors(["one", "two!", "one"])).tolist() == [[3, 1], [4, 1], [3, 1]]
     assert slow.calls == [["one", "two!"]]
@@ -64,7 +64,7 @@ async def test_one_that_comes_alone_is_embedded_at_once_and_then_remembered() ->
 
 async def test_a_text_asked_for_twice_at_once_is_embedded_once() -> None:
     slow = Slow()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     asked = [asyncio.create_task(questions.vectors(["same"])) for _ in range(4)]
     await until_begun(slow)
     slow.go.set()
@@ -76,14 +76,14 @@ async def test_many_are_embedded_a_few_at_a_time() -> None:
     slow = Slow()
     slow.go.set()
     texts = [f"{i:03}" for i in range(50)]
-    assert (await Questions(slow).vectors(texts)).shape == (50, 2)
+    assert (await QueryBatcher(slow).vectors(texts)).shape == (50, 2)
     assert [text for call in slow.calls for text in call] == texts
     assert max(len(call) for call in slow.calls) == 8
 
 
 async def test_one_bad_text_is_the_fault_of_nobody_else() -> None:
     slow = Slow()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     asked = [asyncio.create_task(questions.vectors([text])) for text in ("one", "bad", "four")]
     await asyncio.sleep(0)
     slow.go.set()
@@ -96,7 +96,7 @@ async def test_one_bad_text_is_the_fault_of_nobody_else() -> None:
 async def test_a_provider_that_is_away_is_not_asked_once_more_for_each() -> None:
     slow = Slow()
     slow.go.set()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     with pytest.raises(IndexDown):
         await questions.vectors(["one", "down", "four"])
     assert len(slow.calls) == 1
@@ -105,7 +105,7 @@ async def test_a_provider_that_is_away_is_not_asked_once_more_for_each() -> None
 
 async def test_a_caller_that_leaves_takes_nobody_with_it() -> None:
     slow = Slow()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     leaving = asyncio.create_task(questions.vectors(["same"]))
     staying = asyncio.create_task(questions.vectors(["same"]))
     await until_begun(slow)
@@ -118,11 +118,11 @@ async def test_a_caller_that_leaves_takes_nobody_with_it() -> None:
 
 async def test_one_that_comes_in_the_moment_a_call_ends_is_answered() -> None:
     slow = Slow()
-    questions = Questions(slow)
+    questions = QueryBatcher(slow)
     first = asyncio.create_task(questions.vectors(["one"]))
     await until_begun(slow)
     late: list[asyncio.Task[Matrix]] = []
-    questions._asked["one"].add_done_callback(lambda _: late.append(asyncio.create_task(questions.vectors(["late"]))))
+    questions._pending["one"].add_done_callback(lambda _: late.append(asyncio.create_task(questions.vectors(["late"]))))
     slow.go.set()
     await first
     assert (await asyncio.wait_for(late[0], 10)).tolist() == [[4, 1]]

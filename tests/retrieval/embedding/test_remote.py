@@ -113,7 +113,7 @@ def test_what_may_pass_is_tried_again_for_documents_and_not_for_a_question(provi
     assert embedder.embed_documents(["text"]).shape == (1, 3)
     assert pauses == [0.5, 1.0]
     provider.script = [failing(status), vectors]
-    with pytest.raises(IndexDown, match="cannot be asked now"):
+    with pytest.raises(IndexDown, match="is unavailable now"):
         embedder.embed_query(["text"])
 
 
@@ -151,8 +151,8 @@ def wrong(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Ans
         (wrong(lambda rows: rows[:-1]), "sent 2 texts and answered with 1"),
         (wrong(lambda rows: rows + rows), "sent 2 texts and answered with 4"),
         (wrong(lambda rows: [{**row, "embedding": row["embedding"][:2]} for row in rows]), "of length 2, not 3"),
-        (wrong(lambda rows: [{**row, "embedding": [0.0] * 3} for row in rows]), "zero or no number"),
-        (wrong(lambda rows: [{**row, "embedding": [math.nan] * 3} for row in rows]), "zero or no number"),
+        (wrong(lambda rows: [{**row, "embedding": [0.0] * 3} for row in rows]), "zero or not a number"),
+        (wrong(lambda rows: [{**row, "embedding": [math.nan] * 3} for row in rows]), "zero or not a number"),
         (wrong(lambda rows: [{**rows[0], "embedding": [1.0]}, rows[1]]), "answered without vectors"),
     ],
 )
@@ -164,7 +164,7 @@ def test_an_answer_of_another_form_is_refused(provider: Provider, answer: Answer
 
 
 def test_a_provider_that_is_not_there_is_down(provider: Provider) -> None:
-    with pytest.raises(IndexDown, match="cannot be asked now"):
+    with pytest.raises(IndexDown, match="is unavailable now"):
         opened(provider, api_base="http://127.0.0.1:9/v1")
 
 

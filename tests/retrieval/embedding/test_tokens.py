@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.embedding.tokens import Tokens
+from retrieval.embedding.tokens import EmbedderTokenizer
 from tests.support.minilm import minilm, tokenizer_file
 
 TEXTS = ["", " ", "word", "Set `tls=true`.", "unbelievableness", "数据库连接", "한국어", "👩‍👩‍👧 family", "e\u0301tude"]
@@ -49,11 +49,11 @@ def test_locates_in_many_texts_as_it_locates_in_each() -> None:
 
 def test_names_a_tokenizer_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"expected the embedder's tokenizer\.json"):
-        Tokens(tmp_path / "tokenizer.json")
+        EmbedderTokenizer(tmp_path / "tokenizer.json")
 
 
 def test_names_a_file_that_is_no_tokenizer(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
     with pytest.raises(ValueError, match=r"tokenizer\.json is not a tokenizer\.json"):
-        Tokens(path)
+        EmbedderTokenizer(path)

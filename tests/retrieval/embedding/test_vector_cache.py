@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
-from retrieval.embedding.vector_cache import CachedEmbedder, CachedQuestions, Vectors
+from retrieval.embedding.vector_cache import CachedEmbedder, CachedQueryEmbedder, VectorFile
 from tests.support.tiny_model import make_tiny_model
 
 TEXTS = ["open a session", "use tls", "the office dog is called"]
@@ -75,10 +75,10 @@ def test_questions_are_kept_only_where_that_is_wanted_and_apart_from_documents(
         cached(counting, tmp_path).embed_query(["use tls"])
     assert counting.questions == ["use tls"] * 2
     for _ in range(2):
-        CachedQuestions(counting, tmp_path).embed_query(["use tls"])
+        CachedQueryEmbedder(counting, tmp_path).embed_query(["use tls"])
     assert counting.questions == ["use tls"] * 3
     counting.documents.clear()
-    CachedQuestions(counting, tmp_path).embed_documents(["use tls"])
+    CachedQueryEmbedder(counting, tmp_path).embed_documents(["use tls"])
     assert "use tls" in counting.documents
 
 
@@ -99,7 +99,7 @@ def test_a_broken_file_is_made_anew(counting: Counting, tmp_path: Path, caplog: 
         part.unlink()
     file.write_bytes(b"this is no database, however long it is" * 100)
     assert cached(counting, tmp_path).embed_documents(TEXTS).shape == (3, counting.dimension)
-    assert "is broken" in caplog.text
+    assert "is damaged" in caplog.text
     counting.documents.clear()
     cached(counting, tmp_path).embed_documents(TEXTS)
     assert counting.documents == []
@@ -111,13 +111,13 @@ def test_a_folder_that_cannot_be_made_costs_the_cache_and_nothing_else(
     (tmp_path / "file").write_text("", "utf-8")
     opened = CachedEmbedder(counting, tmp_path / "file" / "cache")
     np.testing.assert_allclose(opened.embed_documents(TEXTS), counting.embed_documents(TEXTS), atol=1e-6)
-    assert "are not kept" in caplog.text
+    assert "are not cached" in caplog.text
 
 
 def test_half_a_surrogate_pair_is_a_text_like_another(counting: Counting, tmp_path: Path) -> None:
-    opened = Vectors(tmp_path / "vectors.sqlite", dimension=2)
+    opened = VectorFile(tmp_path / "vectors.sqlite", dimension=2)
     assert opened.read([b"\xff"]) == {}
-    cached(counting, tmp_path)._cached(["\ud800"], b"", lambda texts: np.ones((len(texts), 16), np.float32))
+    cached(counting, tmp_path)._from_cache(["\ud800"], b"", lambda texts: np.ones((len(texts), 16), np.float32))
 
 
 # The file
@@ -134,18 +134,18 @@ def key(number: int) -> bytes:
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     file = tmp_path / "vectors.sqlite"
     for number in range(3):  # a run each
-        run = Vectors(file, dimension=4)
+        run = VectorFile(file, dimension=4)
         run.write({key(number): vector(number)})
         run.close()
-    run = Vectors(file, dimension=4)
+    run = VectorFile(file, dimension=4)
     run.read([key(0)])  # used again
     run.close()
-    left = Vectors(file, dimension=4, most_bytes=2 * 4 * 4).read([key(0), key(1), key(2)])
+    left = VectorFile(file, dimension=4, max_bytes=2 * 4 * 4).read([key(0), key(1), key(2)])
     assert set(left) == {key(0), key(2)}
 
 
 def test_more_keys_than_one_statement_takes_are_found(tmp_path: Path) -> None:
-    opened = Vectors(tmp_path / "vectors.sqlite", dimension=4)
+    opened = VectorFile(tmp_path / "vectors.sqlite", dimension=4)
     opened.write({key(number): vector(number) for number in range(2500)})
     found = opened.read([key(number) for number in range(3000)])
     assert len(found) == 2500
@@ -154,9 +154,9 @@ def test_more_keys_than_one_statement_takes_are_found(tmp_path: Path) -> None:
 
 def test_threads_and_another_process_may_write_at_once(tmp_path: Path) -> None:
     file = tmp_path / "vectors.sqlite"
-    here, there = Vectors(file, dimension=4), Vectors(file, dimension=4)
+    here, there = VectorFile(file, dimension=4), VectorFile(file, dimension=4)
 
-    def write(opened: Vectors, start: int) -> None:
+    def write(opened: VectorFile, start: int) -> None:
         for number in range(start, start + 20):
             opened.write({key(number): vector(number)})
 
@@ -169,7 +169,7 @@ def test_threads_and_another_process_may_write_at_once(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_is_told_and_leaves_the_rest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    opened = Vectors(tmp_path / "vectors.sqlite", dimension=4)
+    opened = VectorFile(tmp_path / "vectors.sqlite", dimension=4)
     opened.write({key(1): vector(1)})
     opened._sql.execute("PRAGMA query_only = ON")
     opened.write({key(2): vector(2)})
