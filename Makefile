@@ -50,10 +50,10 @@ format: install-dev  ## rewrite the code in the house format
 	@$(BIN)/ruff format $(CODE)
 
 bench: install-dev  ## measure what the gateway costs, beside its peers; some ten minutes on an idle machine
-	@$(BIN)/python benchmarks/relay.py $(ARGS)
+	@$(BIN)/python benchmarks/relay/relay.py $(ARGS)
 
 conformance: install-dev  ## write docs/conformance.md: what each lane keeps, every cell from a run
-	@$(BIN)/python benchmarks/conformance.py $(ARGS)
+	@$(BIN)/python benchmarks/conformance/conformance.py $(ARGS)
 
 image:  ## build the container image; on x86_64 TORCH_INDEX must name PyTorch's CPU wheel index
 	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag ragway .

@@ -2,7 +2,8 @@
 
 `difference`: the bootstrap (Efron & Tibshirani 1993; for retrieval Sakai 2006): the questions are drawn again with
 replacement, both runs together, and the middle 95 % of the mean differences is the interval. One that holds 0 shows no
-difference. With few questions that interval is too narrow; `of_few` is not (`benchmarks/intervals.py` counts both).
+difference. With few questions that interval is too narrow; `of_few` is not
+(`benchmarks/verdicts/intervals.py` counts both).
 """
 
 import bisect

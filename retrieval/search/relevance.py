@@ -13,9 +13,10 @@ luck        the largest of n standard normal numbers, about sqrt(2 ln n) for n c
 
 A logistic curve turns the evidence of the best passage into the probability that the collection has something on the
 question, where as many questions have nothing to find there as have. Measured on judged sets: docs/relevance.md, made
-by benchmarks/relevance.py, which also fits the constants below. What did not help beyond this: the gap between
-the first and the following, the number of words, how many of the first ten the arms share. An embedder that was never
-measured gets the same constants: they see no cosine, only how far one stands above what the embedder calls unrelated.
+by benchmarks/retrieval/relevance.py, which also fits the constants below. What did not help beyond this: the gap
+between the first and the following, the number of words, how many of the first ten the arms share. An embedder that was
+never measured gets the same constants: they see no cosine, only how far one stands above what the embedder calls
+unrelated.
 """
 
 import math

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chunking import Piece, Question, Ruler, chunkers, read, scores
+from benchmarks.retrieval.chunking import Piece, Question, Ruler, chunkers, read, scores
 from retrieval.records.documents import Document
 from tests.support.minilm import minilm
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conformance_judge as judge
-from benchmarks.conformance import CASES, PAGE
-from benchmarks.conformance_case import COMPLETION, QUESTION, Case, chat
-from benchmarks.conformance_diff import Difference, of_json, of_streams, stream_of, told
-from benchmarks.conformance_lanes import NOT_APPLICABLE, TITLES, Lane, applies, learn, run, start, warm
-from benchmarks.conformance_page import markdown
-from benchmarks.conformance_replies import DONE, PLAIN, ROLE, STOP, WORDS
-from benchmarks.conformance_wire import (
+from benchmarks.common.processes import Running
+from benchmarks.conformance import judge
+from benchmarks.conformance.case import COMPLETION, QUESTION, Case, chat
+from benchmarks.conformance.conformance import CASES, PAGE
+from benchmarks.conformance.diff import Difference, of_json, of_streams, stream_of, told
+from benchmarks.conformance.lanes import NOT_APPLICABLE, TITLES, Lane, applies, learn, run, start, warm
+from benchmarks.conformance.page import markdown
+from benchmarks.conformance.reply_cases import DONE, PLAIN, ROLE, STOP, WORDS
+from benchmarks.conformance.wire import (
     EVENTS,
     Answer,
     Exchange,
@@ -27,7 +28,6 @@ from benchmarks.conformance_wire import (
     post,
     upstream,
 )
-from benchmarks.processes import Running
 
 RELAY = Lane("relay", 0)
 IN_THE_RELAY = [case for case in CASES if applies(case, RELAY)]

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from benchmarks import crash
-from benchmarks.crash import Told, run_trials
-from benchmarks.crash_oracle import Act, Oracle, Seen, look
+from benchmarks.crash import crash
+from benchmarks.crash.crash import Told, run_trials
+from benchmarks.crash.oracle import Act, Oracle, Seen, look
 from retrieval.index.index import Index
 from tests.support.plans import plan_for, silent
 

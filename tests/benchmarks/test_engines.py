@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import Asked, compared, row
+from benchmarks.retrieval.engines import Asked, compared, row
 from cli.build import plan
 from config.settings import load
 from evaluation.retrieval.judged import read

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from benchmarks import isolation
-from benchmarks.isolation import Call, Caller, Seen, World, judge
-from benchmarks.load import Reply
+from benchmarks.common.load import Reply
+from benchmarks.isolation import isolation
+from benchmarks.isolation.isolation import Call, Caller, Seen, World, judge
 
 OURS, THEIRS = b"zq000000000001", b"zq000000000002"
 WORLD = World(["kxaaaaaaaaaaaa", "kxbbbbbbbbbbbb"], {OURS: "kxaaaaaaaaaaaa", THEIRS: "kxbbbbbbbbbbbb",

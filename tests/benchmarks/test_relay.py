@@ -9,15 +9,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from benchmarks import corpus, machine, measure, servers
-from benchmarks.bootstrap import Floats, interval, median, nested_interval, ratio
-from benchmarks.load import Connection, Mismatch, Reply, get
-from benchmarks.measure import Bench, Latencies, Streams, System, Turns
-from benchmarks.mock_upstream import CHUNKS, completion, events
-from benchmarks.report import markdown, table
-from benchmarks.results import Results, Start, added, capacities, cpu_us, rates
-from benchmarks.targets import Target, figure, less, more, targets
-from benchmarks.workload import Expected, questions, words_lost
+from benchmarks.common import corpus, machine, servers
+from benchmarks.common.bootstrap import Floats, interval, median, nested_interval, ratio
+from benchmarks.common.load import Connection, Mismatch, Reply, get
+from benchmarks.common.mock_upstream import CHUNKS, completion, events
+from benchmarks.common.output import table
+from benchmarks.common.workload import Expected, questions, words_lost
+from benchmarks.relay import measure
+from benchmarks.relay.measure import Bench, Latencies, Streams, System, Turns
+from benchmarks.relay.report import markdown
+from benchmarks.relay.results import Results, Start, added, capacities, cpu_us, rates
+from benchmarks.relay.targets import Target, figure, less, more, targets
 
 ROOT = Path(__file__).parents[2]
 PACED_S = [0.02] * (CHUNKS - 1)

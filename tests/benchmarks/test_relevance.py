@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchmarks.relevance import FOREIGN, NONE, OWN, TALK, Asked, fitted, page, small_talk
+from benchmarks.retrieval.relevance import FOREIGN, NONE, OWN, TALK, Asked, fitted, page, small_talk
 from retrieval.search.relevance import OFFSET, SLOPE, _logistic
 
 

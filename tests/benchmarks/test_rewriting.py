@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.rewriting import changing, following, gains, losses, reasons
+from benchmarks.retrieval.rewriting import changing, following, gains, losses, reasons
 from evaluation.retrieval.judged import Judged, Question
 from evaluation.retrieval.results import Outcome, RungResult, SetResult
 from retrieval.records.search import Turn

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import grown, scale_systems
-from benchmarks.grown import Bases
-from benchmarks.scale import Row
-from benchmarks.scale_exact import Exact
+from benchmarks.scale import grown, systems
+from benchmarks.scale.exact import Exact
+from benchmarks.scale.grown import Bases
+from benchmarks.scale.scale import Row
 from retrieval.lexical.terms import query_vector
 from retrieval.records.points import Sparse
 from retrieval.records.search import ScoredId
@@ -65,11 +65,11 @@ async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) 
     base = Bases(base.texts, base.vectors, ["What does sentence 7 say of another?", "Why 39?"], base.vectors[[7, 39]])
     store = EdgeStore.open(tmp_path / "store", dimension=64)
     for points in grown.points(base, 300):
-        await store.upsert(scale_systems.TENANT, points)
+        await store.upsert(systems.TENANT, points)
     for exact in (Exact.of(base, 300, tmp_path), Exact.of(base, 300, tmp_path)):  # made, then from the cache
         for question, vector in zip(base.questions, base.asked, strict=True):
             terms = [(question, 1.0)]
-            found = await store.search([scale_systems.TENANT], vector, terms, k=20)
+            found = await store.search([systems.TENANT], vector, terms, k=20)
             wanted = {"dense": exact.dense(vector, 20), "bm25": exact.bm25(query_vector(terms), 20)}
             for arm, hits in wanted.items():
                 assert [hit.id for hit in found[arm]] == [hit.id for hit in hits]
@@ -79,7 +79,7 @@ async def test_exact_search_finds_what_the_embedded_store_finds(tmp_path: Path) 
 
 def test_fusion_prefers_what_both_arms_found() -> None:
     dense = [ScoredId("a", 0.9), ScoredId("b", 0.8)]
-    assert scale_systems.fused(dense, [ScoredId("b", 3.0), ScoredId("c", 1.0)])[0] == "b"
+    assert systems.fused(dense, [ScoredId("b", 3.0), ScoredId("c", 1.0)])[0] == "b"
 
 
 def test_a_row_says_how_many_times_and_whether_that_is_enough() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import sharing
-from benchmarks.grown import Bases
-from benchmarks.shelves import name_of, shelf
+from benchmarks.scale import sharing
+from benchmarks.scale.grown import Bases
+from benchmarks.scale.shelves import name_of, shelf
 from cli.build import plan
 from config.settings import load
 from retrieval.index.index import Index

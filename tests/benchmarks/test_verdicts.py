@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.verdict_questions import chats, gaps, judged
-from benchmarks.verdicts import Models, is_right
+from benchmarks.verdicts.questions import chats, gaps, judged
+from benchmarks.verdicts.verdicts import Models, is_right
 
 PAGE = """# Pools
 

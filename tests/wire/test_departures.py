@@ -1,7 +1,7 @@
 """Clients that leave a served gateway, in every phase and in both ways: what was done for them ends at once.
 
 The upstream sees its connection closed, or gets no request at all; nothing is left in the gateway's process; those who
-stay are served. `benchmarks/departures.py` measures the same with larger numbers.
+stay are served. `benchmarks/faults/departures.py` measures the same with larger numbers.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Which questions are one question: those of one `group`, and those that ask the same in the same or in other words.
 
 Scores of questions that ask the same move together. Counted one by one they make an interval too narrow: with five
-questions in a group, Student's t over all of them holds the truth in 58 to 65 runs of 100 (`benchmarks/intervals.py`).
-So a group counts once, as the mean of its questions.
+questions in a group, Student's t over all of them holds the truth in 58 to 65 runs of 100
+(`benchmarks/verdicts/intervals.py`). So a group counts once, as the mean of its questions.
 """
 
 from collections import Counter, defaultdict

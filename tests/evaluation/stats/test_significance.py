@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from benchmarks.intervals import COSTS, SCORES, Way, student
+from benchmarks.verdicts.intervals import COSTS, SCORES, Way, student
 from evaluation.stats.significance import (
     FEWEST,
     detectable,

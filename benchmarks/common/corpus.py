@@ -1,0 +1,115 @@
+"""Text to search: paragraphs of the documentation inside installed Python packages, as a folder of Markdown files.
+
+It is at hand wherever the benchmark runs, varied, and written by people; nothing is downloaded. The paragraphs are
+short ones, since embedding them is what takes time. Folder and index stay in the cache between runs.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from benchmarks.common.processes import ROOT, Unmeasurable, environment
+
+PACKAGES = ("scipy", "sqlalchemy", "sklearn", "networkx", "sympy", "torch", "transformers", "numpy")  # of the runtime
+_CHARS = range(200, 460)  # of a paragraph: some 50 to 110 tokens
+_CHUNK_TOKENS = 128  # so that a section is a chunk
+_SECTIONS = 100  # of a document
+
+
+def passages(cache: Path, count: int) -> list[str]:
+    """So many paragraphs, no two alike, from the cache or put there. Raises Unmeasurable where there are fewer."""
+    folder = documents(cache, count)
+    if not folder.is_dir():
+        found = paragraphs()
+        if len(found) < count:
+            raise Unmeasurable(f"the installed packages hold {len(found)} paragraphs of that kind, expected {count}")
+        write(folder, Random(1).sample(found, count))
+    files = sorted(folder.glob("*.md"))
+    return [text for file in files for text in sections(file.read_text("utf-8"))]
+
+
+def index(cache: Path, count: int, models: Path) -> tuple[Path, int]:
+    """The data folder where `ragway ingest` has put them as collection `docs`, and the number of chunks they became.
+
+    What is there and unchanged is kept: `ragway ingest` decides that. models: where prepared embedders lie.
+    """
+    data = cache / f"index-{count}"
+    models.mkdir(parents=True, exist_ok=True)
+    data.mkdir(parents=True, exist_ok=True)
+    link = data / "models"
+    if not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(models.resolve())
+    settings = data / "ingest.yaml"
+    settings.write_text(f"ingest: {{chunk_tokens: {_CHUNK_TOKENS}}}\n", "utf-8")
+    _ragway(["ingest", str(documents(cache, count)), "--collection", "docs"], settings, data)
+    rows = json.loads(_ragway(["collections", "--json"], settings, data))
+    return data, next(row["chunks"] for row in rows if row["name"] == "docs")
+
+
+def sections(markdown: str) -> list[str]:
+    """The paragraphs of a document as `passages` writes it."""
+    return [part.partition("\n\n")[2].strip() for part in markdown.split("\n## ")[1:]]
+
+
+def documents(cache: Path, count: int) -> Path:
+    """Where so many paragraphs lie."""
+    return cache / f"documents-{count}"
+
+
+def write(folder: Path, texts: Sequence[str]) -> None:
+    """These paragraphs as documents in a new folder, which is there when all of them are."""
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for begin in range(0, len(texts), _SECTIONS):
+        part = texts[begin : begin + _SECTIONS]
+        body = "\n\n".join(f"## Note {begin + number}\n\n{text}" for number, text in enumerate(part))
+        name = f"notes-{begin // _SECTIONS:04}"
+        (unfinished / f"{name}.md").write_text(f"# {name}\n\n{body}\n", "utf-8")
+    unfinished.rename(folder)
+
+
+def paragraphs() -> list[str]:
+    """Every paragraph of the installed packages, no two alike, in one order."""
+    return sorted(set(_paragraphs()))
+
+
+def _paragraphs() -> Iterator[str]:
+    standard, installed = (Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib"))
+    files = [file for file in standard.rglob("*.py") if "site-packages" not in file.parts]
+    files += [file for package in PACKAGES for file in (installed / package).rglob("*.py")]
+    for file in files:
+        for text in re.findall(r'"""(.*?)"""', file.read_text("utf-8", "replace"), re.DOTALL):
+            yield from prose(text)
+
+
+def prose(text: str) -> Iterator[str]:
+    """The paragraphs of a docstring that are sentences rather than code or tables, each as one line."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        line = " ".join(paragraph.split())
+        letters = sum(character.isalpha() or character == " " for character in line)
+        if len(line) in _CHARS and letters > 0.85 * len(line) and not re.search(r"[#<>|\\]|--|==", line):
+            yield line
+
+
+def _ragway(command: list[str], settings: Path, data: Path) -> str:
+    """What a command of ragway prints; its standard error, where it draws its progress, is ours."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *command, "--config", str(settings), "--data", str(data)],
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+        stdin=subprocess.DEVNULL,
+        cwd=data,
+    )
+    if done.returncode != 0:
+        raise Unmeasurable(f"ragway {command[0]} failed (see above); {data} may be deleted, it is made anew")
+    return done.stdout

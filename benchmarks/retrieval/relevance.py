@@ -1,0 +1,209 @@
+"""What each `retrieval.min_relevance` costs and spares: answerable questions left without context, and others caught.
+
+    python benchmarks/retrieval/relevance.py DIR [DIR…] [--data DIR] [--cache DIR] [--limit N] [--foreign N]
+        [--alike A,B…]
+
+Each DIR is a judged set in BEIR's form, as `ragway eval` takes it, and becomes a collection of its own. Asked of it are
+its own questions (something should be found), its `unanswerable.jsonl`, questions of the other sets (nothing should),
+and small talk in many languages (small_talk.txt; nothing should). Sets that overlap in what they are about
+(named by --alike) are not asked each other's questions. A set weighs the same, however many questions it has.
+
+The page goes to standard output as Markdown; its last lines are the constants of retrieval/search/relevance.py fitted
+on all sets, and on all but one: how far they depend on a single set.
+"""
+
+import asyncio
+import math
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common.arguments import parser_of
+from benchmarks.common.output import say
+from cli.build import plan
+from config.settings import load
+from evaluation.retrieval.judged import Judged, corpus, read
+from evaluation.retrieval.measure import scratch_plan
+from retrieval.index.index import Index
+from retrieval.knowledge import Plan
+from retrieval.records.search import Turn
+from retrieval.search.pipeline import Retriever
+from retrieval.search.relevance import OFFSET, SLOPE
+
+SMALL_TALK = Path(__file__).with_name("small_talk.txt")
+_THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9)
+OWN, NONE, FOREIGN, TALK = "own", "unanswerable", "foreign", "small talk"
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question put to a collection: of what kind it is there, and how likely something relevant was found."""
+
+    collection: str
+    kind: str
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked: at most `limit` of a set's own questions, `foreign` of each other set's."""
+
+    limit: int
+    foreign: int
+    alike: frozenset[str]
+
+
+async def ask_all(sets: Sequence[Judged], how: Asking, base: Plan, cache: Path) -> list[Asked]:
+    """Every set as a collection, in an index of their own that goes afterwards, and all questions put to each."""
+    with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
+        index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
+        try:
+            for one in sets:
+                found = corpus(one, max_bytes=base.max_file_bytes)
+                say(f"{one.name}: {len(found.documents)} documents")
+                await index.learn(found.documents, one.name, lambda done, total, chunks: None)
+            options = replace(base.search, min_relevance=0.0, mode="hybrid")
+            retriever = index.searching(options, questions=cache)
+            return [asked for one in sets for asked in await _ask(one, sets, how, retriever)]
+        finally:
+            await index.close()
+
+
+async def _ask(one: Judged, sets: Sequence[Judged], how: Asking, retriever: Retriever) -> list[Asked]:
+    say(f"{one.name}: ask")
+    asked = []
+    for kind, turns in _questions(one, sets, how):
+        found = await retriever.retrieve(turns, [one.name], k=1)
+        asked.append(Asked(one.name, kind, found.relevance or 0.0))
+    return asked
+
+
+def _questions(one: Judged, sets: Sequence[Judged], how: Asking) -> Iterator[tuple[str, Sequence[Turn]]]:
+    draw = random.Random(one.name)
+    own = list(one.questions)
+    for question in draw.sample(own, min(how.limit, len(own))):
+        yield OWN, question.turns
+    for question in one.unanswerable:
+        yield NONE, question.turns
+    for other in sets:
+        if other is one or {one.name, other.name} <= how.alike:
+            continue
+        theirs = list(other.questions)
+        for question in draw.sample(theirs, min(how.foreign, len(theirs))):
+            yield FOREIGN, question.turns
+    for line in small_talk():
+        yield TALK, (Turn("user", line),)
+
+
+def small_talk() -> list[str]:
+    """Greetings, thanks and the like, one a line."""
+    return SMALL_TALK.read_text("utf-8").splitlines()
+
+
+def page(asked: Sequence[Asked]) -> str:
+    """The trade-off, the sets one by one, and the constants fitted."""
+    of = _of(asked)
+    collections = sorted({one.collection for one in asked})
+    lines = [
+        "| `min_relevance` | answerable, left empty | worst set | other collections' questions, empty "
+        "| small talk, empty | unanswerable, empty |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for least in _THRESHOLDS:
+        empty = {kind: _empty(of[kind], least) for kind in (OWN, FOREIGN, TALK, NONE)}
+        worst = max(empty[OWN].values())
+        means = [_percent(empty[kind].values()) for kind in (FOREIGN, TALK, NONE)]
+        lines.append(f"| {least:g} | {_percent(empty[OWN].values())} | {worst:.1%} | {' | '.join(means)} |")
+    lines += [
+        "",
+        "| set | questions | AUC, other collections' | AUC, small talk | AUC, unanswerable |",
+        "| --- " * 5 + "|",
+    ]
+    for name in collections:
+        own = of[OWN][name]
+        areas = [_area(own, of[kind][name]) if name in of[kind] else "" for kind in (FOREIGN, TALK, NONE)]
+        lines.append(f"| {name} | {len(own)} | {' | '.join(areas)} |")
+    slope, offset = fitted(asked)
+    lines += ["", f"Fitted on all: slope {slope:.2f}, offset {offset:.2f}."]
+    if len(collections) > 2:
+        without = [fitted([one for one in asked if one.collection != name]) for name in collections]
+        spans = [f"{min(values):.2f} to {max(values):.2f}" for values in zip(*without, strict=True)]
+        lines.append(f"With one set left out: slope {spans[0]}, offset {spans[1]}.")
+    return "\n".join(lines)
+
+
+def fitted(asked: Sequence[Asked]) -> tuple[float, float]:
+    """Slope and offset of the logistic curve over the evidence: a set's own questions against the others put to it.
+
+    Each set weighs 1, half of it its own questions, a third the foreign ones and a sixth small talk.
+    """
+    of, share = _of(asked), {OWN: 1 / 2, FOREIGN: 1 / 3, TALK: 1 / 6}
+    rows = [
+        (_evidence(relevance), float(kind == OWN), share[kind] / len(values))
+        for kind in share
+        for values in of[kind].values()
+        for relevance in values
+    ]
+    x, y, weights = (np.asarray(column) for column in zip(*rows, strict=True))
+    design, beta = np.stack([x, np.ones_like(x)], 1), np.zeros(2)
+    for _ in range(50):  # Newton's method; it converges in ten steps or so
+        chance = 1 / (1 + np.exp(-design @ beta))
+        gradient = design.T @ (weights * (chance - y)) + 1e-4 * beta
+        curvature = (design * (weights * chance * (1 - chance))[:, None]).T @ design + 1e-4 * np.eye(2)
+        beta -= np.linalg.solve(curvature, gradient)
+    return float(beta[0]), float(beta[1])
+
+
+def _evidence(relevance: float) -> float:
+    chance = min(max(relevance, 1e-12), 1 - 1e-12)
+    return (math.log(chance / (1 - chance)) - OFFSET) / SLOPE
+
+
+def _of(asked: Sequence[Asked]) -> Mapping[str, Mapping[str, list[float]]]:
+    """Kind -> collection -> relevance of each question."""
+    of: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in (OWN, FOREIGN, TALK, NONE)}
+    for one in asked:
+        of[one.kind][one.collection].append(one.relevance)
+    return of
+
+
+def _empty(of: Mapping[str, Sequence[float]], least: float) -> dict[str, float]:
+    return {name: sum(value < least for value in values) / len(values) for name, values in of.items()}
+
+
+def _percent(shares: Iterable[float]) -> str:
+    numbers = list(shares)
+    return f"{sum(numbers) / len(numbers):.1%}" if numbers else ""
+
+
+def _area(own: Sequence[float], others: Sequence[float]) -> str:
+    """Area under the ROC curve: how often one of `own` is above one of `others`, ties half."""
+    a, b = np.asarray(own)[:, None], np.asarray(others)[None, :]
+    return f"{float(((a > b) + 0.5 * (a == b)).mean()):.3f}"
+
+
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--limit", type=int, default=100, help="own questions asked of each set")
+    parser.add_argument("--foreign", type=int, default=15, help="questions of each other set")
+    parser.add_argument("--alike", default="", help="sets about the same things, by name, between commas")
+    given = parser.parse_args()
+    sets = [read(folder) for folder in given.folders]
+    how = Asking(given.limit, given.foreign, frozenset(given.alike.split(",")))
+    base = plan(load(flags={"data": str(given.data)}))
+    print(page(asyncio.run(ask_all(sets, how, base, given.cache.absolute()))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
