@@ -28,9 +28,10 @@ from proxy.asgi import App
 from proxy.augment.inject import Template, TemplateError
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
-from proxy.augment.utility_requests import Housekeeping, PromptsError
+from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.dialects.base import Position
 from proxy.errors import ApiError
-from proxy.exchange import Lane, Position, Target
+from proxy.exchange import Lane, Target
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper, Receipts
 from proxy.observe.receipts.receipt import Versions, sha256_of
@@ -156,7 +157,7 @@ def gateway(
                 deadline_s=settings.retrieval.deadline_s,
                 require_context=settings.retrieval.require_context,
                 max_body_bytes=max_body_bytes,
-                known=housekeeping(settings),
+                utility_prompts=utility_prompts(settings),
                 budget_tokens=settings.inject.budget_tokens,
                 window_share=settings.inject.window_share,
                 order=settings.inject.order,
@@ -280,13 +281,13 @@ def template(settings: Settings) -> Template:
         raise SettingsError(f"inject.template: {error}") from error
 
 
-def housekeeping(settings: Settings) -> Housekeeping:
+def utility_prompts(settings: Settings) -> UtilityPrompts:
     """The prompts of programs that get no passages. Raises SettingsError."""
     if not settings.retrieval.skip_housekeeping:
-        return Housekeeping()
+        return UtilityPrompts()
     own = settings.retrieval.utility_requests
     try:
-        return Housekeeping.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
+        return UtilityPrompts.read(UTILITY_REQUESTS, *([Path(own)] if own else []))
     except PromptsError as error:
         raise SettingsError(f"retrieval.utility_requests: {error}") from error
 

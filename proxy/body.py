@@ -1,4 +1,4 @@
-"""A request's body, read whole within a limit, and what is done with a large one without stopping all others."""
+"""A request's body, read whole within a limit; work on a large body happens in a thread."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
-from proxy.dialects.chat import LARGE_BYTES, Body, parse
+from proxy.dialects.json_body import LARGE_BYTES, JsonBody
 from proxy.errors import ApiError
 
 _T = TypeVar("_T")
@@ -14,17 +14,17 @@ _SETTING = "server.max_body_mb"
 
 
 class ClientGone(Exception):
-    """The client left before its request was whole: there is nobody to answer."""
+    """The client left before the request was whole, so no client waits for an answer."""
 
 
-async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> Body:
-    """The request's body, which must be a JSON object. Raises as `whole_body` and `parse`."""
+async def json_body(scope: Scope, receive: Receive, *, max_bytes: int) -> JsonBody:
+    """The request's body, which must be a JSON object. Raises as `whole_body` and `JsonBody.parse`."""
     raw = await whole_body(scope, receive, max_bytes=max_bytes)
-    return await by_size(raw, lambda: parse(raw))
+    return await by_size(raw, lambda: JsonBody.parse(raw))
 
 
 async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
-    """What the work gives; where the body it is done on is large, it is done in a thread."""
+    """The result of the work; the work on a large body is done in a thread."""
     return await asyncio.to_thread(work) if len(raw) > LARGE_BYTES else work()
 
 
@@ -35,7 +35,7 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
 
 
 def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> None:
-    """Refuse by its headers a body that would be refused once it is read. setting: the limit's. Raises ApiError."""
+    """Refuse by the headers a body that the limit forbids. setting: the name of the limit. Raises ApiError."""
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > max_bytes:
             raise too_large(max_bytes, setting)
@@ -44,7 +44,7 @@ def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) ->
 
 
 async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:
-    """What is received, to its end. Raises ApiError 413 (too large), ClientGone."""
+    """The received bytes, to the end. Raises ApiError 413 (too large), ClientGone."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:

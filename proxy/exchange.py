@@ -14,6 +14,9 @@ from typing import Any, Literal
 from proxy.access.limits import UNLIMITED, Limits, Ticket
 from proxy.access.rights import NOTHING, Rights
 from proxy.asgi import Scope
+from proxy.dialects.base import Dialect, Position
+from proxy.dialects.chat import CHAT
+from proxy.dialects.token_counts import Tokens
 
 KEY = "ragway.exchange"
 
@@ -29,9 +32,6 @@ DegradedReason = Literal[
     "internal error",
 ]
 Lane = Literal["relay", "translated", "echo"]
-# Where the passages go: a system message of their own before all others, the end of the client's own first system or
-# developer message, or the end of the newest user message.
-Position = Literal["lead", "merge", "tail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,6 @@ class Target:
     key_of_client: bool = False  # no key is configured: the client's own key is passed on
     position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The tokens of one model call."""
-
-    prompt: int  # with the injected passages
-    completion: int
-    cached: int = 0  # of the prompt, in the provider's cache
-    reasoning: int = 0  # of the completion
-    estimated: bool = False  # the upstream reported no usage
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
@@ -76,6 +65,7 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
+    dialect: Dialect = CHAT  # of the path; a path without a dialect gets errors in OpenAI's shape
     key: str = ""  # id of the caller's key; "" while the gateway has no keys
     owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
     rights: Rights = NOTHING  # of the caller, set by `Guard`

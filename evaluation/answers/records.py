@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 Mode = Literal["raw", "rag", "whole"]
 Asked = tuple[str, str, int]  # question, variant, repeat: what a reply answers

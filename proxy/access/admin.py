@@ -24,7 +24,7 @@ from proxy.access.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 from proxy.api.knowledge.parameters import checked, invalid, query_of
 from proxy.asgi import Receive, Scope, Send, send_json, send_whole
 from proxy.body import by_size, whole_body
-from proxy.dialects.chat import parse
+from proxy.dialects.json_body import JsonBody
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
@@ -141,7 +141,7 @@ class Admin:
         if not body:
             return {}
         must_be_json(scope)
-        return await by_size(body, lambda: checked(parse(body).fields, names))
+        return await by_size(body, lambda: checked(JsonBody.parse(body).fields, names))
 
 
 class _Endpoint:

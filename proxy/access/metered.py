@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 
 from proxy.access.ledger import Ledger
-from proxy.access.tee import Tee, tokens_in
+from proxy.access.tee import Tee
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.dialects.token_counts import Tokens, estimated_tokens
 from proxy.errors import ApiError
-from proxy.exchange import Tokens, exchange_of
+from proxy.exchange import exchange_of
 
 _CHAT = "/v1/chat/completions"
 # What is ours and calls no model: it counts as no request. A search does.
@@ -87,7 +88,7 @@ def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) 
     length is taken to want _ANSWER_TOKENS a choice: the first number only. fields: the body's members. The members are
     read as their parsed values: a name may be written with escapes, and a number as 1e6.
     """
-    prompt = tokens_in(body)
+    prompt = estimated_tokens(body)
     if not answers:
         return prompt, prompt
     longest = max(_count_of(fields.get(name)) for name in _LENGTHS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 _TABLE = "model_prices_and_context_window_backup.json"
 

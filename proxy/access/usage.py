@@ -13,8 +13,8 @@ import orjson
 from proxy.access.limits import NANO, Share
 from proxy.access.prices import price_of
 from proxy.access.sql import SqlAccounts
-from proxy.access.tee import BYTES_A_TOKEN, tokens_in
-from proxy.exchange import Exchange, Tokens, durations_ms
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.exchange import Exchange, durations_ms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -76,7 +76,7 @@ def _injected(prompt_tokens: int, exchange: Exchange) -> int:
     """
     if not exchange.injected_bytes or not exchange.body:
         return 0
-    share = exchange.injected_bytes / BYTES_A_TOKEN / tokens_in(exchange.body)
+    share = exchange.injected_bytes / BYTES_PER_TOKEN / estimated_tokens(exchange.body)
     return round(prompt_tokens * min(share, 1.0))
 
 

@@ -13,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from proxy.asgi import Scope
-from proxy.dialects.chat import Body, model_of, parse
+from proxy.dialects.json_body import JsonBody
 from proxy.errors import ApiError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
     if raw and len(types) > 1:
         raise ApiError(400, "The request has two content-type headers: send one.", code="conflicting_header")
     media = types[0].partition(b";")[0].strip().lower() if types else b""
-    body: Body | None = None
+    body: JsonBody | None = None
     if raw and b"," in media:
         raise ApiError(400, "The content-type header names two types: send one.", code="conflicting_header")
     if raw and media == _URL_ENCODED:  # what is JSON as well may name another model there
@@ -77,15 +77,15 @@ def models_in(query: bytes) -> Sequence[str]:
     ]
 
 
-def in_json(body: Body) -> Named:
+def in_json(body: JsonBody) -> Named:
     """The model of a JSON body. Raises ApiError 400: it names none."""
-    return Named(model_of(body), lambda model: body.edited(model=model, without_rag=True), body.fields)
+    return Named(body.model(), lambda model: body.edited(model=model, without_rag=True), body.fields)
 
 
-def _json_of(raw: bytes, *, said: bool) -> Body | None:
+def _json_of(raw: bytes, *, said: bool) -> JsonBody | None:
     """The object; None for other JSON, and for what is none and is not said to be."""
     try:
-        return parse(raw)
+        return JsonBody.parse(raw)
     except ApiError as error:
         if not _OBJECT.match(raw) and (error.code == "invalid_body" or (error.code == "invalid_json" and not said)):
             return None

@@ -1,55 +1,49 @@
 """How many tokens of passages a model's context window has room for.
 
-The conversation is estimated, not counted: the gateway holds no tokenizer, and its passages are counted by another
-model's than the one asked anyway. Three bytes of UTF-8 a token is more than most texts and tokenizers need (English
-prose four and more, code three to four, Chinese three), so the estimate errs towards fewer passages. Images and
-sounds, whose tokens do not follow from their bytes, are left out; the share leaves room for them, for the answer and
-for what a tool loop adds. That is not counted, either: every round of it shall get the same passages.
+The gateway has no tokenizer, so the size of the conversation is an estimate. Three bytes of UTF-8 per token are fewer
+than most texts and tokenizers need (English prose four and more, code three to four, Chinese three), so the estimate
+errs towards fewer passages. The tokens of images and sounds do not follow from the bytes: the estimate leaves images
+and sounds out. The share of the window leaves room for images, for the answer and for the messages of a tool loop.
+Messages of a tool loop do not count, either: every round of the loop gets the same passages.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from proxy.dialects.chat import text_of
+from proxy.dialects.base import Request
 
-_BYTES_A_TOKEN = 3
-_MESSAGE_TOKENS = 4  # what a chat template puts around a message
+_BYTES_PER_TOKEN = 3
+_MESSAGE_TOKENS = 4  # a chat template puts as many around a message
 
 
-def room_tokens(fields: Mapping[str, Any], *, window_tokens: int, share: float) -> int:
-    """The most tokens that passages may take: a share of what the conversation leaves of the window; 0 or more.
+def room_tokens(request: Request, *, window_tokens: int, share: float) -> int:
+    """The most tokens that passages may take: a share of the window's rest; 0 or more.
 
-    fields: the request body's. What it reserves for the answer (`max_completion_tokens`, `max_tokens`) is not left.
+    The rest is the window without the conversation and without the tokens that the client reserves for the answer.
     """
-    answer = fields.get("max_completion_tokens") or fields.get("max_tokens")
-    reserved = answer if isinstance(answer, int) and answer > 0 else 0
-    return max(0, int(share * (window_tokens - reserved - conversation_tokens(fields))))
+    return max(0, int(share * (window_tokens - request.answer_tokens() - conversation_tokens(request))))
 
 
-def conversation_tokens(fields: Mapping[str, Any]) -> int:
-    """About how many tokens the request's tools, and its messages up to the user's latest, take."""
-    listed = fields.get("messages")
-    messages = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    last = max((i for i, one in enumerate(messages) if one.get("role") == "user"), default=-1)
-    count, total_bytes = last + 1, 0
+def conversation_tokens(request: Request) -> int:
+    """About how many tokens the tools, and the messages up to the latest user message, take."""
+    messages = request.messages()
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+    total_bytes = sum(map(_json_bytes, request.beside_messages()))
     for message in messages[: last + 1]:
-        total_bytes += _bytes_of(text_of(message.get("content"))) + _json_bytes(message.get("tool_calls"))
-    for key in ("tools", "functions", "response_format"):
-        total_bytes += _json_bytes(fields.get(key))
-    return total_bytes // _BYTES_A_TOKEN + _MESSAGE_TOKENS * count
+        total_bytes += _text_bytes(message.text) + _json_bytes(message.calls)
+    return total_bytes // _BYTES_PER_TOKEN + _MESSAGE_TOKENS * (last + 1)
 
 
-def _bytes_of(text: str) -> int:
+def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _json_bytes(value: Any) -> int:
-    """The bytes of a value as JSON; 0 where there is none."""
+    """The bytes of a value as JSON; 0 for null and empty values."""
     if not value:
         return 0
     try:
         return len(orjson.dumps(value))
-    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits: other readers take them
+    except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits: other readers take both
         return len(str(value))

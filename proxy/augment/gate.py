@@ -1,23 +1,22 @@
 """Whether a request is augmented, from which collections, and why: one precedence for all controls.
 
-Off wins wherever it is said: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body.
-On, said by the header or the body, has a search made for a request that looks like a chat program's housekeeping;
-it turns nothing on that somebody turned off. `x-rag: compare` is on, and a wish besides (`live`). Collections come
-from the body's `rag`, else the header `x-rag-collection`, else the model prefix `rag/<collection>/`, else the setting.
+Off wins over on: the setting, the model prefix `raw/`, the header `x-rag: off`, `rag` in the body. On, by the header or
+the body, forces a search for a utility request; on never overrides off. `x-rag: compare` is on, and asks for a shadow
+comparison. Collections come from the body's `rag`, else the header `x-rag-collection`, else the model prefix
+`rag/<collection>/`, else the setting.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.asgi import Scope
-from proxy.augment.utility_requests import Housekeeping
-from proxy.dialects.chat import Body, messages_of, model_of, text_of
+from proxy.augment.utility_requests import UtilityPrompts
+from proxy.dialects.base import ConversationMessage, Request
 from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
 from retrieval.records.search import Turn
 
-_MAX_TURNS = 12  # of the conversation's end: what rewriting can use
+_MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
 _CONTROLS = (b"x-rag", b"x-rag-collection")
@@ -25,7 +24,7 @@ _CONTROLS = (b"x-rag", b"x-rag-collection")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done with a request. `turns` is empty unless it is augmented."""
+    """What the gateway does with a request. `turns` is empty unless the request is augmented."""
 
     model: str  # without our prefixes
     status: RagStatus  # off or skipped; augmented means: search
@@ -34,57 +33,61 @@ class Decision:
     collections: tuple[str, ...]
     explicit: bool  # the client named the collections
     k: int | None
-    compare: bool = False  # the client wants the model asked raw as well
+    compare: bool = False  # the client asks for a shadow comparison
 
 
-def decide(body: Body, scope: Scope, *, enabled: bool, collections: Sequence[str], known: Housekeeping) -> Decision:
-    """known: prompts of programs that get no passages.
+def decide(
+    request: Request, scope: Scope, *, enabled: bool, collections: Sequence[str], utility_prompts: UtilityPrompts
+) -> Decision:
+    """utility_prompts: the prompts of programs; a request with such a prompt gets no passages.
 
-    Raises ApiError 400 where a control, the model or the messages cannot be read, or two headers disagree.
+    Raises ApiError 400: a control, the model or the messages cannot be read, or two headers disagree.
     """
-    model, raw, prefix = split_model(model_of(body))
-    messages = messages_of(body)
+    model, raw, prefix = split_model(request.model())
+    messages = request.messages()
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
     header = _header(controls, _CONTROLS[0]).lower()
     if header not in ("", "on", "off", "compare"):
         raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
-    wish = _rag_of(body)
-    chosen = wish.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
+    options = _rag_options(request)
+    chosen = options.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
-    reason = _off_reason(enabled, raw, header, wish)
+    reason = _off_reason(enabled, raw, header, options)
     if not reason:
-        forced = header in ("on", "compare") or wish.enabled is True
-        housekeeping = not forced and known.is_in(messages)
-        turns = () if housekeeping else _turns(messages)
+        forced = header in ("on", "compare") or options.enabled is True
+        utility = not forced and utility_prompts.match(messages)
+        turns = () if utility else _turns(messages)
         status = "augmented" if turns else "skipped"
-        reason = "housekeeping call" if housekeeping else "" if turns else "no user text"
+        reason = "housekeeping call" if utility else "" if turns else "no user text"
     searched, compare = chosen or tuple(collections), header == "compare"
-    return Decision(model, status, reason, turns, searched, bool(chosen), wish.k, compare)
+    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    enabled: bool | None  # None: not said
+class RagOptions:
+    """The body's `rag`."""
+
+    enabled: bool | None  # None: the client leaves the decision to the gateway
     collections: tuple[str, ...]
     k: int | None
 
 
-_NO_WISH = _Wish(None, (), None)
+_NO_OPTIONS = RagOptions(None, (), None)
 
 
-def _off_reason(enabled: bool, raw: bool, header: str, wish: _Wish) -> str:
+def _off_reason(enabled: bool, raw: bool, header: str, options: RagOptions) -> str:
     if not enabled:
         return "retrieval is disabled"
     if raw:
         return "raw model"
     if header == "off":
         return "x-rag header"
-    return "rag in the body" if wish.enabled is False else ""
+    return "rag in the body" if options.enabled is False else ""
 
 
 def split_model(name: str) -> tuple[str, bool, str]:
-    """(model, whether it is raw/<model>, the collections of rag/<collections>/<model> or "").
+    """(model, whether the name is raw/<model>, the collections of rag/<collections>/<model> or "").
 
     Raises ApiError 400 for half a prefix.
     """
@@ -100,13 +103,13 @@ def split_model(name: str) -> tuple[str, bool, str]:
     return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
 
 
-def _rag_of(body: Body) -> _Wish:
+def _rag_options(request: Request) -> RagOptions:
     """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
-    rag = body.fields.get("rag")
+    rag = request.fields.get("rag")
     if rag is None:
-        return _NO_WISH
+        return _NO_OPTIONS
     if isinstance(rag, bool):
-        return _Wish(rag, (), None)
+        return RagOptions(rag, (), None)
     if not isinstance(rag, dict):
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
     unknown = sorted(set(rag) - {"enabled", "collections", "k"})
@@ -119,27 +122,28 @@ def _rag_of(body: Body) -> _Wish:
         raise _bad_rag("'rag.collections' in the request body must be a list of names")
     if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MAX_K):
         raise _bad_rag(f"'rag.k' in the request body must be a whole number from 1 to {_MAX_K}")
-    return _Wish(enabled, tuple(names), k)
+    return RagOptions(enabled, tuple(names), k)
 
 
 def _bad_rag(what: str) -> ApiError:
     return ApiError(400, f"{what}.", code="invalid_rag", param="rag")
 
 
-def _turns(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
-    """The conversation up to the latest user message; () where that has no text.
+def _turns(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
+    """The conversation up to the latest user message; () where the latest user message has no text.
 
-    What follows the latest user message (tool calls, tool results) belongs to the same turn: it is searched
-    for the same question again, so that every round of it gets the same context.
+    Tool calls and tool results after the latest user message belong to the same turn: the gateway searches for the
+    same question again, so every round of a tool loop gets the same context.
     """
-    last = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
-    if last < 0 or not text_of(messages[last].get("content")).strip():
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+    if last < 0 or not messages[last].text.strip():
         return ()
-    turns = []
-    for message in messages[: last + 1]:
-        text = text_of(message.get("content"))
-        if message["role"] in ("user", "assistant") and text.strip():
-            turns.append(Turn(message["role"], _clip(text)))
+    said = [message for message in messages[: last + 1] if message.role in ("user", "assistant")]
+    turns = [
+        Turn("user" if message.role == "user" else "assistant", _clip(message.text))
+        for message in said
+        if message.text.strip()
+    ]
     return tuple(turns[-_MAX_TURNS:])
 
 
@@ -155,7 +159,7 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 def _header(headers: Headers, name: bytes) -> str:
-    """The header's value, "" where it is not given. Raises ApiError 400 where it is given twice, not alike."""
+    """The header's value; "" without the header. Raises ApiError 400: the header is given twice with two values."""
     if not headers:
         return ""
     values = {value.decode("latin-1").strip() for key, value in headers if key == name}

@@ -21,9 +21,9 @@ from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import Decision, decide
 from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter
-from proxy.augment.utility_requests import Housekeeping
+from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
-from proxy.dialects.chat import Body, parse
+from proxy.dialects.base import Request
 from proxy.errors import ApiError
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.keeper import Receipts
@@ -58,7 +58,7 @@ class Chat:
     """A chat as it was understood, on its way to its model."""
 
     decision: Decision
-    body: Body  # as the client sent it
+    request: Request  # as the client sent it
     target: Target
 
 
@@ -79,7 +79,7 @@ class AugmentOptions:
     deadline_s: float
     require_context: bool
     max_body_bytes: int
-    known: Housekeeping  # prompts of programs that get no passages
+    utility_prompts: UtilityPrompts  # a request with such a prompt gets no passages
     budget_tokens: int  # of the passages, where the model's window leaves as much
     window_share: float
     order: Order
@@ -120,25 +120,25 @@ class Augment:
         began = time.perf_counter()
         options = self._options
 
-        def understood() -> tuple[Body, Decision]:
-            body = parse(raw)
+        def understood() -> tuple[Request, Decision]:
+            request = exchange.dialect.parse(raw)
             decision = decide(
-                body,
+                request,
                 scope,
                 enabled=options.enabled,
                 collections=options.collections,
-                known=options.known,
+                utility_prompts=options.utility_prompts,
             )
-            return body, decision
+            return request, decision
 
-        body, decision = await by_size(raw, understood)
-        exchange.fields = body.fields
+        request, decision = await by_size(raw, understood)
+        exchange.fields = request.fields
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.ended_step("parse", began)
         lead = ""
         if decision.turns:
-            budget_tokens = await by_size(raw, lambda: self._budget_tokens(body, target))
+            budget_tokens = await by_size(raw, lambda: self._budget_tokens(request, target))
             found, lead = await self._context(decision, exchange, budget_tokens, scope)
             decision = replace(decision, collections=exchange.searched or decision.collections)
             if options.receipts is not None:
@@ -147,21 +147,21 @@ class Augment:
             exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
-        exchange.body = await by_size(raw, lambda: _forwarded(body, lead, decision, target))
+        exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
         if options.comparing is None:
             exchange.comparison = "not allowed" if decision.compare else ""
             await self._app(scope, receive, send)
         else:
-            await options.comparing.pass_on(self._app, Chat(decision, body, target), scope, receive, send)
+            await options.comparing.pass_on(self._app, Chat(decision, request, target), scope, receive, send)
 
-    def _budget_tokens(self, body: Body, target: Target) -> int:
+    def _budget_tokens(self, request: Request, target: Target) -> int:
         """What the passages may take; less than the setting where the model's window is known and leaves less."""
         window_tokens = self._window_of(target)
         if not window_tokens:
             return self._options.budget_tokens
         share = self._options.window_share
-        return min(self._options.budget_tokens, room_tokens(body.fields, window_tokens=window_tokens, share=share))
+        return min(self._options.budget_tokens, room_tokens(request, window_tokens=window_tokens, share=share))
 
     async def _context(
         self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope
@@ -245,7 +245,7 @@ def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.error = told or exchange.rag_reason
 
 
-def _forwarded(body: Body, context: str, decision: Decision, target: Target) -> bytes:
+def _forwarded(request: Request, context: str, decision: Decision, target: Target) -> bytes:
     """The bytes for the upstream. An untouched request stays byte for byte as it came."""
     model = target.model or decision.model
-    return body.edited(context=context, position=target.position, model=model, without_rag=True)
+    return request.edited(context=context, position=target.position, model=model, without_rag=True)

@@ -1,9 +1,9 @@
-"""Which requests are a chat program's own: a title, tags, follow-ups, a summary, a search query. They ask nothing.
+"""Utility requests: a chat program's own requests for a title, tags, follow-ups, a summary or a search query.
 
-Programs send them to the same model as the conversation. Passages would cost tokens there and spoil answers that must
-be JSON or four words. Recognised by the fixed words of their prompts alone, where a prompt begins: a person who asks
-about titles, or quotes such a prompt, begins otherwise. The prompts are data: `config/utility_requests.yaml`, and a
-file of the user's own.
+Programs send utility requests to the same model as the conversation. Passages would cost tokens and spoil answers that
+must be JSON or four words. The gateway recognises a utility request by the fixed words at the beginning of the prompt:
+a person who asks about titles, or quotes a prompt, begins otherwise. The prompts are data:
+`config/utility_requests.yaml`, and a file of the user's own.
 """
 
 from collections.abc import Sequence
@@ -13,58 +13,58 @@ from typing import Any
 
 import yaml
 
-from proxy.dialects.chat import text_of
+from proxy.dialects.base import ConversationMessage
 
-_HEAD_CHARS = 4000  # of a system message: where a prompt of this kind would stand
-_INSTRUCTIONS = 8  # system messages looked at from either end of a conversation, which may have any number
-_SHORTEST_CHARS = 20  # of what a prompt is known by: shorter, a person's question may have it
+_HEAD_CHARS = 4000  # of a system message: the part in which a prompt may begin
+_INSTRUCTIONS = 8  # system messages that are read at either end of a conversation; a conversation may hold many
+_SHORTEST_CHARS = 20  # of the fixed words: a person's question may hold fewer by chance
 
 
 class PromptsError(ValueError):
-    """A file of prompts that cannot be used: which entry, and what was expected."""
+    """A file of prompts that cannot be used: the entry, and the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt by its first words, and by words that must come later ("" for none)."""
+class UtilityPrompt:
+    """The first words of a prompt, and words that must come later ("" for none)."""
 
     begins: str
     holds: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Housekeeping:
-    """The known prompts: those that are the newest user message, and those that a line of a system message begins."""
+class UtilityPrompts:
+    """The known prompts: the beginning of the newest user message, or of a line of a system message."""
 
-    user: tuple[Prompt, ...] = ()
-    system: tuple[Prompt, ...] = ()
+    user: tuple[UtilityPrompt, ...] = ()
+    system: tuple[UtilityPrompt, ...] = ()
 
     @classmethod
-    def read(cls, *files: Path) -> "Housekeeping":
-        """The prompts of the files together. Raises PromptsError."""
+    def read(cls, *files: Path) -> "UtilityPrompts":
+        """The prompts of all files. Raises PromptsError."""
         found = [entry for file in files for entry in _entries(file)]
         return cls(*(tuple(prompt for role, prompt in found if role == wanted) for wanted in ("user", "system")))
 
-    def is_in(self, messages: Sequence[dict[str, Any]]) -> bool:
-        """Whether the newest user message, or an instruction to the model, is one of the prompts."""
-        newest = next((message for message in reversed(messages) if message["role"] == "user"), None)
-        if newest is not None and self._asks(text_of(newest.get("content")).lstrip()):
+    def match(self, messages: Sequence[ConversationMessage]) -> bool:
+        """Whether the newest user message, or an instruction to the model, is a known prompt."""
+        newest = next((message for message in reversed(messages) if message.role == "user"), None)
+        if newest is not None and self._matches_user(newest.text.lstrip()):
             return True
-        instructions = [message for message in messages if message["role"] in ("system", "developer")]
+        instructions = [message.text for message in messages if message.role in ("system", "developer")]
         if len(instructions) > 2 * _INSTRUCTIONS:
             instructions = [*instructions[:_INSTRUCTIONS], *instructions[-_INSTRUCTIONS:]]
-        return any(self._instructs(text_of(message.get("content"))) for message in instructions)
+        return any(map(self._matches_system, instructions))
 
-    def _asks(self, text: str) -> bool:
+    def _matches_user(self, text: str) -> bool:
         return any(text.startswith(prompt.begins) and prompt.holds in text for prompt in self.user)
 
-    def _instructs(self, text: str) -> bool:
-        """A line may begin such a prompt: what was a list of parts arrives joined."""
+    def _matches_system(self, text: str) -> bool:
+        """Whether any line begins a known prompt: the text parts of a message arrive joined by line feeds."""
         head = "\n" + text[:_HEAD_CHARS]
         return any("\n" + prompt.begins in head and prompt.holds in text for prompt in self.system)
 
 
-def _entries(file: Path) -> list[tuple[str, Prompt]]:
+def _entries(file: Path) -> list[tuple[str, UtilityPrompt]]:
     try:
         entries = yaml.safe_load(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
@@ -74,7 +74,7 @@ def _entries(file: Path) -> list[tuple[str, Prompt]]:
     return [_entry(entry, f"{file}, entry {number}") for number, entry in enumerate(entries, start=1)]
 
 
-def _entry(entry: Any, where: str) -> tuple[str, Prompt]:
+def _entry(entry: Any, where: str) -> tuple[str, UtilityPrompt]:
     if not isinstance(entry, dict):
         raise PromptsError(f"{where} must have role, begins and holds, got {entry!r:.80}")
     for name, value in entry.items():
@@ -92,4 +92,4 @@ def _entry(entry: Any, where: str) -> tuple[str, Prompt]:
         raise PromptsError(f"{where}: {words}, too few to tell a program from a person: give {_SHORTEST_CHARS} or more")
     if role == "system" and len(begins) > _HEAD_CHARS:
         raise PromptsError(f"{where}: begins must have at most {_HEAD_CHARS} characters")
-    return role, Prompt(begins, holds)
+    return role, UtilityPrompt(begins, holds)

@@ -1,6 +1,11 @@
-"""What a client API looks like in bytes.
+"""A client API is a dialect: one object that reads and edits requests, reads replies and writes errors.
 
-chat   a chat completion's request: read, and edited without changing any other byte
-reply  a chat completion's reply -> text, finish reason, usage, error
-sse    event-stream frames: built and split
+base          the protocol of a dialect, a request and a conversation
+chat          OpenAI's chat completions
+chat_reply    the reader of a chat completion's reply
+json_body     a JSON body as bytes: read, and edited without changing any other byte
+replies       the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
+reply         the older reader of a chat completion's reply
+sse           event-stream frames: built and split
+token_counts  the tokens of a model call: reported, or estimated
 """

@@ -6,9 +6,8 @@ from typing import Any
 
 import orjson
 
-from proxy.access.tee import tokens_of
 from proxy.dialects import sse
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens, reported_tokens
 
 _MOST_BYTES = 64 * 2**20
 _MOST_TOLD_CHARS = 500  # of an error
@@ -87,7 +86,7 @@ class Reading:
             self.error = told_of(row["error"])
         usage = row.get("usage")
         if isinstance(usage, dict):
-            self.usage = tokens_of(usage) or self.usage
+            self.usage = reported_tokens(usage) or self.usage
         for choice in _list(row, "choices"):
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._take_choice(choice, at_ms)

@@ -15,7 +15,8 @@ import orjson
 
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import by_size, read_body
-from proxy.dialects import chat, sse
+from proxy.dialects import sse
+from proxy.dialects.json_body import JsonBody
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
 
@@ -61,7 +62,7 @@ class Echo:
 
 def parse(body: bytes) -> Json:
     """The request as far as it is needed here, checked; whatever the gateway can read can be echoed. ApiError 400."""
-    request = chat.parse(body).fields
+    request: Json = JsonBody.parse(body).fields
     messages = request.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise _wrong("messages", "a list of at least one message object")

@@ -13,7 +13,7 @@ import pytest
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import Row, write
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from tests.support.gateway import ragway, refused
 
 Usage = Callable[..., subprocess.CompletedProcess[str]]

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.dialects.chat import parse
+from proxy.dialects.base import Position
+from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError
-from proxy.exchange import Position
 
 NUMBERS = "0 -0 1 1.0 1e-7 1E+2 -1.5e-3 9223372036854775808 18446744073709551616 1e400".split()
 ESCAPES = r"\" \\ \/ \b \f \n \r \t \u0041 \u0000 \ud83d\ude00 \ud83d \ude00 \u007d".split()
@@ -84,7 +84,7 @@ def without(raw: bytes, at: int, length: int) -> bytes:
 
 @given(requests())
 def test_finds_every_member_and_edits_nothing_by_itself(sent: Sent) -> None:
-    body = parse(sent.raw)
+    body = CHAT.parse(sent.raw)
     assert body.edited() is sent.raw
     ours = {json.loads(name): (name, value) for name, value in sent.members if json.loads(name) in SPELLINGS}
     assert set(body.members) == set(ours)
@@ -96,7 +96,7 @@ def test_finds_every_member_and_edits_nothing_by_itself(sent: Sent) -> None:
 
 @given(requests(present=("messages",)), st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_a_lead_is_one_message_more_and_taken_out_again_leaves_the_original(sent: Sent, lead: str) -> None:
-    body = parse(sent.raw)
+    body = CHAT.parse(sent.raw)
     edited = body.edited(context=lead)
     at = sent.raw.index(b"[", body.members["messages"]) + 1
     assert without(edited, at, len(edited) - len(sent.raw)) == sent.raw
@@ -107,7 +107,7 @@ def test_a_lead_is_one_message_more_and_taken_out_again_leaves_the_original(sent
 
 @given(requests(present=("model",)), st.text())
 def test_a_model_is_replaced_within_its_own_span(sent: Sent, model: str) -> None:
-    body = parse(sent.raw)
+    body = CHAT.parse(sent.raw)
     (name, value) = next(pair for pair in sent.members if json.loads(pair[0]) == "model")
     before = re.compile(re.escape(name.encode()) + rb"\s*:\s*").match(sent.raw, body.members["model"])
     assert before is not None
@@ -143,7 +143,7 @@ def conversations(draw: st.DrawFn) -> Sent:
 def test_a_position_adds_to_one_content_and_taken_out_again_leaves_the_original(
     sent: Sent, position: Position, context: str
 ) -> None:
-    edited = parse(sent.raw).edited(context=context, position=position)
+    edited = CHAT.parse(sent.raw).edited(context=context, position=position)
     grown = len(edited) - len(sent.raw)
     at = next(i for i, byte in enumerate(edited) if i == len(sent.raw) or byte != sent.raw[i])
     assert any(without(edited, i, grown) == sent.raw for i in range(max(0, at - grown), at + 1))
@@ -169,7 +169,7 @@ def inserted(messages: list[dict[str, Any]], position: Position, context: str) -
 
 @given(requests(present=("rag",)))
 def test_taking_rag_out_leaves_valid_json_and_every_other_byte(sent: Sent) -> None:
-    edited = parse(sent.raw).edited(without_rag=True)
+    edited = CHAT.parse(sent.raw).edited(without_rag=True)
     assert list(read(edited)) == [pair for pair in read(sent.raw) if pair[0] != "rag"]
     missing = len(sent.raw) - len(edited)
     assert any(without(sent.raw, at, missing) == edited for at in range(len(edited) + 1))
@@ -177,8 +177,10 @@ def test_taking_rag_out_leaves_valid_json_and_every_other_byte(sent: Sent) -> No
 
 @given(requests(present=("model", "messages", "rag")), st.text('ab"\\é', min_size=1), st.text("xy\n", min_size=1))
 def test_edits_together_are_the_edits_one_by_one(sent: Sent, model: str, lead: str) -> None:
-    together = parse(sent.raw).edited(context=lead, model=model, without_rag=True)
-    one_by_one = parse(parse(parse(sent.raw).edited(without_rag=True)).edited(model=model)).edited(context=lead)
+    together = CHAT.parse(sent.raw).edited(context=lead, model=model, without_rag=True)
+    one_by_one = CHAT.parse(CHAT.parse(CHAT.parse(sent.raw).edited(without_rag=True)).edited(model=model)).edited(
+        context=lead
+    )
     assert together == one_by_one
 
 
@@ -186,7 +188,7 @@ def ends_in_an_object_or_a_400(raw: bytes) -> None:
     """Nothing but a Body or an ApiError 400 comes of any bytes."""
     refused: ApiError | None = None
     try:
-        assert parse(raw).edited() is raw
+        assert CHAT.parse(raw).edited() is raw
     except ApiError as error:
         refused = error
     assert refused is None or (refused.status == 400 and json.loads(refused.body()))

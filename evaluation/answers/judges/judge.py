@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from evaluation.answers.prompts import Prompt, json_object
 from evaluation.answers.records import Question, Reply
 from evaluation.answers.scoring.faults import Fault
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 Kind = Literal["faithfulness", "relevance", "correctness", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

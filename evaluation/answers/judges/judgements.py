@@ -15,7 +15,7 @@ from typing import Any
 from evaluation.answers.judges.judge import Judgement, Key
 from evaluation.answers.records import BenchError, Worst
 from evaluation.answers.runs import rows_of
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 _HASH_BYTES = 8
 

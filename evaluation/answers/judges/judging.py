@@ -38,8 +38,7 @@ from evaluation.answers.runs import Lines
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.scores import refuses
 from proxy.access.prices import Price
-from proxy.access.tee import tokens_in
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 ANSWER_TOKENS = 100  # of an ordinary judgement: an assumption, which the estimate says
 
@@ -97,7 +96,7 @@ class Judge:
         prompt, most = 0, NOTHING
         for task in todo:
             one = self.sent(task, usage=True)
-            prompt += tokens_in(orjson.dumps(one.body["messages"]))
+            prompt += estimated_tokens(orjson.dumps(one.body["messages"]))
             most += at_worst(one.worst)
         return Tokens(prompt, answer * len(todo)), most.usd
 

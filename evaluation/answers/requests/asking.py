@@ -16,9 +16,8 @@ from evaluation.answers.records import Asked, BenchError, Rag, Reply
 from evaluation.answers.requests.receipts import Receipts
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
-from proxy.access.tee import BYTES_A_TOKEN, tokens_in
 from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
 CHATS = "/v1/chat/completions"
 _COLLECTIONS = "/v1/knowledge/collections"
@@ -202,8 +201,8 @@ def _stages(head: httpx.Response | None) -> Mapping[str, float]:
 
 def _estimated(call: Call, reading: Reading, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
-    prompt = tokens_in(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
-    return Tokens(prompt, -(-reading.said_bytes() // BYTES_A_TOKEN), estimated=True)
+    prompt = estimated_tokens(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
+    return Tokens(prompt, -(-reading.said_bytes() // BYTES_PER_TOKEN), estimated=True)
 
 
 def _cost(usage: Tokens | None, price: Price | None) -> float | None:

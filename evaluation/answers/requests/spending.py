@@ -14,8 +14,7 @@ import orjson
 from evaluation.answers.records import BenchError, Variant, Worst
 from evaluation.answers.runs import Run
 from proxy.access.prices import Price, Size
-from proxy.access.tee import BYTES_A_TOKEN
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
 # Of the model asked, for one of the embedder's that the passages' budget counts; ordinary text has about one.
 _TOKENS_OF_ONE = 4
@@ -78,7 +77,7 @@ def charge_of(ended: Ended, worst: Worst, price: Price | None) -> Charge:
         return Charge(ended.cost_usd or 0.0, usage.prompt + usage.completion)
     if ended.error is not None:  # more may have been made than came
         return at_worst(worst)
-    said = usage.completion * BYTES_A_TOKEN  # as it was estimated
+    said = usage.completion * BYTES_PER_TOKEN  # as it was estimated
     answer = said if worst.answer_tokens is None else min(said, worst.answer_tokens)
     usd = worst.usd or 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
     return Charge(usd, worst.prompt_tokens + answer)

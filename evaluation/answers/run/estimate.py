@@ -8,8 +8,7 @@ import orjson
 from evaluation.answers.records import Asked, Question, Variant, Worst
 from evaluation.answers.requests.spending import answer_cap, worst_of
 from evaluation.answers.run.running import Terms, body_of
-from proxy.access.tee import tokens_in
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says
 
@@ -69,7 +68,7 @@ def _worst(question: Question, variant: Variant, terms: Terms) -> Worst:
 def _one(question: Question, variant: Variant, terms: Terms) -> Estimate:
     body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
     price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
-    prompt = tokens_in(orjson.dumps(body["messages"])) + (terms.budget_tokens if variant.mode == "rag" else 0)
+    prompt = estimated_tokens(orjson.dumps(body["messages"])) + (terms.budget_tokens if variant.mode == "rag" else 0)
     answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
     usd = None if price is None else price.of(Tokens(prompt, answer))
     worst = worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)

@@ -11,6 +11,7 @@ from evaluation.answers.records import BenchError
 from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
 from proxy.augment.inject import Template
+from proxy.dialects.chat import CHAT
 from proxy.dialects.reply import error_of
 from retrieval.records.documents import Passage
 
@@ -60,5 +61,5 @@ def misfit(body: Mapping[str, Any], whole: str, size: Size, model: str) -> str:
     if size.window_tokens is None:
         return f"the window of {model} is not known: give it with --window {model}=TOKENS"
     needed = len(whole.encode()) // _BYTES_A_TOKEN
-    room = room_tokens(body, window_tokens=size.window_tokens, share=1.0)
+    room = room_tokens(CHAT.parse(orjson.dumps(body)), window_tokens=size.window_tokens, share=1.0)
     return "" if needed <= room else f"about {needed:,} tokens, and {model} has room for {room:,}"

@@ -14,7 +14,8 @@ import orjson
 from proxy.access.rights import Rights
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
-from proxy.exchange import Exchange, Position, Target, durations_ms
+from proxy.dialects.base import Position
+from proxy.exchange import Exchange, Target, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
 

@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
@@ -45,8 +45,6 @@ _TELLING = (200, 400, 413, 422)
 # Of one request alone: sent again, an upstream would take the second for the first.
 _ONCE = frozenset({b"idempotency-key", b"x-client-request-id", b"x-request-id", b"traceparent", b"tracestate"})
 _LOGGED = ("busy", "budget", "unreadable")
-
-_MORE_THAN_WORDS = ("tools", "functions", "audio", "web_search_options")  # members of a request
 
 Who = Literal["admin", "all", "off"]
 
@@ -167,7 +165,7 @@ class Comparing:
 
     async def _raw(self, chat: Chat, exchange: Exchange, scope: Scope) -> Side:
         """The model's answer without passages, or what became of it. Raises _NoMoney, Unreadable."""
-        body = chat.body.edited(model=chat.target.model or chat.decision.model, without_rag=True)
+        body = chat.request.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         raw = Exchange(
             id=exchange.id,
             method="POST",
@@ -226,9 +224,7 @@ _TOLD = {
 
 def _suited(chat: Chat) -> bool:
     """Whether one answer in words, of the model alone, is wanted, and the prompt is not beyond all measure."""
-    fields: dict[str, Any] = chat.body.fields
-    alone = not any(fields.get(name) for name in _MORE_THAN_WORDS)
-    return alone and fields.get("n") in (None, 1) and len(chat.body.raw) <= _MOST_BODY_BYTES
+    return chat.request.wants_only_text() and len(chat.request.raw) <= _MOST_BODY_BYTES
 
 
 def _headers(headers: Headers) -> Headers:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from retrieval.records.search import Turn
 
 

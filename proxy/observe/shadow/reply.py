@@ -5,10 +5,10 @@ import zlib
 from collections.abc import Awaitable, Iterator
 
 from proxy.access.prices import price_of
-from proxy.access.tee import BYTES_A_TOKEN, PACKED, tokens_in
+from proxy.access.tee import PACKED
 from proxy.asgi import Message, Send
 from proxy.dialects.reply import Reading, TooLong, error_of
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.observe.shadow.comparison import Side
 
 _MOST_BYTES = 1 << 20  # kept of a reply; a longer one is not compared
@@ -82,8 +82,8 @@ class Passing:
             error = reading.error or ("" if self.whole and reading.whole else "the reply broke off before its end")
         tokens = Tokens(0, 0)
         if answered:
-            said = -(-reading.said_bytes() // BYTES_A_TOKEN)
-            tokens = reading.usage or Tokens(tokens_in(body), said, estimated=True)
+            said = -(-reading.said_bytes() // BYTES_PER_TOKEN)
+            tokens = reading.usage or Tokens(estimated_tokens(body), said, estimated=True)
         price = price_of(model)
         return Side(
             self.status,

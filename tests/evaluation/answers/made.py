@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evaluation.answers.records import Question, Rag, Reply, Shown, Variant
 from evaluation.answers.runs import Head, Lines, Run
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 RAW, DOCS = Variant("m raw", "m", "raw"), Variant("m rag docs", "m", "rag", ["docs"])
 Model = Callable[[Question, Variant, random.Random], str]

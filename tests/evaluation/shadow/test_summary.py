@@ -24,7 +24,7 @@ from evaluation.shadow.view import shown, text
 from proxy.access.prices import Price
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
 from retrieval.records.search import Turn

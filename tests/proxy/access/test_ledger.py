@@ -15,8 +15,9 @@ from proxy.access.shares import SqlBook
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import COMPARISONS, Wish, sums
 from proxy.asgi import Receive, Scope, Send
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
-from proxy.exchange import KEY, Exchange, Target, Tokens
+from proxy.exchange import KEY, Exchange, Target
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.tee import Tee, tokens_in
+from proxy.access.tee import Tee
 from proxy.asgi import Message
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}'
 CHAT = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -112,7 +112,7 @@ def test_a_usage_that_says_nothing_leaves_an_estimate(usage: object) -> None:
 def test_a_stream_without_usage_is_estimated_by_its_frames() -> None:
     frames = [b'data: {"choices": [{"delta": {"content": "tok"}}], "id": "x"}\n\n'] * 40
     tokens, _ = passed([*frames, b"data: [DONE]\n\n"], kind=b"text/event-stream")
-    assert tokens == Tokens(tokens_in(BODY), 38, estimated=True)
+    assert tokens == Tokens(estimated_tokens(BODY), 38, estimated=True)
     long = frames[0].replace(b"tok", b"word " * 100)
     tokens, _ = passed([frames[0], *[long] * 10], kind=b"text/event-stream")
     assert 1200 < tokens.completion < 1300, "ten frames of 500 characters"
@@ -125,19 +125,19 @@ def test_a_refusal_costs_nothing_and_a_request_without_a_reply_its_prompt() -> N
 
 def test_an_attachment_does_not_count_by_its_bytes() -> None:
     picture = b'{"url": "data:image/png;base64,' + b"iVBORw0KGgo" * 100_000 + b'"}'
-    assert tokens_in(picture) < 1100
-    assert tokens_in(b"word " * 4000) == 5000
-    assert tokens_in(b"") == 0
+    assert estimated_tokens(picture) < 1100
+    assert estimated_tokens(b"word " * 4000) == 5000
+    assert estimated_tokens(b"") == 0
 
 
 def test_no_text_is_read_again_and_again_for_attachments() -> None:
     """Words of 1,999 letters took 20 s by an expression that looks for runs of 2,000 from every letter."""
     words = (b"a" * 1999 + b" ") * 5000
-    assert tokens_in(words) == len(words) // 4
+    assert estimated_tokens(words) == len(words) // 4
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"=", b" ", b'"', b"\xc3"]), st.integers(0, 3000)), max_size=12))
 def test_an_attachment_is_a_run_of_2000_signs_of_base64_or_more(parts: list[tuple[bytes, int]]) -> None:
     body = b"." * 4000 + b"".join(sign * times for sign, times in parts)
     text, found = re.subn(rb"[A-Za-z0-9+/=]{2000,}", b"", body)
-    assert tokens_in(body) == -(-len(text) // 4) + found * 1000
+    assert estimated_tokens(body) == -(-len(text) // 4) + found * 1000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.passthrough import Passthrough
 from proxy.asgi import Receive, Scope, Send, send_json
-from proxy.dialects.chat import _READ
+from proxy.dialects.json_body import _READ
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.routes import Routes

@@ -1,5 +1,6 @@
 """The room that a model's context window leaves for passages."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,14 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.augment.context_window import conversation_tokens, room_tokens
+from proxy.dialects.base import Request
+from proxy.dialects.chat import CHAT
 
 
-def chat(*texts: str, **more: Any) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text} for text in texts], **more}
+def request(messages: list[dict[str, Any]], **more: Any) -> Request:
+    return CHAT.parse(json.dumps({"messages": messages, **more}).encode())
 
 
-def room(fields: dict[str, Any], window_tokens: int = 1000, share: float = 0.5) -> int:
-    return room_tokens(fields, window_tokens=window_tokens, share=share)
+def chat(*texts: str, **more: Any) -> Request:
+    return request([{"role": "user", "content": text} for text in texts], **more)
+
+
+def room(asked: Request, window_tokens: int = 1000, share: float = 0.5) -> int:
+    return room_tokens(asked, window_tokens=window_tokens, share=share)
 
 
 def test_half_of_an_empty_window() -> None:
@@ -41,26 +48,25 @@ def test_every_round_of_a_tool_loop_leaves_the_same_room() -> None:
     asked = chat("how do I connect?")
     called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"arguments": "x" * 900}}]}
     answered = {"role": "tool", "tool_call_id": "1", "content": "y" * 900}
-    later = {"messages": [*asked["messages"], called, answered]}
-    assert room(later) == room(asked)
+    assert room(request([*asked.fields["messages"], called, answered])) == room(asked)
 
 
 def test_an_image_is_not_counted_by_its_bytes() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
-    fields = {"messages": [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]}
-    assert conversation_tokens(fields) < 20
+    asked = request([{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}])
+    assert conversation_tokens(asked) < 20
 
 
 def test_a_script_of_three_bytes_a_letter_counts_a_token_a_letter() -> None:
     assert conversation_tokens(chat("数据库" * 100)) == pytest.approx(300, abs=5)
 
 
-@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5)), st.integers(0, 10**6))
+@given(st.dictionaries(st.text("xyz", max_size=5), st.integers() | st.text(max_size=5)), st.integers(0, 10**6))
 def test_never_negative_nor_more_than_the_share(more: dict[str, Any], window_tokens: int) -> None:
     fields = {**more, "messages": [{"role": "user", "content": "hi \ud800"}], "tools": [{"big": 2**70}]}
-    assert 0 <= room(fields, window_tokens) <= window_tokens / 2
+    asked = CHAT.parse(json.dumps(fields).encode())
+    assert 0 <= room(asked, window_tokens) <= window_tokens / 2
 
 
-@pytest.mark.parametrize("messages", [None, "text", [], [1], [{"content": "no role"}]])
-def test_what_is_no_conversation_takes_nothing(messages: Any) -> None:
-    assert conversation_tokens({"messages": messages}) == 0
+def test_a_conversation_without_a_user_takes_nothing() -> None:
+    assert conversation_tokens(request([{"role": "assistant", "content": "Hello."}])) == 0

@@ -8,12 +8,12 @@ import pytest
 
 from config.settings import UTILITY_REQUESTS
 from proxy.augment.gate import Decision, decide
-from proxy.augment.utility_requests import Housekeeping
-from proxy.dialects.chat import parse
+from proxy.augment.utility_requests import UtilityPrompts
+from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError
 from retrieval.records.search import Turn
 
-KNOWN = Housekeeping.read(UTILITY_REQUESTS)
+KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)
 QUESTION = {"role": "user", "content": "How do I connect?"}
 TITLE = {"role": "user", "content": "Provide a concise, 5-word-or-less title for the conversation, using title case "
          "conventions. Only return the title itself."}  # fmt: skip
@@ -33,13 +33,13 @@ def decided(
     repeated: tuple[tuple[str, str], ...] = (),
     enabled: bool = True,
     collections: tuple[str, ...] = ("docs",),
-    known: Housekeeping = KNOWN,
+    utility_prompts: UtilityPrompts = KNOWN,
     **fields: Any,
 ) -> Decision:
-    body = parse(json.dumps({"model": model, "messages": messages or [QUESTION], **fields}).encode())
+    request = CHAT.parse(json.dumps({"model": model, "messages": messages or [QUESTION], **fields}).encode())
     pairs = [*(headers or {}).items(), *repeated]
     scope = {"headers": [(key.encode(), value.encode()) for key, value in pairs]}
-    return decide(body, scope, enabled=enabled, collections=collections, known=known)
+    return decide(request, scope, enabled=enabled, collections=collections, utility_prompts=utility_prompts)
 
 
 def refused(**given: Any) -> ApiError:
@@ -162,7 +162,7 @@ def test_every_combination_of_controls_keeps_one_precedence(messages: tuple[dict
 
 def test_housekeeping_is_searched_for_where_the_setting_says_so() -> None:
     assert decided(TITLE).reason == "housekeeping call"
-    assert decided(TITLE, known=Housekeeping()).status == "augmented"
+    assert decided(TITLE, utility_prompts=UtilityPrompts()).status == "augmented"
 
 
 @pytest.mark.parametrize("asked", ["Generate a title for my talk.", "What is the title of chapter 3?"])

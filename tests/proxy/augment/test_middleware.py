@@ -11,7 +11,7 @@ from proxy.access.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
-from proxy.augment.utility_requests import Housekeeping
+from proxy.augment.utility_requests import UtilityPrompts
 from proxy.exchange import Exchange, Target, exchange_of
 from retrieval.knowledge import Knowledge
 from retrieval.records.documents import Passage
@@ -56,7 +56,7 @@ async def asked(
         deadline_s=60.0,
         require_context=False,
         max_body_bytes=10**7,
-        known=Housekeeping(),
+        utility_prompts=UtilityPrompts(),
         budget_tokens=BUDGET_TOKENS,
         window_share=0.5,
         order=order,

@@ -1,14 +1,18 @@
 """A chat program's own calls are known by their prompts, each as its program sends it; a person's question never is."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config.settings import UTILITY_REQUESTS
-from proxy.augment.utility_requests import Housekeeping, PromptsError
+from proxy.augment.utility_requests import PromptsError, UtilityPrompts
+from proxy.dialects.base import ConversationMessage
+from proxy.dialects.chat import CHAT
 
-KNOWN = Housekeeping.read(UTILITY_REQUESTS)
+KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)
 HISTORY = "<chat_history>\nUSER: How do I connect?\nASSISTANT: Use TLS.\n</chat_history>"
 OPEN_WEBUI = [
     "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Guidelines:\n- …\n"
@@ -131,8 +135,12 @@ SYSTEMS = [
 ]
 
 
-def is_housekeeping(messages: list[dict[str, Any]]) -> bool:
-    return KNOWN.is_in(messages)
+def read(messages: list[dict[str, Any]]) -> Sequence[ConversationMessage]:
+    return CHAT.parse(json.dumps({"messages": messages}).encode()).messages()
+
+
+def is_utility_request(messages: list[dict[str, Any]]) -> bool:
+    return KNOWN.match(read(messages))
 
 
 def user(content: object) -> dict[str, Any]:
@@ -141,60 +149,66 @@ def user(content: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("prompt", FROM_USERS)
 def test_a_prompt_in_the_newest_user_message_is_known(prompt: str) -> None:
-    assert is_housekeeping([user(prompt)])
-    assert is_housekeeping([user([{"type": "text", "text": prompt}])])
+    assert is_utility_request([user(prompt)])
+    assert is_utility_request([user([{"type": "text", "text": prompt}])])
     before = [
         {"role": "system", "content": "Be brief."},
         user("How do I connect?"),
         {"role": "assistant", "content": "So."},
     ]
-    assert is_housekeeping([*before, user(prompt)])
-    assert not is_housekeeping([*before, user(prompt), {"role": "assistant", "content": "TLS"}, user("And in Java?")])
+    assert is_utility_request([*before, user(prompt)])
+    assert not is_utility_request(
+        [*before, user(prompt), {"role": "assistant", "content": "TLS"}, user("And in Java?")]
+    )
 
 
 @pytest.mark.parametrize("prompt", FROM_SYSTEMS)
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_a_prompt_in_an_instruction_is_known(prompt: str, role: str) -> None:
-    assert is_housekeeping([{"role": role, "content": prompt}, user("How do I connect?")])
+    assert is_utility_request([{"role": role, "content": prompt}, user("How do I connect?")])
     parts = [{"type": "text", "text": "You are a client."}, {"type": "text", "text": prompt}]
-    assert is_housekeeping([{"role": role, "content": parts}, user("How do I connect?")])
-    assert is_housekeeping([{"role": "system", "content": "Be brief."}, {"role": role, "content": prompt}, user("hi")])
+    assert is_utility_request([{"role": role, "content": parts}, user("How do I connect?")])
+    assert is_utility_request(
+        [{"role": "system", "content": "Be brief."}, {"role": role, "content": prompt}, user("hi")]
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_persons_question_is_none(question: str) -> None:
-    assert not is_housekeeping([user(question)])
-    assert not is_housekeeping([{"role": "system", "content": "You give every conversation a title."}, user(question)])
+    assert not is_utility_request([user(question)])
+    assert not is_utility_request(
+        [{"role": "system", "content": "You give every conversation a title."}, user(question)]
+    )
 
 
 @pytest.mark.parametrize("instruction", SYSTEMS)
 def test_an_applications_instruction_is_none(instruction: str) -> None:
-    assert not is_housekeeping([{"role": "system", "content": instruction}, user("How do I connect?")])
+    assert not is_utility_request([{"role": "system", "content": instruction}, user("How do I connect?")])
 
 
 @pytest.mark.parametrize("prompt", [*FROM_USERS, *FROM_SYSTEMS])
 def test_a_prompt_that_somebody_quotes_is_none(prompt: str) -> None:
-    assert not is_housekeeping([user(f"What is this? {prompt}")])
-    assert not is_housekeeping([{"role": "assistant", "content": prompt}, user("What was that?")])
-    assert not is_housekeeping([{"role": "tool", "content": prompt}, user("What was that?")])
-    assert not is_housekeeping(
+    assert not is_utility_request([user(f"What is this? {prompt}")])
+    assert not is_utility_request([{"role": "assistant", "content": prompt}, user("What was that?")])
+    assert not is_utility_request([{"role": "tool", "content": prompt}, user("What was that?")])
+    assert not is_utility_request(
         [{"role": "system", "content": "Never say: " + " ".join(prompt.split())}, user("What was that?")]
     )
 
 
 @pytest.mark.parametrize("content", [None, 7, [], [{"type": "image_url"}], {}])
 def test_a_message_without_text_is_none(content: object) -> None:
-    assert not is_housekeeping([user(content)])
-    assert not is_housekeeping([{"role": "system", "content": content}])
+    assert not is_utility_request([user(content)])
+    assert not is_utility_request([{"role": "system", "content": content}])
 
 
 @pytest.mark.parametrize("at", [0, 7, -8, -1])
 def test_of_many_instructions_the_first_and_the_last_are_looked_at(at: int) -> None:
     many = [{"role": "system", "content": "Be brief."} for _ in range(1000)]
     many[at] = {"role": "system", "content": FROM_SYSTEMS[0]}
-    assert is_housekeeping([*many, user("hi")])
+    assert is_utility_request([*many, user("hi")])
     many[at], many[500] = many[500], many[at]
-    assert not is_housekeeping([*many, user("hi")])
+    assert not is_utility_request([*many, user("hi")])
 
 
 def test_a_users_own_prompts_are_added_to_the_known_ones(tmp_path: Path) -> None:
@@ -203,17 +217,19 @@ def test_a_users_own_prompts_are_added_to_the_known_ones(tmp_path: Path) -> None
         "- role: system\n  begins: You write subject lines for tickets.\n"
         '- role: user\n  begins: "Name this chat.\\n"\n  holds: Answer with JSON\n'
     )
-    known = Housekeeping.read(UTILITY_REQUESTS, file)
-    assert known.is_in([{"role": "system", "content": "You write subject lines for tickets. Be brief."}, user("hi")])
-    assert known.is_in([user("Name this chat.\nhi\nAnswer with JSON only.")])
-    assert known.is_in([user(LIBRECHAT_ASSISTANTS)])
-    assert not known.is_in([user("Name this chat.\nhi")])
-    assert not known.is_in([user("You write subject lines for tickets.")])
-    assert not is_housekeeping([user("Name this chat.\nhi\nAnswer with JSON only.")])
+    known = UtilityPrompts.read(UTILITY_REQUESTS, file)
+    assert known.match(
+        read([{"role": "system", "content": "You write subject lines for tickets. Be brief."}, user("hi")])
+    )
+    assert known.match(read([user("Name this chat.\nhi\nAnswer with JSON only.")]))
+    assert known.match(read([user(LIBRECHAT_ASSISTANTS)]))
+    assert not known.match(read([user("Name this chat.\nhi")]))
+    assert not known.match(read([user("You write subject lines for tickets.")]))
+    assert not is_utility_request([user("Name this chat.\nhi\nAnswer with JSON only.")])
 
 
 def test_no_prompts_know_nothing() -> None:
-    assert not Housekeeping().is_in([user(OPEN_WEBUI[0])])
+    assert not UtilityPrompts().match(read([user(OPEN_WEBUI[0])]))
 
 
 @pytest.mark.parametrize(
@@ -236,11 +252,11 @@ def test_a_file_of_prompts_that_cannot_be_used_says_why(tmp_path: Path, text: st
     file = tmp_path / "own.yaml"
     file.write_text(text)
     with pytest.raises(PromptsError) as error:
-        Housekeeping.read(file)
+        UtilityPrompts.read(file)
     assert str(file) in str(error.value)
     assert said in str(error.value)
 
 
 def test_a_file_of_prompts_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(PromptsError, match="No such file"):
-        Housekeeping.read(tmp_path / "none.yaml")
+        UtilityPrompts.read(tmp_path / "none.yaml")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from proxy.dialects.chat import Body, messages_of, model_of, parse, text_of
+from proxy.dialects.base import ConversationMessage, Position, Request
+from proxy.dialects.chat import CHAT, text_of
 from proxy.errors import ApiError
-from proxy.exchange import Position
 
 MESSAGE = b'{"role":"user","content":"hi"}'
 
@@ -22,8 +22,8 @@ def refusal(call: Callable[[], object]) -> ApiError:
     return caught.value
 
 
-def body_of(**fields: Any) -> Body:
-    return parse(json.dumps(fields).encode())
+def body_of(**fields: Any) -> Request:
+    return CHAT.parse(json.dumps(fields).encode())
 
 
 # Bodies that cannot be read
@@ -59,7 +59,7 @@ def body_of(**fields: Any) -> Body:
     ],
 )
 def test_what_is_not_json_is_a_400(raw: bytes) -> None:
-    assert refusal(lambda: parse(raw)).code == "invalid_json"
+    assert refusal(lambda: CHAT.parse(raw)).code == "invalid_json"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_not_json_is_a_400(raw: bytes) -> None:
     ],
 )
 def test_what_is_not_an_object_is_a_400_that_says_what_it_is(raw: bytes, kind: str) -> None:
-    error = refusal(lambda: parse(raw))
+    error = refusal(lambda: CHAT.parse(raw))
     assert error.code == "invalid_body"
     assert kind in error.message
 
@@ -84,12 +84,12 @@ def test_what_is_not_an_object_is_a_400_that_says_what_it_is(raw: bytes, kind: s
 @pytest.mark.parametrize("extra", [b"", b',"user":"\\ud800"'])
 def test_a_hundred_thousand_levels_are_a_400(opening: bytes, closing: bytes, extra: bytes) -> None:
     deep = opening * 100_000 + b"1" + closing * 100_000
-    assert refusal(lambda: parse(b'{"a":' + deep + extra + b"}")).code in ("invalid_json", "invalid_body")
+    assert refusal(lambda: CHAT.parse(b'{"a":' + deep + extra + b"}")).code in ("invalid_json", "invalid_body")
 
 
 def test_a_hundred_levels_are_read() -> None:
     deep = b"[" * 100 + b"]" * 100
-    body = parse(b'{"tools":' + deep + b',"model":"m"}')
+    body = CHAT.parse(b'{"tools":' + deep + b',"model":"m"}')
     assert body.edited(model="n") == b'{"tools":' + deep + b',"model":"n"}'
 
 
@@ -97,7 +97,7 @@ def test_a_hundred_levels_are_read() -> None:
 @pytest.mark.parametrize("spelling", ["{}", "\\u00{:02x}"])
 def test_a_repeated_member_of_ours_is_a_400(key: str, spelling: str) -> None:
     again = key if spelling == "{}" else spelling.format(ord(key[0])) + key[1:]
-    error = refusal(lambda: parse(f'{{"{key}": 1, "x": 2, "{again}": 1}}'.encode()))
+    error = refusal(lambda: CHAT.parse(f'{{"{key}": 1, "x": 2, "{again}": 1}}'.encode()))
     assert (error.code, error.param) == ("duplicate_field", key)
 
 
@@ -113,7 +113,7 @@ def test_a_repeated_member_of_ours_is_a_400(key: str, spelling: str) -> None:
     ],
 )
 def test_repeated_members_of_others_pass(raw: bytes) -> None:
-    assert parse(raw).edited(without_rag=True) is raw
+    assert CHAT.parse(raw).edited(without_rag=True) is raw
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_repeated_members_of_others_pass(raw: bytes) -> None:
 def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, meant: str) -> None:
     for raw in (json.dumps({name: 1, "model": "m"}).encode(), json.dumps({name: 1}, ensure_ascii=False).encode()):
         if not meant:
-            assert parse(raw).edited() is raw, "a Greek letter that only looks alike is another for every reader"
+            assert CHAT.parse(raw).edited() is raw, "a Greek letter that only looks alike is another for every reader"
             continue
-        error = refusal(lambda raw=raw: parse(raw))  # type: ignore[misc]
+        error = refusal(lambda raw=raw: CHAT.parse(raw))  # type: ignore[misc]
         assert (error.code, error.param) == ("ambiguous_field", name)
         assert f"'{meant}'" in error.message
 
@@ -157,24 +157,24 @@ def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, mean
     ids=["repeated", "objects", "members", "numbers", "open", "escaped"],
 )
 def test_more_values_than_anybody_means_are_refused_before_they_are_parsed(raw: bytes) -> None:
-    error = refusal(lambda: parse(raw))
+    error = refusal(lambda: CHAT.parse(raw))
     assert (error.code, "too many values" in error.message) == ("invalid_body", True)
 
 
 @pytest.mark.parametrize("unit", ["[{:,}]", '\\"[{', "\\\\", "\\u005b[", "日[,", '\\\\\\"{:'])
 def test_texts_may_hold_any_number_of_brackets(unit: str) -> None:
     raw = ('{"model":"m","messages":[{"role":"user","content":"' + unit * 400_000 + '"}],"model":"m"}').encode()
-    assert refusal(lambda: parse(raw)).code == "duplicate_field", "it was read"
+    assert refusal(lambda: CHAT.parse(raw)).code == "duplicate_field", "it was read"
     raw = raw.replace(b',"model":"m"}', b"}")
-    body = parse(raw)
+    body = CHAT.parse(raw)
     assert body.edited(model="n") == raw.replace(b'"m"', b'"n"', 1)
     assert body.edited(context="x", position="tail").endswith(b'\\n\\nx"}]}')
 
 
 def test_a_number_that_no_reader_holds_is_a_400_and_a_long_text_of_digits_is_none() -> None:
-    assert refusal(lambda: parse(b'{"seed": ' + b"1" * 400 + b"}")).code == "invalid_json"
-    assert refusal(lambda: parse(b'{"seed": 1e4000, "user": "\\ud800"}')).code == "invalid_json"
-    assert parse(b'{"user": "\\ud800' + b"1" * 4000 + b'"}').fields["user"] == "\ud800" + "1" * 4000
+    assert refusal(lambda: CHAT.parse(b'{"seed": ' + b"1" * 400 + b"}")).code == "invalid_json"
+    assert refusal(lambda: CHAT.parse(b'{"seed": 1e4000, "user": "\\ud800"}')).code == "invalid_json"
+    assert CHAT.parse(b'{"user": "\\ud800' + b"1" * 4000 + b'"}').fields["user"] == "\ud800" + "1" * 4000
 
 
 # Edits
@@ -182,7 +182,7 @@ def test_a_number_that_no_reader_holds_is_a_400_and_a_long_text_of_digits_is_non
 
 def test_without_an_edit_the_very_same_bytes_come_back() -> None:
     raw = b'\t{ "model" :"m" , "messages":[ ], "x":1.0e-7 }\r\n'
-    body = parse(raw)
+    body = CHAT.parse(raw)
     assert body.edited() is raw
     assert body.edited(model="m", without_rag=True) is raw
     assert body.edited(context="") is raw
@@ -199,12 +199,14 @@ def test_without_an_edit_the_very_same_bytes_come_back() -> None:
 )
 def test_the_lead_stands_first_among_the_messages(messages: bytes, expected: bytes) -> None:
     lead = b'{"role":"system","content":"look"}'
-    assert parse(b'{"messages":' + messages + b"}").edited(context="look") == b'{"messages":' + expected % lead + b"}"
+    assert (
+        CHAT.parse(b'{"messages":' + messages + b"}").edited(context="look") == b'{"messages":' + expected % lead + b"}"
+    )
 
 
 @pytest.mark.parametrize("lead", ['"}]', "\\", "a\nb\x00\x7f", "日本 🎈 \u2028", "{passages}"])
 def test_the_lead_is_text_whatever_is_in_it(lead: str) -> None:
-    edited = json.loads(parse(b'{"messages":[' + MESSAGE + b"]}").edited(context=lead))
+    edited = json.loads(CHAT.parse(b'{"messages":[' + MESSAGE + b"]}").edited(context=lead))
     assert edited["messages"] == [{"role": "system", "content": lead}, json.loads(MESSAGE)]
 
 
@@ -218,7 +220,7 @@ TEXT_ESCAPED = b'look: \\"}]\\\\ ' + "日本".encode() + b" \\n"
 def positioned(messages: bytes, position: Position, context: str = "look") -> bytes:
     """The `messages` after the edit; all around them must be as it was."""
     head, tail = b'{ "x":1e-7 ,"messages" : ', b',"seed":9223372036854775808,"model":"m"}'
-    edited = parse(head + messages + tail).edited(context=context, position=position)
+    edited = CHAT.parse(head + messages + tail).edited(context=context, position=position)
     assert edited.startswith(head)
     assert edited.endswith(tail)
     return edited[len(head) : -len(tail)]
@@ -333,8 +335,8 @@ def test_at_every_position_the_text_is_text_whatever_is_in_it(position: Position
 @pytest.mark.parametrize("position", ["lead", "merge", "tail"])
 def test_all_edits_at_once_at_every_position(position: Position) -> None:
     raw = b'{"rag":{"k":3}, "messages":[' + SYSTEM + b"," + MESSAGE + b'], "model":"m"}'
-    alone = parse(b'{"messages":[' + SYSTEM + b"," + MESSAGE + b'], "model":"longer name"}')
-    edited = parse(raw).edited(context="x", position=position, model="longer name", without_rag=True)
+    alone = CHAT.parse(b'{"messages":[' + SYSTEM + b"," + MESSAGE + b'], "model":"longer name"}')
+    edited = CHAT.parse(raw).edited(context="x", position=position, model="longer name", without_rag=True)
     assert edited == alone.edited(context="x", position=position)
 
 
@@ -346,9 +348,9 @@ def test_a_body_of_megabytes_is_edited_at_every_position() -> None:
     raw = json.dumps({"messages": messages, "model": "m"}).encode()
     assert len(raw) > 5_000_000
     tail = b',{"type":"text","text":"x"}]}], "model": "m"}'
-    assert parse(raw).edited(context="x", position="tail") == raw[: -len(b']}], "model": "m"}')] + tail
+    assert CHAT.parse(raw).edited(context="x", position="tail") == raw[: -len(b']}], "model": "m"}')] + tail
     merged = raw.replace(b'"content": "a"', b'"content": "a\\n\\nx"', 1)
-    assert parse(raw).edited(context="x", position="merge") == merged
+    assert CHAT.parse(raw).edited(context="x", position="merge") == merged
 
 
 # Model and rag
@@ -357,12 +359,12 @@ def test_a_body_of_megabytes_is_edited_at_every_position() -> None:
 def test_the_model_is_replaced_where_it_stands_and_nowhere_else() -> None:
     raw = b'{"user":"model","a":{"model":"m"},"mod\\u0065l" : "m" ,"tools":["model","m"]}'
     expected = b'{"user":"model","a":{"model":"m"},"mod\\u0065l" : "n\\"" ,"tools":["model","m"]}'
-    assert parse(raw).edited(model='n"') == expected
+    assert CHAT.parse(raw).edited(model='n"') == expected
 
 
 @pytest.mark.parametrize("model", ["raw/\ud800", "日本/模型", '"\\'])
 def test_a_model_of_any_spelling_can_be_put_in(model: str) -> None:
-    assert json.loads(parse(b'{"model":"m"}').edited(model=model)) == {"model": model}
+    assert json.loads(CHAT.parse(b'{"model":"m"}').edited(model=model)) == {"model": model}
 
 
 @pytest.mark.parametrize(
@@ -385,25 +387,25 @@ def test_a_model_of_any_spelling_can_be_put_in(model: str) -> None:
     ],
 )
 def test_rag_goes_with_one_comma(raw: bytes, expected: bytes) -> None:
-    assert parse(raw).edited(without_rag=True) == expected
+    assert CHAT.parse(raw).edited(without_rag=True) == expected
 
 
 def test_all_edits_at_once_do_not_disturb_each_other() -> None:
     raw = b'{"messages":[' + MESSAGE + b'], "model":"m", "rag":{"k":3}}'
     expected = b'{"messages":[{"role":"system","content":"x"},' + MESSAGE + b'], "model":"longer name"}'
-    assert parse(raw).edited(context="x", model="longer name", without_rag=True) == expected
+    assert CHAT.parse(raw).edited(context="x", model="longer name", without_rag=True) == expected
 
 
 def test_a_body_of_megabytes_is_edited() -> None:
     image = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
     messages = [{"role": "user", "content": image}, {"role": "tool", "x": ['\\"{['] * 100_000}]
     raw = json.dumps({"messages": messages, "model": "m"}).encode()
-    assert parse(raw).edited(model="n") == raw[: -len('"m"}')] + b'"n"}'
+    assert CHAT.parse(raw).edited(model="n") == raw[: -len('"m"}')] + b'"n"}'
 
 
 def test_half_a_surrogate_pair_passes_as_it_came() -> None:
     raw = b'{"model":"m","messages":[{"role":"user","content":"cut \\ud83d"}],"\\udc00":"\\ud800"}'
-    body = parse(raw)
+    body = CHAT.parse(raw)
     assert body.edited() is raw
     assert body.edited(model="n") == raw.replace(b'"m"', b'"n"')
     assert body.fields["messages"][0]["content"] == "cut \ud83d"
@@ -411,25 +413,27 @@ def test_half_a_surrogate_pair_passes_as_it_came() -> None:
 
 def test_numbers_too_large_for_a_double_pass_as_they_came() -> None:
     raw = b'{"seed":1e400,"model":"m","n":99999999999999999999999}'
-    assert parse(raw).edited(model="n") == raw.replace(b'"m"', b'"n"')
+    assert CHAT.parse(raw).edited(model="n") == raw.replace(b'"m"', b'"n"')
 
 
 # What is read of it
 
 
 def test_reads_the_model() -> None:
-    assert model_of(body_of(model="gpt-4o")) == "gpt-4o"
+    assert body_of(model="gpt-4o").model() == "gpt-4o"
 
 
 @pytest.mark.parametrize("fields", [{}, {"model": None}, {"model": ""}, {"model": 4}, {"model": ["m"]}])
 def test_a_missing_model_is_a_400(fields: dict[str, Any]) -> None:
-    error = refusal(lambda: model_of(body_of(**fields)))
+    error = refusal(lambda: body_of(**fields).model())
     assert (error.code, error.param) == ("missing_model", "model")
 
 
 def test_reads_messages_with_all_that_is_in_them() -> None:
-    messages = [{"role": "tool", "content": None, "x": 1}, {"role": "anything"}]
-    assert messages_of(body_of(messages=messages)) == messages
+    calls = [{"id": "1"}]
+    messages = [{"role": "assistant", "content": None, "tool_calls": calls}, {"role": "anything", "content": "a"}]
+    expected = [ConversationMessage("assistant", "", calls), ConversationMessage("anything", "a")]
+    assert body_of(messages=messages).messages() == expected
 
 
 @pytest.mark.parametrize(
@@ -437,14 +441,14 @@ def test_reads_messages_with_all_that_is_in_them() -> None:
     [([], "none"), (None, "none"), ({}, "none"), ({"role": "user"}, "an object"), ("hi", "a text"), (7, "a number")],
 )
 def test_messages_that_are_no_list_are_a_400(messages: Any, found: str) -> None:
-    error = refusal(lambda: messages_of(body_of(messages=messages)))
+    error = refusal(lambda: body_of(messages=messages).messages())
     assert (error.code, error.param) == ("invalid_messages", "messages")
     assert found in error.message
 
 
 @pytest.mark.parametrize("message", [None, "hi", [], {}, {"content": "hi"}, {"role": None}, {"role": 1}])
 def test_a_message_without_a_role_is_a_400_that_names_it(message: Any) -> None:
-    error = refusal(lambda: messages_of(body_of(messages=[{"role": "user"}, message])))
+    error = refusal(lambda: body_of(messages=[{"role": "user"}, message]).messages())
     assert (error.code, error.param) == ("invalid_messages", "messages[1]")
 
 

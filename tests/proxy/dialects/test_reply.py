@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from tests.support.completions import USAGE, events
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)

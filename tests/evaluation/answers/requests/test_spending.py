@@ -10,7 +10,7 @@ from evaluation.answers.records import Rag, Reply, Variant, Worst
 from evaluation.answers.requests.spending import Charge, Purse, answer_cap, charge_of, worst_of
 from evaluation.answers.run.matrix import request_of
 from proxy.access.prices import Price, Size
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 
 PRICE = Price(1e-6, 2e-6, 5e-7, 2e-6)
 MESSAGES = [{"role": "user", "content": "Why?"}]

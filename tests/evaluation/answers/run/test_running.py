@@ -17,7 +17,7 @@ from evaluation.answers.run.matrix import variants
 from evaluation.answers.run.running import Runner, Terms, Whole, order_of
 from evaluation.answers.runs import Head, Run
 from proxy.access.prices import Price, Size
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.support.upstream_servers import Received, Wire, upstream
 

@@ -17,8 +17,8 @@ from proxy.access.usage import sums, wish_of
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import decide
 from proxy.augment.middleware import Chat
-from proxy.augment.utility_requests import Housekeeping
-from proxy.dialects.chat import parse
+from proxy.augment.utility_requests import UtilityPrompts
+from proxy.dialects.chat import CHAT
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper
@@ -92,11 +92,13 @@ class House:
     ) -> Exchange:
         """One chat, to the end of its reply."""
         assert self.comparing is not None
-        body = parse(orjson.dumps({"model": "echo", "messages": [{"role": "user", "content": "Does it?"}], **fields}))
+        request = CHAT.parse(
+            orjson.dumps({"model": "echo", "messages": [{"role": "user", "content": "Does it?"}], **fields})
+        )
         exchange = Exchange(rights=rights, model="echo", rag_status=status, body=b'{"with": "passages"}')
         scope = scope_of(headers=headers, exchange=exchange)
-        decision = decide(body, scope, enabled=True, collections=("docs",), known=Housekeeping())
-        chat, comparing = Chat(decision, body, target or Target("echo", "echo", "", "")), self.comparing
+        decision = decide(request, scope, enabled=True, collections=("docs",), utility_prompts=UtilityPrompts())
+        chat, comparing = Chat(decision, request, target or Target("echo", "echo", "", "")), self.comparing
 
         def answered(scope: Scope, receive: Receive, send: Send) -> Any:
             return comparing.pass_on(app, chat, scope, receive, send)

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from proxy.asgi import Message
-from proxy.exchange import Tokens
+from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
 from proxy.observe.shadow.reply import Passing, Unreadable
 from retrieval.records.search import Turn

@@ -1,0 +1,107 @@
+"""A *dialect*: the one object that knows a client API. All other parts of the gateway ask the dialect.
+
+A dialect reads a request (`Request`), says where a text goes in, reads a reply (`ReplyReader`) and writes an error.
+A dialect has no state, so one object serves all requests.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from proxy.dialects.json_body import Edit, JsonBody
+from proxy.dialects.replies import ReplyReader
+from proxy.dialects.token_counts import Tokens
+from proxy.errors import ApiError
+
+# Where the passages go. lead: before the whole conversation. merge: at the end of the client's own instructions.
+# tail: at the end of the newest user message.
+Position = Literal["lead", "merge", "tail"]
+
+
+class ConversationMessage(NamedTuple):
+    """One message of a conversation, the same for all dialects."""
+
+    role: str  # system, developer, user, assistant, tool, or the client's own word
+    text: str  # all text parts, joined by line feeds; "" where a message has no text
+    calls: Any = None  # the tool calls as JSON; None: no call
+
+
+class Request(JsonBody, ABC):
+    """A client's request to a model: the conversation as values, and the bytes with a text inserted."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def messages(self) -> Sequence[ConversationMessage]:
+        """The conversation, oldest message first, instructions included. Raises ApiError 400.
+
+        A user message that holds only results of tools has the role tool: the question is an older message.
+        """
+
+    @abstractmethod
+    def beside_messages(self) -> Sequence[Any]:
+        """JSON values that the model reads beside the messages: tools, the form of the answer; None where absent"""
+
+    @abstractmethod
+    def answer_tokens(self) -> int:
+        """The longest answer that the client allows; 0: the client sets no limit."""
+
+    @abstractmethod
+    def wants_only_text(self) -> bool:
+        """Whether the client asks for one answer, in text, by the model alone: no tools, no sound, no web search."""
+
+    @abstractmethod
+    def insertion(self, text: str, position: Position) -> Sequence[Edit]:
+        """The edits that put the text in. The messages were read before."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the client asks for an event stream."""
+        return bool(self.fields.get("stream"))
+
+    def edited(
+        self,
+        *,
+        model: str | None = None,
+        without_rag: bool = False,
+        edits: Sequence[Edit] = (),
+        context: str = "",
+        position: Position = "lead",
+    ) -> bytes:
+        """The bytes with the context at a position, another model name, without `rag`. No edit: `raw` itself."""
+        if context:
+            edits = [*edits, *self.insertion(context, position)]
+        return super().edited(model=model, without_rag=without_rag, edits=edits)
+
+
+class Dialect(Protocol):
+    """One client API."""
+
+    path: str  # of the requests, below the gateway's root
+    frames_without_text: int  # of an ordinary stream: the frames that begin and end the reply
+
+    def parse(self, raw: bytes) -> Request:
+        """Read a request's body. Raises ApiError 400: no JSON object, or a member that two readers could read
+        differently.
+        """
+        ...
+
+    def reader(self, *, streamed: bool, max_bytes: int = ...) -> ReplyReader:
+        """A reader for one reply. streamed: the reply is an event stream, else one JSON value."""
+        ...
+
+    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
+        """The tokens that a reply reports, from the first and the last bytes of the reply; None: no report.
+
+        Traffic that only passes is read in this way: a look at two ends costs nothing per frame. For a short reply,
+        `start` and `end` overlap.
+        """
+        ...
+
+    def error_body(self, error: ApiError, request_id: str) -> bytes:
+        """The body of an error answer. request_id: the exchange's, for APIs that name the request in errors."""
+        ...
+
+    def error_frame(self, error: ApiError, request_id: str) -> bytes:
+        """The frame that ends a stream without completing the stream: no client takes the reply for a whole reply."""
+        ...

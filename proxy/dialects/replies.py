@@ -1,0 +1,150 @@
+"""A reply's bytes, as they arrive, to text, tool calls, usage, end and error: the base of every dialect's reader.
+
+The base finds the events in the bytes; a dialect's reader knows the meaning of an event.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from proxy.dialects import sse
+from proxy.dialects.token_counts import Tokens
+
+MAX_REPLY_BYTES = 64 * 2**20
+_MOST_ERROR_CHARS = 500
+_DONE = b"[DONE]"  # ends a stream of OpenAI's; no dialect sends the word as data of another event
+
+
+class ReplyTooLong(ValueError):
+    """A reply beyond the reader's limit."""
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One call of a tool that the model asks for."""
+
+    id: str
+    name: str
+    arguments: str  # JSON as the model wrote the arguments; may be cut off or no JSON at all
+
+
+class ReplyReader(ABC):
+    """The state of one reply: complete after `close`, and readable before.
+
+    Time is linear in the bytes, whatever their pieces. Memory: the texts and one frame; of a reply in one piece, all.
+    """
+
+    def __init__(self, *, streamed: bool, max_bytes: int = MAX_REPLY_BYTES) -> None:
+        """streamed: the reply is an event stream, else one JSON value."""
+        self.finish_reason: str | None = None
+        self.usage: Tokens | None = None
+        self.error = ""  # in the reply itself, on one line
+        self.first_text_ms: float | None = None  # of the answer or of reasoning
+        self.tool_calls: list[ToolCall] = []
+        self.ended = False  # the reply itself says so
+        self._streamed = streamed
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._frames = sse.Frames()
+        self._pieces: list[bytes] = []
+        self._answer: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._now_ms = 0.0
+
+    def feed(self, received: bytes, at_ms: float = 0.0) -> None:
+        """Read the next bytes of the body, which arrived at `at_ms`. Raises ReplyTooLong."""
+        self._size += len(received)
+        if self._size > self._max_bytes:
+            raise ReplyTooLong(f"the reply is longer than {_size_text(self._max_bytes)}")
+        if not self._streamed:
+            self._pieces.append(received)
+            return
+        self._now_ms = at_ms
+        for frame in self._frames.whole(received):
+            self._read_data(sse.data_of(frame))
+
+    def close(self, at_ms: float = 0.0) -> None:
+        """Read what is left at the end of the body."""
+        self._now_ms = at_ms
+        self._read_data(sse.data_of(self._frames.rest()) if self._streamed else b"".join(self._pieces))
+
+    @property
+    def answer(self) -> str | None:
+        """The text of the first answer, or of the refusal in place of an answer; None: neither."""
+        return _joined(self._answer) or _joined(self._refusal) or None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the reply itself marks the answer as a refusal."""
+        return not _joined(self._answer) and bool(_joined(self._refusal))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the reply came to an end."""
+        return self.ended or self.finish_reason is not None
+
+    def text_bytes(self) -> int:
+        """Bytes of all texts, reasoning included: a token is at least one byte."""
+        return sum(len(_joined(texts).encode()) for texts in (self._answer, self._refusal, self._reasoning))
+
+    @abstractmethod
+    def read_event(self, event: Mapping[str, Any]) -> None:
+        """Take in one event of the stream, or the reply in one piece."""
+
+    def _read_data(self, data: bytes | None) -> None:
+        if data is None:
+            return
+        if data.strip() == _DONE:
+            self.ended = True
+            return
+        event = json_of(data)
+        if isinstance(event, dict):
+            self.read_event(event)
+
+    def _add(self, texts: list[str], text: object) -> None:
+        """Add a piece of text, and note the time of the first piece."""
+        if isinstance(text, str) and text:
+            texts.append(text)
+            if self.first_text_ms is None:
+                self.first_text_ms = self._now_ms
+
+
+def error_text(error: object) -> str:
+    """The words of an error, in OpenAI's shape or another, on one line."""
+    words: object = error
+    if isinstance(error, dict):
+        words = error.get("message") or error.get("detail") or error
+    text = " ".join((words if isinstance(words, str) else repr(words)).split())
+    return text if len(text) <= _MOST_ERROR_CHARS else text[:_MOST_ERROR_CHARS] + "…"
+
+
+def read_error(body: bytes) -> tuple[str, str]:
+    """The words and the code of an error answer's body, whatever the shape; "" where the body has no code."""
+    row = json_of(body)
+    error = row.get("error", row) if isinstance(row, dict) else body.decode("utf-8", "replace")
+    code = error.get("code") if isinstance(error, dict) else ""
+    return error_text(error), code if isinstance(code, str) else ""
+
+
+def json_of(data: bytes) -> Any:
+    """The JSON value, half a surrogate pair allowed; None where the data is no JSON."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+
+
+def _joined(texts: list[str]) -> str:
+    return "".join(texts).encode("utf-8", "replace").decode()  # without half a surrogate pair
+
+
+def _size_text(size: int) -> str:
+    return f"{size >> 20} MB" if size >= 2**20 else f"{size >> 10} KB"

@@ -1,0 +1,68 @@
+"""Tokens of a model call: the count that an upstream reports, and an estimate where the upstream reports no count."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+BYTES_PER_TOKEN = 4
+_ATTACHMENT_TOKENS = 1000  # an image or a sound: the tokens do not follow from the bytes
+# To find base64 in one pass: every sign of base64 becomes the letter x, every other byte a space. A regular expression
+# for runs took 0.5 s for 14 MB of text, and 20 s for 4 MB of words of 1,900 letters.
+_BASE64 = bytes(
+    ord("x" if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/=") else " ") for code in range(256)
+)
+_LONG_RUN = b"x" * 2000
+_MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column holds the price of a larger count
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one model call."""
+
+    prompt: int  # injected passages included
+    completion: int
+    cached: int = 0  # of the prompt, in the provider's cache
+    reasoning: int = 0  # of the completion
+    estimated: bool = False  # the upstream reported no count
+
+
+def estimated_tokens(body: bytes) -> int:
+    """About how many tokens a request's body is: a token for four bytes, a thousand tokens for an attachment."""
+    if len(body) < 4000:
+        return -(-len(body) // BYTES_PER_TOKEN)
+    signs, size, attachments = body.translate(_BASE64), len(body), 0
+    at = signs.find(_LONG_RUN)
+    while at >= 0:
+        end = signs.find(b" ", at)
+        end = len(signs) if end < 0 else end
+        size, attachments = size - (end - at), attachments + 1
+        at = signs.find(_LONG_RUN, end)
+    return -(-size // BYTES_PER_TOKEN) + attachments * _ATTACHMENT_TOKENS
+
+
+def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
+    """The counts of OpenAI's `usage`, in the words of chat completions or of responses; None: no count."""
+    prompt = _count(usage, "prompt_tokens", "input_tokens")
+    completion = _count(usage, "completion_tokens", "output_tokens")
+    if prompt is None and completion is None:
+        return None
+    cached = _detail(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
+    reasoning = _detail(usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
+    prompt, completion = prompt or 0, completion or 0
+    return Tokens(prompt, completion, min(cached, prompt), min(reasoning, completion))
+
+
+def _count(usage: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
+            return value
+    return None
+
+
+def _detail(usage: Mapping[str, Any], groups: Sequence[str], name: str) -> int:
+    for group in groups:
+        details = usage.get(group)
+        if isinstance(details, dict):
+            return _count(details, name) or 0
+    return 0
