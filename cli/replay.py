@@ -1,6 +1,6 @@
 """ragway replay: what would be injected today for a chat of which there is a receipt, and what changed."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,14 @@ import orjson
 
 from cli.common import echo, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
+from proxy.access.permitted import Search, search
+from proxy.access.rights import Names, Rights
+from proxy.augment.rewrite import has_history
+from proxy.exchange import Exchange
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
-from retrieval.records.search import Retrieved, Turn, View
+from retrieval.records.search import Turn
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 
@@ -76,20 +80,25 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
     if not names:
         raise RetrievalError(f"none of the collections that were searched is left: {', '.join(kept['_asked'])}")
     groups = kept["_groups"]
-    view = View(None if groups is None else tuple(groups))
-    budget_tokens = _budget_tokens(settings, kept)
-
-    def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-        return documents.retrieve(turns, names, k=kept["k"], budget_tokens=budget_tokens, view=view, traced=True)
-
-    turns = [Turn(**turn) for turn in kept["turns"]]
+    asked = Search(
+        [Turn(**turn) for turn in kept["turns"]],
+        names,
+        Rights(read=Names(names), groups=None if groups is None else tuple(groups)),
+        explicit=True,
+        k=kept["k"],
+        budget_tokens=_budget_tokens(settings, kept),
+        traced=True,
+    )
     ways, routes = lanes(settings)
     try:
         asking = rewriter(settings, ways.app, routes)
-        found = await (search(turns) if asking is None else asking.retrieve(turns, search, []))
+        if asking is None or not has_history(asked.turns):
+            searched = await search(documents, asked)
+        else:
+            searched = await asking.search(documents, asked, Exchange(), [])
     finally:
         await ways.close()
-    return today(found, names, template(settings), versions(settings))
+    return today(searched.retrieved, names, template(settings), versions(settings))
 
 
 def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:

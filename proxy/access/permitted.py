@@ -1,60 +1,101 @@
-"""What a caller may read, and searches within it: what may not be read is answered as what does not exist."""
+"""What a caller may read, and searches of it.
+
+A collection or document that the caller may not read is answered like a collection or document that does not exist.
+"""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from proxy.access.rights import Rights
 from retrieval.errors import UnknownCollection
-from retrieval.knowledge import Knowledge
+from retrieval.knowledge import Knowledge, Lookup
 from retrieval.records.documents import CollectionInfo, FullDocument
-from retrieval.records.search import Retrieved, View
-
-Retrieve = Callable[[Sequence[str], View], Awaitable[Retrieved]]  # what is in view of collections of these names
+from retrieval.records.search import Retrieved, Turn, View
 
 
 class NotThere(UnknownCollection):
-    """A collection that is not there for this caller; the text names those alone that are."""
+    """The caller can see no collection of this name; the message lists only collections that the caller can see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search of one request."""
+
+    turns: Sequence[Turn]  # the last turn is the question
+    collections: Sequence[str]
+    rights: Rights
+    explicit: bool  # the caller named the collections
+    k: int | None = None  # None: the setting
+    budget_tokens: int | None = None  # None: the setting
+    filter: str = ""  # of documents, as in `View`
+    lookup: Lookup | None = None
+    traced: bool = False  # the result says how the passages were found
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The result of a search, with the collections that were searched."""
+
+    retrieved: Retrieved
+    collections: tuple[str, ...]
+    began: float  # by `time.perf_counter`
+
+
+async def search(knowledge: Knowledge, asked: Search) -> Searched:
+    """Search the collections as they are named; where one is missing or not readable, those of `existing`.
+
+    The names are tried before the collections are listed: the list costs a call of the index, which counts documents.
+    Raises UnknownCollection, RetrievalError.
+    """
+    if all(name in asked.rights.read for name in asked.collections):
+        with contextlib.suppress(UnknownCollection):
+            return await _retrieve(knowledge, asked, asked.collections)
+    return await _retrieve(knowledge, asked, await existing(knowledge, asked))
+
+
+async def existing(knowledge: Knowledge, asked: Search) -> Sequence[str]:
+    """The names of the collections to search: those that exist and are readable.
+
+    All named collections must exist where the caller named the collections. The collections of the settings need not;
+    where the caller may read none of the settings' collections, all that the caller may read are searched.
+    Raises NotThere.
+    """
+    known = [row.name for row in await readable(knowledge, asked.rights)]
+    names = asked.collections
+    if not asked.explicit and not any(name in asked.rights.read for name in names):
+        names = known
+    found = [name for name in names if name in known]
+    if asked.explicit or not found:
+        raise unknown(next((name for name in names if name not in known), ""), known)
+    return found
+
+
+async def _retrieve(knowledge: Knowledge, asked: Search, names: Sequence[str]) -> Searched:
+    began = time.perf_counter()
+    retrieved = await knowledge.retrieve(
+        asked.turns,
+        names,
+        k=asked.k,
+        budget_tokens=asked.budget_tokens,
+        view=View(asked.rights.groups, asked.filter),
+        lookup=asked.lookup,
+        traced=asked.traced,
+    )
+    return Searched(retrieved, tuple(names), began)
 
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
-    """The collections that may be read, by name."""
+    """The collections that the caller may read, by name."""
     return [row for row in await knowledge.collections(rights.groups) if row.name in rights.read]
 
 
-async def search(
-    retrieve: Retrieve,
-    collections: Sequence[str],
-    knowledge: Knowledge,
-    rights: Rights,
-    *,
-    explicit: bool,
-    filter: str = "",
-) -> Retrieved:
-    """What `retrieve` finds in the collections; of those that are not `explicit`, in those there are by now.
-
-    Where they are not `explicit` and the caller may read none of them, in all that the caller may read.
-
-    explicit: whether the caller named the collections. filter: what must be true of documents besides, as of `View`.
-    Raises UnknownCollection if one asked for by name, or each of the others, does not exist.
-    """
-    view = View(rights.groups, filter)
-    if all(name in rights.read for name in collections):
-        with contextlib.suppress(UnknownCollection):
-            return await retrieve(collections, view)
-    known = [row.name for row in await readable(knowledge, rights)]
-    if not explicit and not any(name in rights.read for name in collections):
-        collections = known
-    there = [name for name in collections if name in known]
-    if explicit or not there:
-        raise unknown(next((name for name in collections if name not in known), ""), known)
-    return await retrieve(there, view)
-
-
 async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
-    """A document, whole. Raises UnknownDocument, also where it may not be read."""
+    """One document, whole. Raises UnknownDocument, also for a document that the caller may not read."""
     return await knowledge.document(id, rights.groups, rights.read.granted)
 
 
 def unknown(name: str, known: Sequence[str]) -> NotThere:
-    """What is said of a collection that is not there, or may not be read. known: those the caller may know of."""
+    """The error for a collection that is missing or not readable. known: the collections that the caller may read."""
     return NotThere(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")

@@ -4,7 +4,7 @@ The names, the arguments that must be given and the fields of the answers are th
 chat program that knows these needs no setting. The texts are for a model: they are quoted as passages are in a chat.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.access import permitted
@@ -19,7 +19,7 @@ from proxy.api.knowledge.parameters import (
 )
 from proxy.augment.sanitize import quoted, quoted_label
 from retrieval.knowledge import PLAIN, Knowledge
-from retrieval.records.search import Hit, Retrieved, Turn, View
+from retrieval.records.search import Hit, Turn
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
 _BETWEEN = "\n\n[…]\n\n"  # passages of one document
@@ -94,20 +94,20 @@ class Tools:
         """Passages, by document. Raises ApiError for what cannot be asked, RetrievalError."""
         asked = checked(asked, ("query", "collections", "k", "filter"))
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
-
-        def retrieve(collections: Sequence[str], view: View) -> Awaitable[Retrieved]:
-            return self._knowledge.retrieve([Turn("user", query)], collections, k=k, view=view, lookup=PLAIN)
-
-        found = await permitted.search(
-            retrieve,
-            names or self._collections,
+        searched = await permitted.search(
             self._knowledge,
-            rights,
-            explicit=bool(names),
-            filter=filter_in(asked, "filter"),
+            permitted.Search(
+                [Turn("user", query)],
+                names or self._collections,
+                rights,
+                explicit=bool(names),
+                k=k,
+                filter=filter_in(asked, "filter"),
+                lookup=PLAIN,
+            ),
         )
         documents: dict[str, list[Hit]] = {}
-        for hit in found.hits:
+        for hit in searched.retrieved.hits:
             documents.setdefault(hit.passage.document, []).append(hit)
         return {"results": [_result(hits) for hits in documents.values()]}
 

@@ -20,17 +20,17 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import Decision, decide
 from proxy.augment.inject import Order, Template, in_order
-from proxy.augment.rewrite import Rewriter
+from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
 from proxy.dialects.base import Request
-from proxy.errors import ApiError
+from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import receipt_of
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
-from retrieval.records.search import Retrieved, Turn, View
+from retrieval.records.search import Retrieved
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -166,64 +166,62 @@ class Augment:
     async def _context(
         self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope
     ) -> tuple[Retrieved | None, str]:
-        """What was found, and the text to inject; "" where there is none, with the reason in the exchange."""
+        """The search result (None: no result) and the text to inject ("": nothing); the exchange has the reason."""
         if not budget_tokens:
             exchange.rag_status, exchange.rag_reason = "empty", _NO_ROOM
             return None, ""
         began = time.perf_counter()
-        found, text = None, ""
+        retrieved, text = None, ""
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                found = await self._found(decision, budget_tokens, scope)
-            text = self._rendered(found, exchange, began)
+                searched = await self._search(decision, budget_tokens, exchange, scope["headers"])
+            retrieved = searched.retrieved
+            exchange.searched = searched.collections
+            exchange.index_steps(retrieved.timings_ms, searched.began)
+            text = self._rendered(retrieved, exchange)
         except UnknownCollection as error:
             if decision.explicit:
                 raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
             exchange.rag_status, exchange.rag_reason = "empty", _NOT_THERE
         except (RetrievalError, TimeoutError) as error:
             _degrade(exchange, error)
-        except Exception as error:  # fail open: a fault of ours in retrieval costs the context, never the reply
+        except Exception as error:  # fail open: a fault in our retrieval costs the context, never the reply
             log.exception("%s retrieval failed", exchange.id)
             _degrade(exchange, error)
         exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
-        return found, text
+        return retrieved, text
 
-    async def _found(self, decision: Decision, budget_tokens: int, scope: Scope) -> Retrieved:
-        """What is found for the latest question, as the index or a model rewrites it; raises as `permitted.search`."""
+    async def _search(
+        self, decision: Decision, budget_tokens: int, exchange: Exchange, headers: Headers
+    ) -> permitted.Searched:
+        """Search for the latest question, as the index or a model rewrites the question.
 
-        exchange = exchange_of(scope)
+        Raises UnknownCollection, RetrievalError.
+        """
+        asked = permitted.Search(
+            decision.turns,
+            decision.collections,
+            exchange.rights,
+            decision.explicit,
+            k=decision.k,
+            budget_tokens=budget_tokens,
+            traced=self._options.receipts is not None,
+        )
+        if self._rewriter is None or not has_history(asked.turns):
+            return await permitted.search(self._knowledge, asked)
+        return await self._rewriter.search(self._knowledge, asked, exchange, headers)
 
-        def search(turns: Sequence[Turn]) -> Awaitable[Retrieved]:
-            def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
-                exchange.searched = tuple(names)
-                return self._knowledge.retrieve(
-                    turns,
-                    names,
-                    k=decision.k,
-                    budget_tokens=budget_tokens,
-                    view=view,
-                    traced=self._options.receipts is not None,
-                )
-
-            return permitted.search(
-                retrieve, decision.collections, self._knowledge, exchange.rights, explicit=decision.explicit
-            )
-
-        if self._rewriter is None:
-            return await search(decision.turns)
-        return await self._rewriter.retrieve(decision.turns, search, scope["headers"])
-
-    def _rendered(self, found: Retrieved, exchange: Exchange, began: float) -> str:
-        exchange.index_steps(found.timings_ms, began)
-        exchange.rag_reason = found.query.reason
-        passages = found.context.passages
+    def _rendered(self, retrieved: Retrieved, exchange: Exchange) -> str:
+        """The text to inject; "" where no passage is relevant."""
+        exchange.rag_reason = retrieved.query.reason
+        passages = retrieved.context.passages
         if not passages:
             exchange.rag_status, exchange.rag_reason = "empty", "nothing relevant found"
             return ""
         exchange.rag_status = "augmented"
         exchange.sources = tuple(passage.source for passage in passages)
-        exchange.injected_tokens = found.context.tokens
+        exchange.injected_tokens = retrieved.context.tokens
         return self._template.render(in_order(passages, self._options.order), exchange.searched)
 
 

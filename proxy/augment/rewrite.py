@@ -10,18 +10,20 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from proxy.access import permitted
+from proxy.access.permitted import Search, Searched
 from proxy.asgi import App
 from proxy.errors import Headers
-from proxy.exchange import Target
+from proxy.exchange import Exchange, Target
 from proxy.upstream.ask import NoAnswer, ask
 from retrieval.errors import RetrievalError
-from retrieval.records.search import Retrieved, Turn
+from retrieval.knowledge import Knowledge
+from retrieval.records.search import Turn
 
-Search = Callable[[Sequence[Turn]], Awaitable[Retrieved]]
 log = logging.getLogger("ragway")
 
 REWRITTEN = "rewritten by the model"
@@ -85,31 +87,29 @@ class Rewriter:
     target: Target
     prompt: Prompt
     deadline_s: float
-    retrieval_deadline_s: float  # of everything, this included
+    retrieval_deadline_s: float  # of the whole retrieval, the rewrite included
 
-    async def retrieve(self, turns: Sequence[Turn], search: Search, headers: Headers) -> Retrieved:
-        """What is found for the model's form of the question, else for the local one.
+    async def search(self, knowledge: Knowledge, asked: Search, exchange: Exchange, headers: Headers) -> Searched:
+        """Search for the model's form of the question; where the model gives none, for the local form.
 
-        headers: of the client's request. Raises what `search` raises for the local form.
+        exchange: of the chat that asks; its record gets a step. headers: of the client's request.
+        Raises what the search for the local form raises.
         """
-        if not _has_history(turns):
-            return await search(turns)
         until_s = asyncio.get_running_loop().time() + self.retrieval_deadline_s * (1 - _KEPT_SHARE)
-        clock = time.perf_counter()
-        local = asyncio.ensure_future(search(turns))
-        asking = asyncio.ensure_future(self._ask(turns, headers))
-        for task in (local, asking):  # looked at: what fails after the race is decided is no news
+        began = time.perf_counter()
+        local = asyncio.ensure_future(permitted.search(knowledge, asked))
+        asking = asyncio.ensure_future(self._ask(asked.turns, headers))
+        for task in (local, asking):  # retrieve the exception: asyncio warns about an error that no code has read
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             done, _ = await asyncio.wait({local, asking}, return_when=asyncio.FIRST_COMPLETED)
             if local in done:
-                local.result()  # what cannot be searched is not searched for a rewrite either
+                local.result()  # where the local search fails, the search for the rewrite fails, too
             await asyncio.wait({asking})
-            text, why = _outcome(asking, turns)
-            asked_ms = (time.perf_counter() - clock) * 1000
-            better = await self._again(text, search, until_s) if text else None
-            found = better or _noted(await local, why if text is None else LATE)
-            return replace(found, timings_ms={**found.timings_ms, "rewrite_model": asked_ms})
+            text, why = _outcome(asking, asked.turns)
+            exchange.ended_step("rewrite_model", began, self.target.model)
+            better = await self._search_again(knowledge, asked, text, until_s) if text else None
+            return better or _noted(await local, why if text is None else LATE)
         finally:
             local.cancel()
             asking.cancel()
@@ -120,14 +120,14 @@ class Rewriter:
         async with asyncio.timeout(self.deadline_s):
             return await ask(self.upstream, self.target, messages, max_tokens=_MAX_TOKENS, headers=headers)
 
-    async def _again(self, text: str, search: Search, until_s: float) -> Retrieved | None:
-        """What is found for the rewrite; None where that fails or takes too long: the local form's is at hand."""
+    async def _search_again(self, knowledge: Knowledge, asked: Search, text: str, until_s: float) -> Searched | None:
+        """Search for the rewrite; None where the search fails or takes too long, and the local result must do."""
         try:
             async with asyncio.timeout_at(until_s):
-                found = await search([Turn("user", text)])
+                searched = await permitted.search(knowledge, replace(asked, turns=[Turn("user", text)]))
         except (RetrievalError, TimeoutError):
             return None
-        return replace(found, query=replace(found.query, reason=REWRITTEN))
+        return _because(searched, REWRITTEN)
 
 
 def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str | None, str]:
@@ -143,11 +143,17 @@ def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str 
     return (text, "") if accepted(text, turns) else (None, UNRESOLVED)
 
 
-def _noted(found: Retrieved, why: str) -> Retrieved:
-    return replace(found, query=replace(found.query, reason=f"{found.query.reason}, {why}"))
+def _noted(searched: Searched, why: str) -> Searched:
+    return _because(searched, f"{searched.retrieved.query.reason}, {why}")
 
 
-def _has_history(turns: Sequence[Turn]) -> bool:
+def _because(searched: Searched, reason: str) -> Searched:
+    retrieved = searched.retrieved
+    return replace(searched, retrieved=replace(retrieved, query=replace(retrieved.query, reason=reason)))
+
+
+def has_history(turns: Sequence[Turn]) -> bool:
+    """Whether the latest question follows other messages: only then can a rewrite add anything."""
     return any(turn.text.strip() for turn in turns[:-1])
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,7 @@ from retrieval.errors import (
 )
 from retrieval.knowledge import PLAIN, Knowledge, Lookup
 from retrieval.records.documents import CollectionInfo
-from retrieval.records.search import Retrieved, Turn, View
+from retrieval.records.search import Retrieved, Turn
 
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
@@ -87,16 +86,12 @@ class Access:
 
         Raises UnknownCollection, RetrievalError.
         """
-
-        def retrieve(names: Sequence[str], view: View) -> Awaitable[Retrieved]:
-            return self.knowledge.retrieve([Turn("user", query)], names, k=k, view=view, lookup=lookup)
-
-        began = time.perf_counter()
-        found = await permitted.search(
-            retrieve, collections, self.knowledge, rights_of(scope), explicit=explicit, filter=filter
+        asked = permitted.Search(
+            [Turn("user", query)], collections, rights_of(scope), explicit, k=k, filter=filter, lookup=lookup
         )
-        exchange_of(scope).index_steps(found.timings_ms, began)
-        return found
+        searched = await permitted.search(self.knowledge, asked)
+        exchange_of(scope).index_steps(searched.retrieved.timings_ms, searched.began)
+        return searched.retrieved
 
     async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
         """The body's fields, which are some of these."""
