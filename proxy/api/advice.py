@@ -84,10 +84,23 @@ class Advice:
                     found.append((sum(likeness) / len(likeness), "/" + "/".join(filled)))
         if found:
             return max(found)[1]
+        if below := self._below(names):
+            return below
         if names[:1] == ["v1"] and any(_likeness(name.lower(), one) >= _ALIKE for name in names[1:2] for one in _OURS):
             every = ["/" + "/".join(template) for template in self._templates]
             return next(iter(get_close_matches("/" + "/".join(names), every, n=1)), "")
         return ""
+
+    def _below(self, names: Sequence[str]) -> str:
+        """The first served path below this path, such as /v1/chat/completions for /v1/chat; "" for none."""
+        below = (
+            "/" + "/".join(template)
+            for template in self._templates
+            if len(template) > len(names) > 1
+            and not any(name.startswith("{") for name in template)
+            and all(_likeness(a.lower(), b) >= _ALIKE for a, b in zip(names, template, strict=False))
+        )
+        return next(below, "")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -90,6 +90,21 @@ async def test_what_is_not_served_is_said_of_a_body_of_any_type(path: str, heade
     assert path in json.loads(call.body)["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/knowledge", "/v1/knowledge/openapi.json"),
+        ("/v1/knowlege/", "/v1/knowledge/openapi.json"),
+        ("/v1/knowledge/serach", "/v1/knowledge/search"),
+        ("/v1/chat", "/v1/chat/completions"),
+        ("/v1/admin", "/v1/admin/keys"),
+    ],
+)
+async def test_the_start_of_a_served_path_is_completed(path: str, meant: str) -> None:
+    call = await Call().to(_app(), scope_of(path, headers=_FORM[:1]))
+    assert f"did you mean {meant}?" in json.loads(call.body)["error"]["message"]
+
+
 _FIXED = ("/mcp", "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/usage")
 _SERVED = [*_FIXED, *(route.path for route in [*_NONE.routes(relayed=()), *_admin().routes(usage=True)])]
 

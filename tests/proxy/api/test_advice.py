@@ -67,6 +67,7 @@ def test_the_right_path_is_named_with_what_was_wrong(path: str, meant: str, why:
         ("/v1/knowledge/collections/docs/serch", "/v1/knowledge/collections"),
         ("/v1/knowledge/docs/documents/a.md", "/v1/knowledge/documents/"),
         ("/v1/knowledge", "/v1/knowledge/search"),
+        ("/v1/chat", "/v1/chat/completions"),
         ("/v1/admin/key", "/v1/admin/keys"),
         ("/v1/vector_store/docs/search", "/v1/vector_stores/docs/search"),
         ("/v1/chat/completion", "/v1/chat/completions"),
