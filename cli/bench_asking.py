@@ -124,10 +124,13 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
         going.result()
 
 
-def told(folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, many: bool = False) -> int:
-    """Say how far it came; returns the exit code. what: said of those that are done, such as "are judged".
+def told(
+    folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, of: int | None = None, many: bool = False
+) -> int:
+    """Say how far the work came; returns the exit code. what: said of the finished requests, such as "are judged".
 
-    failures: of those that came to their end. many: whether these are so many that the result may be theirs.
+    failures: how many of `of` requests failed; of: None for all requests of this command, else all requests of the
+    folder. many: whether the failures may decide the result.
     """
     if why := unfinished(outcome):
         click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
@@ -135,7 +138,8 @@ def told(folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, many
         click.echo(f"{verdict}the same command goes on from here", err=True)
         return code_of(why)
     if failures:
-        click.echo(f"{folder}: {outcome.total - failures} of {outcome.total} {what}; {failures} failed", err=True)
+        total = outcome.total if of is None else of
+        click.echo(f"{folder}: {total - failures} of {total} {what}; {failures} failed", err=True)
     else:
         click.echo(f"{folder}: all {outcome.total} {what}", err=True)
     return FAILURES if many else 0

@@ -111,8 +111,8 @@ async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: S
     if not outcome.done or (outcome.stopped and unfinished(outcome)):
         return told(folder, outcome, "are judged")
     made = write_report(folder, judge=wanted.model)
-    failures = made.judge.failures if made.judge else 0
-    return told(folder, outcome, "are judged", failures=failures, many=made.many_failures)
+    failures, of = (made.judge.failures, sum(made.judge.asked.values())) if made.judge else (0, 0)
+    return told(folder, outcome, "are judged", failures=failures, of=of, many=made.many_failures)
 
 
 def _nothing_to_ask(folder: Path, model: str, every: int) -> int:

@@ -440,6 +440,23 @@ def test_a_judge_that_always_refuses_has_judged_nothing(gateway: Served, upstrea
     assert (again.returncode, len(upstream.requests)) == (3, judged)
 
 
+def test_failed_judgements_of_an_earlier_command_are_counted_among_all(
+    gateway: Served, upstream: Recorder, tmp_path: Path
+) -> None:
+    async def refuses(wire: Wire, _received: Received) -> None:
+        await wire.send(streamed("I'm sorry, but I can't help with that."))
+
+    upstream.answer = refuses
+    run = made.folder(tmp_path / "run", made.only_with_the_passage, count=4)
+    args = ["bench", "judge", str(run), "--model", "small", "--base-url", gateway.url, "--yes", *PRICE]
+    first = ragway(*args, "--kind", "correctness", folder=tmp_path)
+    assert "0 of 8 are judged; 8 failed" in first.stderr
+    second = ragway(*args, "--kind", "preference", folder=tmp_path)
+    judged = len(upstream.requests)
+    assert judged > 8
+    assert f"0 of {judged} are judged; {judged} failed" in second.stderr
+
+
 def test_nothing_is_asked_where_nobody_agrees(gateway: Served, upstream: Recorder, tmp_path: Path) -> None:
     args = [arg for arg in wanted(tmp_path, "--base-url", gateway.url) if arg != "--yes"]
     done = ragway(*args, folder=tmp_path)
