@@ -8,6 +8,6 @@ migrations/  how the tables came about
 metered    where a request meets its key's limits     limits     counted in memory
 ledger     reports usage to the accounts each second  shares     leases of limits, in SQL
 usage      rows of what was used, and sums            prices     of tokens
-tee        counts a reply's tokens as the reply passes
+usage_tap  counts a reply's tokens as the reply passes
 admin      keys and usage over HTTP
 """

@@ -1,7 +1,7 @@
 """The two places where a request meets its key's limits: where it enters, and where a model is called.
 
 At its entry it needs a request of the limits, and some tokens and money to be left. Before the model is called it
-reserves the tokens that the call may take; what it took is read from the reply as it passes (`tee`).
+reserves the tokens that the call may take; what it took is read from the reply as it passes (`usage_tap`).
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from proxy.access.ledger import Ledger
-from proxy.access.tee import Tee
+from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from proxy.errors import ApiError
@@ -71,14 +71,14 @@ class Metered:
             fields = exchange.fields if exchange.fields is not None else _fields_of(body)
             answers = not scope["path"].endswith("/embeddings")
             await self._ledger.reserve(exchange, *tokens_to_reserve(body, fields, answers=answers))
-        tee = Tee(send)
+        tap = UsageTap(send, exchange.dialect)
         try:
-            await self._app(scope, receive, tee.send)
+            await self._app(scope, receive, tap.send)
         except ApiError:  # the upstream gave no reply
             exchange.tokens = Tokens(0, 0)
             raise
         finally:
-            exchange.tokens = exchange.tokens or tee.tokens(body)
+            exchange.tokens = exchange.tokens or tap.tokens(body)
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:

@@ -5,7 +5,6 @@ chat          OpenAI's chat completions
 chat_reply    the reader of a chat completion's reply
 json_body     a JSON body as bytes: read, and edited without changing any other byte
 replies       the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
-reply         the older reader of a chat completion's reply
 sse           event-stream frames: built and split
 token_counts  the tokens of a model call: reported, or estimated
 """

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.replies import ReplyReader, ToolCall, error_text
+from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text
 from proxy.dialects.token_counts import reported_tokens
 
 
@@ -38,14 +38,11 @@ class ChatReplyReader(ReplyReader):
             self.finish_reason = choice["finish_reason"]
 
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
-        """A piece of a tool call; the piece that begins the call has the id and the name."""
-        index = call.get("index", place)
-        if not isinstance(index, int) or not 0 <= index <= len(self.tool_calls):
+        """A tool call of a whole reply, or a piece of a call: only the first piece has the id and the name."""
+        index, called = call.get("index", place), call.get("function") or call.get("custom")
+        if not isinstance(index, int) or not 0 <= index <= len(self._calls) or not isinstance(called, dict):
             return
-        if index == len(self.tool_calls):
-            self.tool_calls.append(ToolCall("", "", ""))
-        found, function = self.tool_calls[index], call.get("function") or call.get("custom") or {}
-        found.id = call.get("id") or found.id
-        if isinstance(function, dict):
-            found.name = function.get("name") or found.name
-            found.arguments += function.get("arguments") or function.get("input") or ""
+        if index == len(self._calls):
+            self._calls.append(ToolCallPieces())
+        arguments = called.get("arguments") or called.get("input")
+        self._calls[index].add(id=call.get("id"), name=called.get("name"), arguments=arguments)

@@ -23,13 +23,30 @@ class ReplyTooLong(ValueError):
     """A reply beyond the reader's limit."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call of a tool that the model asks for."""
 
     id: str
     name: str
-    arguments: str  # JSON as the model wrote the arguments; may be cut off or no JSON at all
+    arguments: str  # as the model wrote the arguments: JSON, or text for a custom tool; cut off with the reply
+
+
+class ToolCallPieces:
+    """A tool call that arrives in pieces: the first id and name, and the joined arguments."""
+
+    def __init__(self) -> None:
+        self._id = self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, *, id: object = "", name: object = "", arguments: object = "") -> None:
+        """Add a piece; a value that is no text adds nothing."""
+        self._id = self._id or _text(id)
+        self._name = self._name or _text(name)
+        self._arguments.append(_text(arguments))
+
+    def call(self) -> ToolCall:
+        return ToolCall(self._id, self._name, _joined(self._arguments))
 
 
 class ReplyReader(ABC):
@@ -44,7 +61,6 @@ class ReplyReader(ABC):
         self.usage: Tokens | None = None
         self.error = ""  # in the reply itself, on one line
         self.first_text_ms: float | None = None  # of the answer or of reasoning
-        self.tool_calls: list[ToolCall] = []
         self.ended = False  # the reply itself says so
         self._streamed = streamed
         self._max_bytes = max_bytes
@@ -54,6 +70,7 @@ class ReplyReader(ABC):
         self._answer: list[str] = []
         self._refusal: list[str] = []
         self._reasoning: list[str] = []
+        self._calls: list[ToolCallPieces] = []
         self._now_ms = 0.0
 
     def feed(self, received: bytes, at_ms: float = 0.0) -> None:
@@ -82,6 +99,11 @@ class ReplyReader(ABC):
     def refused(self) -> bool:
         """Whether the reply itself marks the answer as a refusal."""
         return not _joined(self._answer) and bool(_joined(self._refusal))
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls of the first answer, in order."""
+        return [pieces.call() for pieces in self._calls]
 
     @property
     def whole(self) -> bool:
@@ -140,6 +162,10 @@ def json_of(data: bytes) -> Any:
             return json.loads(data)
         except (ValueError, RecursionError):
             return None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _joined(texts: list[str]) -> str:

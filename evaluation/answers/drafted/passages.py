@@ -12,7 +12,7 @@ import orjson
 
 from evaluation.answers.records import BenchError, Shown
 from evaluation.answers.scoring.terms import terms
-from proxy.dialects.reply import error_of
+from proxy.dialects.replies import read_error
 
 PASSAGE_CHARS = 2000  # at most: 500 tokens of English
 _LEAST_TERMS = 5  # fewer words are a heading
@@ -89,5 +89,5 @@ async def _read(client: httpx.AsyncClient, path: str, collection: str) -> Mappin
     except orjson.JSONDecodeError as error:
         raise BenchError(f"{why}: {got.status_code} without JSON: is this the address of a ragway gateway?") from error
     if got.status_code != 200 or not isinstance(row, dict):
-        raise BenchError(f"{why}: {got.status_code}: {error_of(got.content)[0]}")
+        raise BenchError(f"{why}: {got.status_code}: {read_error(got.content)[0]}")
     return row

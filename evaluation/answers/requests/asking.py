@@ -16,7 +16,8 @@ from evaluation.answers.records import Asked, BenchError, Rag, Reply
 from evaluation.answers.requests.receipts import Receipts
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
-from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
+from proxy.dialects.chat import CHAT
+from proxy.dialects.replies import ReplyReader, ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
 CHATS = "/v1/chat/completions"
@@ -83,40 +84,41 @@ class Gateway:
         """What comes of it; only cancelling raises."""
         clock = _Clock()
         sent = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
-        reading, head, error = Reading(streamed=True), None, ""
+        reader, received, head, error = CHAT.reader(streamed=True), bytearray(), None, ""
         try:
             async with self.client.stream("POST", CHATS, content=orjson.dumps(call.body), headers=sent) as head:
                 if head.status_code != 200:
                     return await _refused(call, head, clock)
-                reading = Reading(streamed=not head.headers.get("content-type", "").startswith("application/json"))
-                async for received in head.aiter_bytes():
-                    reading.take(received, clock.ms())
-                reading.end(clock.ms())
+                reader = CHAT.reader(streamed=not head.headers.get("content-type", "").startswith("application/json"))
+                async for piece in head.aiter_bytes():
+                    received += piece
+                    reader.feed(piece, clock.ms())
+                reader.close(clock.ms())
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
             return Heard(_unsent(call, f"cannot connect to {self.client.base_url}: {_told(failure)}"))
-        except (httpx.RequestError, TooLong) as failure:
+        except (httpx.RequestError, ReplyTooLong) as failure:
             error = _told(failure)
         total_ms = clock.ms()
-        error = error or reading.error or ("" if reading.whole else "the reply broke off before its end")
+        error = error or reader.error or ("" if reader.whole else "the reply broke off before its end")
         rag = await self._rag(head)
         status = 0 if head is None else head.status_code
-        usage = reading.usage or _estimated(call, reading, rag) if status in (0, 200) else None
+        usage = reader.usage or _estimated(call, reader, rag) if status in (0, 200) else None
         reply = Reply(
             *call.asked,
             call.at_s,
             status,
-            reading.answer,
-            reading.finish_reason,
+            reader.answer,
+            reader.finish_reason,
             error or None,
             rag,
             usage,
             _cost(usage, call.price),
-            reading.first_ms,
+            reader.first_text_ms,
             total_ms,
             _stages(head),
             call.kept,
-            reading.raw,
-            reading.refused,
+            received.decode("utf-8", "replace"),
+            reader.refused,
         )
         return Heard(reply)
 
@@ -145,7 +147,7 @@ async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
     body = b""
     async for received in head.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
-    told, code = error_of(body)
+    told, code = read_error(body)
     reply = Reply(
         *call.asked,
         call.at_s,
@@ -199,10 +201,25 @@ def _stages(head: httpx.Response | None) -> Mapping[str, float]:
     return {} if head is None else stages_of(head.headers.get("server-timing", ""))
 
 
-def _estimated(call: Call, reading: Reading, rag: Rag) -> Tokens:
+def stages_of(server_timing: str) -> Mapping[str, float]:
+    """The milliseconds of each stage in a Server-Timing header; an entry of another form is left out."""
+    found: dict[str, float] = {}
+    for entry in server_timing.split(","):
+        name, *parameters = (part.strip() for part in entry.split(";"))
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            try:
+                if name and key == "dur":
+                    found[name] = float(value.strip('"'))
+            except ValueError:
+                continue
+    return found
+
+
+def _estimated(call: Call, reader: ReplyReader, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
     prompt = estimated_tokens(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
-    return Tokens(prompt, -(-reading.said_bytes() // BYTES_PER_TOKEN), estimated=True)
+    return Tokens(prompt, -(-reader.text_bytes() // BYTES_PER_TOKEN), estimated=True)
 
 
 def _cost(usage: Tokens | None, price: Price | None) -> float | None:

@@ -19,7 +19,7 @@ import orjson
 from evaluation.answers.judges.judge import asked_text
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.scoring.terms import holds, terms
-from proxy.dialects.reply import error_of
+from proxy.dialects.replies import read_error
 
 _PATH = "/v1/knowledge/collections/{}/{}"
 _MOST_BYTES = 64 * 2**20  # of documents, over all collections
@@ -108,7 +108,7 @@ async def _empty(client: httpx.AsyncClient, name: str) -> bool:
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise BenchError(f"{why}: the reply has an unknown form: is this the address of a ragway gateway?") from error
     if rows is None:
-        raise BenchError(f"{why}: {got.status_code}: {error_of(got.content)[0]}")
+        raise BenchError(f"{why}: {got.status_code}: {read_error(got.content)[0]}")
     return not rows
 
 
@@ -117,7 +117,7 @@ async def _lines(client: httpx.AsyncClient, name: str) -> AsyncIterator[bytes]:
     rest = b""
     async with client.stream("GET", _PATH.format(quote(name, safe=""), "export")) as got:
         if got.status_code != 200:
-            raise BenchError(f"{got.status_code}: {error_of(await got.aread())[0]}")
+            raise BenchError(f"{got.status_code}: {read_error(await got.aread())[0]}")
         async for part in got.aiter_bytes():
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:

@@ -12,7 +12,7 @@ from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
 from proxy.augment.inject import Template
 from proxy.dialects.chat import CHAT
-from proxy.dialects.reply import error_of
+from proxy.dialects.replies import read_error
 from retrieval.records.documents import Passage
 
 _BYTES_A_TOKEN = 3  # as `window` reckons: more than most texts need
@@ -41,7 +41,7 @@ async def _exported(client: httpx.AsyncClient, name: str) -> list[Mapping[str, A
     except httpx.RequestError as error:
         raise BenchError(f"the collection {name!r} cannot be read: {str(error) or type(error).__name__}") from error
     if got.status_code != 200:
-        raise BenchError(f"the collection {name!r} cannot be read: {got.status_code}: {error_of(bytes(body))[0]}")
+        raise BenchError(f"the collection {name!r} cannot be read: {got.status_code}: {read_error(bytes(body))[0]}")
     try:
         return [orjson.loads(line) for line in body.splitlines() if line]
     except orjson.JSONDecodeError as error:

@@ -30,7 +30,7 @@ from proxy.exchange import KEY, Exchange, exchange_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper
 from proxy.observe.shadow.comparison import Comparison, Side
-from proxy.observe.shadow.reply import Passing, Unreadable
+from proxy.observe.shadow.reply import ReplyRecorder, Unreadable
 
 log = logging.getLogger("ragway")
 TAKEN = "taken"
@@ -128,13 +128,13 @@ class Comparing:
 
     async def _observed(self, app: App, chat: Chat, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
-        passing = Passing(send, exchange.started)
+        recorder = ReplyRecorder(send, exchange.started, exchange.dialect)
         self.under_way += 1
         begun = False
         try:
-            await app(scope, receive, passing.send)
-            if passing.whole and passing.status in _TELLING:
-                task = asyncio.create_task(self._compare(chat, exchange, passing, scope))
+            await app(scope, receive, recorder.send)
+            if recorder.whole and recorder.status in _TELLING:
+                task = asyncio.create_task(self._compare(chat, exchange, recorder, scope))
                 self._tasks.add(task)
                 task.add_done_callback(self._over)
                 begun = True
@@ -143,12 +143,12 @@ class Comparing:
                 self.under_way -= 1
                 self._dropped("unfinished")
 
-    async def _compare(self, chat: Chat, exchange: Exchange, passing: Passing, scope: Scope) -> None:
+    async def _compare(self, chat: Chat, exchange: Exchange, recorder: ReplyRecorder, scope: Scope) -> None:
         """Ask raw, and keep both answers."""
         outcome = "unfinished"
         model = chat.target.model
         try:
-            rag = await asyncio.to_thread(passing.side, exchange.body or b"", model)
+            rag = await asyncio.to_thread(recorder.side, exchange.body or b"", model)
             raw = await self._raw(chat, exchange, scope)
             outcome = ""
             self.keeper.add(_comparison(chat, exchange, rag, raw))
@@ -177,7 +177,7 @@ class Comparing:
             body=body,
         )
         asked: Scope = {**scope, "headers": _headers(scope["headers"]), KEY: raw}
-        reply, error = Passing(_nowhere, raw.started), ""
+        reply, error = ReplyRecorder(_nowhere, raw.started, raw.dialect), ""
 
         async def ask(scope: Scope, receive: Receive, send: Send) -> None:
             reply.began = time.perf_counter()  # before it there may have been a wait for a share of the budget

@@ -1,31 +1,33 @@
-"""A reply's bytes as they pass, with the time of each, and what they say: read once it is over, off its way."""
+"""Records a reply as the reply passes, with the time of each piece; reads the record once the reply is over."""
 
 import time
 import zlib
 from collections.abc import Awaitable, Iterator
 
 from proxy.access.prices import price_of
-from proxy.access.tee import PACKED
+from proxy.access.usage_tap import COMPRESSIONS
 from proxy.asgi import Message, Send
-from proxy.dialects.reply import Reading, TooLong, error_of
+from proxy.dialects.base import Dialect
+from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.observe.shadow.comparison import Side
 
-_MOST_BYTES = 1 << 20  # kept of a reply; a longer one is not compared
+_MOST_BYTES = 1 << 20  # recorded of a reply; a longer reply is not compared
 _MOST_UNPACKED_BYTES = 8 << 20
-_PLAIN = (b"", b"identity")
+_UNPACKED = (b"", b"identity")
 
 
 class Unreadable(Exception):
     """A reply that cannot be compared; the text says why."""
 
 
-class Passing:
-    """Sends a reply on, and keeps it."""
+class ReplyRecorder:
+    """Sends a reply on, and keeps the pieces with their times."""
 
-    def __init__(self, send: Send, began: float) -> None:
-        """began: by `time.perf_counter`; times are counted from there."""
+    def __init__(self, send: Send, began: float, dialect: Dialect) -> None:
+        """began: by `time.perf_counter`; all times count from this moment."""
         self._send = send
+        self._dialect = dialect
         self.began = began
         self.status = 0
         self.whole = False
@@ -39,7 +41,7 @@ class Passing:
         return self._size > _MOST_BYTES
 
     def send(self, message: Message) -> Awaitable[None]:
-        """What the upstream's lane sends."""
+        """Send a message of the upstream's reply on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             for name, value in message.get("headers", ()):
@@ -57,64 +59,62 @@ class Passing:
         if self.too_long:
             self._pieces.clear()
         else:
-            self._pieces.append((self._ms(), piece))
-
-    def _ms(self) -> float:
-        return (time.perf_counter() - self.began) * 1000
+            self._pieces.append(((time.perf_counter() - self.began) * 1000, piece))
 
     def side(self, body: bytes, model: str, error: str = "") -> Side:
-        """What the reply was. body: of the request; model: by the upstream's name; error: why there is none.
+        """The reply as one side of a comparison. Raises Unreadable.
 
-        Raises Unreadable.
+        body: of the request. model: the upstream's name of the model. error: why the upstream gave no reply.
         """
         if self.too_long:
             raise Unreadable(f"the reply is longer than {_MOST_BYTES >> 20} MB")
-        reading, end_ms, answered = Reading(streamed=self._stream), 0.0, self.status == 200
-        for end_ms, piece in self._plain():
-            try:
-                reading.take(piece, end_ms)
-            except TooLong as too_long:
-                raise Unreadable(str(too_long)) from too_long
-        reading.end(end_ms)
-        if self.status and not answered:
-            error = error_of(reading.raw.encode())[0] or f"status {self.status}"
-        elif not error:
-            error = reading.error or ("" if self.whole and reading.whole else "the reply broke off before its end")
+        pieces = list(self._unpacked())
+        if self.status and self.status != 200:
+            error = read_error(b"".join(piece for _, piece in pieces))[0] or f"status {self.status}"
+        end_ms = pieces[-1][0] if pieces else 0.0
+        reader = self._dialect.reader(streamed=self._stream)
+        try:
+            for at_ms, piece in pieces:
+                reader.feed(piece, at_ms)
+        except ReplyTooLong as too_long:
+            raise Unreadable(str(too_long)) from too_long
+        reader.close(end_ms)
+        error = error or reader.error or ("" if self.whole and reader.whole else "the reply broke off before its end")
         tokens = Tokens(0, 0)
-        if answered:
-            said = -(-reading.said_bytes() // BYTES_PER_TOKEN)
-            tokens = reading.usage or Tokens(estimated_tokens(body), said, estimated=True)
+        if self.status == 200:
+            answer_tokens = -(-reader.text_bytes() // BYTES_PER_TOKEN)
+            tokens = reader.usage or Tokens(estimated_tokens(body), answer_tokens, estimated=True)
         price = price_of(model)
         return Side(
             self.status,
-            None if error else reading.answer,
-            _plain_text(reading.finish_reason),
-            _plain_text(error) or None,
+            None if error else reader.answer,
+            _encodable(reader.finish_reason),
+            _encodable(error) or None,
             tokens,
             None if price is None else price.of(tokens),
-            None if error else reading.first_ms,
+            None if error else reader.first_text_ms,
             None if error else end_ms,
         )
 
-    def _plain(self) -> Iterator[tuple[float, bytes]]:
-        """The pieces as they were before they were compressed. Raises Unreadable."""
-        if self._encoding in _PLAIN:
+    def _unpacked(self) -> Iterator[tuple[float, bytes]]:
+        """The pieces, decompressed. Raises Unreadable."""
+        if self._encoding in _UNPACKED:
             yield from self._pieces
             return
-        if self._encoding not in PACKED:
+        if self._encoding not in COMPRESSIONS:
             raise Unreadable(f"the reply is encoded as {self._encoding.decode('latin-1')}")
-        unpacker, left = zlib.decompressobj(PACKED[self._encoding]), _MOST_UNPACKED_BYTES
+        unpacker, left = zlib.decompressobj(COMPRESSIONS[self._encoding]), _MOST_UNPACKED_BYTES
         try:
-            for at_ms, piece in self._pieces:
-                plain = unpacker.decompress(piece, left)
-                left -= len(plain)
+            for at_ms, packed in self._pieces:
+                piece = unpacker.decompress(packed, left)
+                left -= len(piece)
                 if left <= 0:
                     raise Unreadable(f"the reply is longer than {_MOST_UNPACKED_BYTES >> 20} MB")
-                yield at_ms, plain
+                yield at_ms, piece
         except zlib.error as error:
             raise Unreadable("the reply is compressed and damaged") from error
 
 
-def _plain_text(text: str | None) -> str | None:
-    """Without half surrogate pairs, which JSON may name and no encoding holds."""
+def _encodable(text: str | None) -> str | None:
+    """The text without half a surrogate pair: JSON may spell a half, and no encoding holds a half."""
     return None if text is None else text.encode("utf-8", "replace").decode()

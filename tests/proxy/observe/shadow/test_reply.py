@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from proxy.asgi import Message
+from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
-from proxy.observe.shadow.reply import Passing, Unreadable
+from proxy.observe.shadow.reply import ReplyRecorder, Unreadable
 from retrieval.records.search import Turn
 
 MODEL = "gpt-4o"
@@ -28,19 +29,19 @@ def chunk(text: str) -> bytes:
 
 async def passed(
     pieces: Sequence[bytes], *headers: tuple[bytes, bytes], status: int = 200, whole: bool = True
-) -> tuple[Passing, list[Message]]:
+) -> tuple[ReplyRecorder, list[Message]]:
     """A reply that went by, and what was sent on."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    passing = Passing(send, 0.0)
-    await passing.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    recorder = ReplyRecorder(send, 0.0, CHAT)
+    await recorder.send({"type": "http.response.start", "status": status, "headers": list(headers)})
     for at, piece in enumerate(pieces):
         last = whole and at == len(pieces) - 1
-        await passing.send({"type": "http.response.body", "body": piece, "more_body": not last})
-    return passing, sent
+        await recorder.send({"type": "http.response.body", "body": piece, "more_body": not last})
+    return recorder, sent
 
 
 async def test_the_same_objects_go_on() -> None:
@@ -51,8 +52,8 @@ async def test_the_same_objects_go_on() -> None:
 
 
 async def test_a_whole_reply_is_read() -> None:
-    passing, _ = await passed([completion("Yes.", usage=USAGE)])
-    side = passing.side(b"{}", MODEL)
+    recorder, _ = await passed([completion("Yes.", usage=USAGE)])
+    side = recorder.side(b"{}", MODEL)
     assert (side.status, side.answer, side.finish_reason, side.error) == (200, "Yes.", "stop", None)
     assert side.tokens == Tokens(100, 20)
     assert side.cost_usd == pytest.approx(100 * 2.5e-6 + 20 * 1e-5)
@@ -61,8 +62,8 @@ async def test_a_whole_reply_is_read() -> None:
 
 async def test_of_a_stream_the_first_text_has_its_time() -> None:
     role = b'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
-    passing, _ = await passed([role, chunk("Yes"), chunk(", it does."), b"data: [DONE]\n\n"], _EVENTS)
-    side = passing.side(b"x" * 400, "no-such-model")
+    recorder, _ = await passed([role, chunk("Yes"), chunk(", it does."), b"data: [DONE]\n\n"], _EVENTS)
+    side = recorder.side(b"x" * 400, "no-such-model")
     assert side.answer == "Yes, it does."
     assert side.tokens == Tokens(100, 4, estimated=True)
     assert side.cost_usd is None
@@ -73,19 +74,19 @@ async def test_of_a_stream_the_first_text_has_its_time() -> None:
 
 async def test_a_compressed_reply_is_read_and_an_unknown_encoding_is_not() -> None:
     packed = gzip.compress(completion("Yes."))
-    passing, _ = await passed([packed[:30], packed[30:]], (b"content-encoding", b"gzip"))
-    assert passing.side(b"{}", MODEL).answer == "Yes."
+    recorder, _ = await passed([packed[:30], packed[30:]], (b"content-encoding", b"gzip"))
+    assert recorder.side(b"{}", MODEL).answer == "Yes."
     for encoding, body in ((b"br", packed), (b"gzip", b"no gzip at all")):
-        passing, _ = await passed([body], (b"content-encoding", encoding))
+        recorder, _ = await passed([body], (b"content-encoding", encoding))
         with pytest.raises(Unreadable):
-            passing.side(b"{}", MODEL)
+            recorder.side(b"{}", MODEL)
 
 
 async def test_a_reply_beyond_all_measure_is_not_kept() -> None:
-    passing, sent = await passed([b"x" * (1 << 19)] * 3)
+    recorder, sent = await passed([b"x" * (1 << 19)] * 3)
     assert len(sent) == 4
     with pytest.raises(Unreadable, match="longer than 1 MB"):
-        passing.side(b"{}", MODEL)
+        recorder.side(b"{}", MODEL)
 
 
 @pytest.mark.parametrize(("body", "status", "whole", "error"), [
@@ -95,15 +96,15 @@ async def test_a_reply_beyond_all_measure_is_not_kept() -> None:
     (b"<html>", 200, True, "the reply broke off before its end"),
 ])  # fmt: skip
 async def test_what_is_no_answer_says_why(body: bytes, status: int, whole: bool, error: str) -> None:
-    passing, _ = await passed([body], status=status, whole=whole)
-    side = passing.side(b"{}", MODEL)
+    recorder, _ = await passed([body], status=status, whole=whole)
+    side = recorder.side(b"{}", MODEL)
     assert (side.status, side.answer, side.error) == (status, None, error)
     assert (side.first_ms, side.total_ms) == (None, None)
     assert (side.tokens == Tokens(0, 0)) == (status != 200)
 
 
 async def test_without_a_reply_the_reason_is_the_one_given() -> None:
-    side = Passing(lambda _: None, 0.0).side(b"{}", MODEL, "upstream_unreachable")  # type: ignore[arg-type,return-value]
+    side = ReplyRecorder(lambda _: None, 0.0, CHAT).side(b"{}", MODEL, "upstream_unreachable")  # type: ignore[arg-type,return-value]
     assert (side.status, side.error, side.tokens, side.cost_usd) == (0, "upstream_unreachable", Tokens(0, 0), 0.0)
 
 

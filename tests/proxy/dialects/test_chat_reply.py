@@ -7,18 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.dialects.reply import Reading, TooLong, error_of, stages_of
+from proxy.dialects.chat import CHAT
+from proxy.dialects.replies import ReplyReader, ReplyTooLong, ToolCall, read_error
 from proxy.dialects.token_counts import Tokens
 from tests.support.completions import USAGE, events
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
 
 
-def read(*pieces: bytes, streamed: bool = True) -> Reading:
-    reading = Reading(streamed=streamed)
+def read(*pieces: bytes, streamed: bool = True) -> ReplyReader:
+    reading = CHAT.reader(streamed=streamed)
     for at_ms, piece in enumerate(pieces):
-        reading.take(piece, float(at_ms))
-    reading.end(99.0)
+        reading.feed(piece, float(at_ms))
+    reading.close(99.0)
     return reading
 
 
@@ -30,19 +31,18 @@ def test_where_the_bytes_are_cut_changes_nothing(said: list[str], cuts: list[int
     reading = read(*(stream[start:end] for start, end in itertools.pairwise(places)))
     assert (reading.answer, reading.finish_reason, reading.whole) == ("".join(said), "stop", True)
     assert reading.usage == Tokens(100, 10)
-    assert reading.raw == stream.decode()
-    assert reading.said_bytes() == len("".join(said).encode())
+    assert reading.text_bytes() == len("".join(said).encode())
 
 
 def test_the_first_text_is_timed_and_no_role_or_empty_text_before_it() -> None:
     pieces = events("", "a", "b").split(b"\n\n")
-    assert read(*(piece + b"\n\n" for piece in pieces)).first_ms == 2.0
+    assert read(*(piece + b"\n\n" for piece in pieces)).first_text_ms == 2.0
 
 
 def test_reasoning_counts_as_first_text_and_is_no_answer() -> None:
     row = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
     reading = read(b"data: " + json.dumps(row).encode() + b"\n\n", events("yes"))
-    assert (reading.first_ms, reading.answer, reading.said_bytes()) == (0.0, "yes", 5)
+    assert (reading.first_text_ms, reading.answer, reading.text_bytes()) == (0.0, "yes", 5)
 
 
 def test_a_stream_that_stops_in_the_middle_is_not_whole() -> None:
@@ -60,7 +60,7 @@ def test_a_reply_in_one_piece_is_read_and_timed_at_its_end() -> None:
     message = {"role": "assistant", "content": "yes"}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": USAGE}
     reading = read(json.dumps(body, indent=1).replace("\n", "\n\n").encode(), streamed=False)
-    assert (reading.answer, reading.whole, reading.first_ms, reading.usage) == ("yes", True, 99.0, Tokens(100, 10))
+    assert (reading.answer, reading.whole, reading.first_text_ms, reading.usage) == ("yes", True, 99.0, Tokens(100, 10))
     assert not read(b'{"status": "ok"}', streamed=False).whole
 
 
@@ -77,11 +77,11 @@ def test_half_a_surrogate_pair_can_be_kept() -> None:
 
 
 def test_a_reply_without_end_is_given_up() -> None:
-    reading = Reading(streamed=False)
+    reading = CHAT.reader(streamed=False)
     for _ in range(64):
-        reading.take(bytes(2**20), 0.0)
-    with pytest.raises(TooLong):
-        reading.take(b"x", 0.0)
+        reading.feed(bytes(2**20))
+    with pytest.raises(ReplyTooLong, match="longer than 64 MB"):
+        reading.feed(b"x")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,38 @@ def test_a_reply_without_end_is_given_up() -> None:
     ],
 )  # fmt: skip
 def test_what_a_refusal_says_is_found_in_any_shape(body: bytes, told: tuple[str, str]) -> None:
-    assert error_of(body) == told
+    assert read_error(body) == told
 
 
-def test_stages_are_read_and_what_is_none_is_left_out() -> None:
-    header = 'parse;dur=0.1, retrieval;dur="12.5";desc="a", cache, odd;dur=x, ;dur=1'
-    assert stages_of(header) == {"parse": 0.1, "retrieval": 12.5}
+def calls(*pieces: dict[str, object]) -> bytes:
+    """One frame for each list of tool-call pieces."""
+    rows = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    return b"".join(b"data: " + json.dumps(row).encode() + b"\n\n" for row in rows)
+
+
+def test_tool_calls_of_a_stream_are_put_together() -> None:
+    reading = read(
+        calls(
+            {"index": 0, "id": "c1", "type": "function", "function": {"name": "find", "arguments": ""}},
+            {"index": 0, "function": {"arguments": '{"q": '}},
+            {"index": 1, "id": "c2", "type": "custom", "custom": {"name": "run", "input": "ls"}},
+            {"index": 0, "function": {"arguments": '"tls"}'}},
+        )
+    )
+    assert reading.tool_calls == [ToolCall("c1", "find", '{"q": "tls"}'), ToolCall("c2", "run", "ls")]
+
+
+def test_tool_calls_of_a_whole_reply_are_read() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    choice = {"index": 0, "message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    reading = read(json.dumps({"choices": [choice]}).encode(), streamed=False)
+    assert reading.tool_calls == [ToolCall("c1", "find", "{}")]
+    assert (reading.answer, reading.whole, reading.finish_reason) == (None, True, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [{"index": 7}, {"index": "x"}, {"index": 0, "function": 3}, {"index": 0, "id": 5, "function": {"name": []}}],
+)
+def test_an_odd_piece_of_a_tool_call_breaks_nothing(piece: dict[str, object]) -> None:
+    assert read(calls(piece), events("yes")).answer == "yes"

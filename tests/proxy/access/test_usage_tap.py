@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.tee import Tee
+from proxy.access.usage_tap import UsageTap
 from proxy.asgi import Message
+from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}'
-CHAT = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 SAYS = [{"message": {"content": 'a "usage": {"prompt_tokens": 1} ü'}}]
-WHOLE = json.dumps({"id": "x", "choices": SAYS, "usage": CHAT, "service_tier": "default"}).encode()
+WHOLE = json.dumps({"id": "x", "choices": SAYS, "usage": USAGE, "service_tier": "default"}).encode()
 STREAM = b"".join(
     b"data: " + json.dumps({"id": "x", "choices": choices, "usage": usage}).encode() + b"\n\n"
-    for choices, usage in [*(([{"delta": {"content": f"t{n}"}}], None) for n in range(20)), ([], CHAT)]
+    for choices, usage in [*(([{"delta": {"content": f"t{n}"}}], None) for n in range(20)), ([], USAGE)]
 ) + b"data: [DONE]\n\n"  # fmt: skip
 
 
@@ -33,13 +34,13 @@ def passed(
     def send(message: Message) -> None:
         sent.append(message)
 
-    tee = Tee(send)  # type: ignore[arg-type]
+    tap = UsageTap(send, CHAT)  # type: ignore[arg-type]
     headers = [(b"content-type", kind), *([(b"content-encoding", encoding)] if encoding else [])]
-    tee.send({"type": "http.response.start", "status": status, "headers": headers})
+    tap.send({"type": "http.response.start", "status": status, "headers": headers})
     for piece in pieces:
-        tee.send({"type": "http.response.body", "body": piece, "more_body": True})
-    tee.send({"type": "http.response.body", "body": b""})
-    return tee.tokens(BODY), sent
+        tap.send({"type": "http.response.body", "body": piece, "more_body": True})
+    tap.send({"type": "http.response.body", "body": b""})
+    return tap.tokens(BODY), sent
 
 
 @st.composite
@@ -62,13 +63,13 @@ def test_a_streams_usage_is_found_however_it_is_cut(pieces: list[bytes]) -> None
 
 def test_a_long_reply_is_not_kept() -> None:
     pieces = [b"x" * 10_000] * 1000
-    tee = Tee(lambda message: None)  # type: ignore[arg-type, return-value]
-    tee.send({"type": "http.response.start", "status": 200, "headers": []})
+    tap = UsageTap(lambda message: None, CHAT)  # type: ignore[arg-type, return-value]
+    tap.send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in pieces:
-        tee.send({"type": "http.response.body", "body": piece, "more_body": True})
-    assert tee._kept_bytes <= 32_000
-    tee.send({"type": "http.response.body", "body": WHOLE})
-    assert tee.tokens(BODY) == Tokens(11, 7)
+        tap.send({"type": "http.response.body", "body": piece, "more_body": True})
+    assert tap._kept_bytes <= 32_000
+    tap.send({"type": "http.response.body", "body": WHOLE})
+    assert tap.tokens(BODY) == Tokens(11, 7)
 
 
 @pytest.mark.parametrize(("encoding", "packed"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)])
@@ -90,11 +91,11 @@ def test_an_unknown_compression_leaves_an_estimate() -> None:
     [
         ({"input_tokens": 5, "output_tokens": 6, "input_tokens_details": {"cached_tokens": 4},
           "output_tokens_details": {"reasoning_tokens": 2}}, Tokens(5, 6, 4, 2)),
-        ({**CHAT, "prompt_tokens_details": {"cached_tokens": 3}, "completion_tokens_details": {"reasoning_tokens": 2}},
+        ({**USAGE, "prompt_tokens_details": {"cached_tokens": 3}, "completion_tokens_details": {"reasoning_tokens": 2}},
          Tokens(11, 7, 3, 2)),
-        ({**CHAT, "prompt_tokens_details": None}, Tokens(11, 7)),
+        ({**USAGE, "prompt_tokens_details": None}, Tokens(11, 7)),
         ({"prompt_tokens": 8, "total_tokens": 8}, Tokens(8, 0)),  # embeddings
-        ({**CHAT, "prompt_tokens_details": {"cached_tokens": 99}}, Tokens(11, 7, 11)),
+        ({**USAGE, "prompt_tokens_details": {"cached_tokens": 99}}, Tokens(11, 7, 11)),
     ],
 )  # fmt: skip
 def test_the_words_of_every_dialect_are_understood(usage: dict[str, object], expected: Tokens) -> None:
@@ -120,7 +121,7 @@ def test_a_stream_without_usage_is_estimated_by_its_frames() -> None:
 
 def test_a_refusal_costs_nothing_and_a_request_without_a_reply_its_prompt() -> None:
     assert passed([b'{"error": {}}'], status=429)[0] == Tokens(0, 0)
-    assert Tee(lambda message: None).tokens(BODY) == Tokens(17, 0, estimated=True)  # type: ignore[arg-type, return-value]
+    assert UsageTap(lambda message: None, CHAT).tokens(BODY) == Tokens(17, 0, estimated=True)  # type: ignore[arg-type, return-value]
 
 
 def test_an_attachment_does_not_count_by_its_bytes() -> None:
