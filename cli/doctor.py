@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retrieval.index.audit import Points
     from retrieval.index.index import Index
 
-_LEAST_FREE_MB = 128  # what the index needs to work, see `stores.shard`
+_LEAST_FREE_MB = 128  # what the index needs to work, see `stores.edge_shard`
 _AWAY = "see to the server of catalog.url"
 _RESTORE = "stop `ragway serve` and restore it from a backup, or move it away and begin anew"
 

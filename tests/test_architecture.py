@@ -18,7 +18,7 @@ HEAVY_DOORS = {
     "onnx": r"retrieval\.embedding\.export",
     "onnxruntime": r"retrieval\.embedding\.(embed|export)",
     "qdrant_client": r"retrieval\.stores\.qdrant",
-    "qdrant_edge": r"retrieval\.stores\.(edge|shard)|retrieval\.lexical\.language",
+    "qdrant_edge": r"retrieval\.stores\.(edge|edge_shard)|retrieval\.lexical\.language",
     "sentence_transformers": r"retrieval\.(embedding\.export|search\.rerank)",
     "tokenizers": r"retrieval\.embedding\.(tokens|embed)",
     "torch": r"retrieval\.(embedding\.(export|embed)|search\.rerank)",

@@ -94,7 +94,7 @@ def corpus_of_words(base: Bases, chunks: int) -> Iterator[tuple[str, list[str]]]
 def postings(corpus: list[tuple[str, list[str]]]) -> tuple[Postings, float]:
     """The compiled index, and the seconds it took."""
     began = time.monotonic()
-    return Postings.over(corpus), time.monotonic() - began
+    return Postings.build(corpus), time.monotonic() - began
 
 
 def rank_bm25(corpus: list[tuple[str, list[str]]]) -> tuple[Any, float]:

@@ -53,7 +53,7 @@ async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool
     else:
         store = embedded = open_shard(data / "index" / shard, dimension)
         if serving:
-            embedded.tend()
+            embedded.start_maintenance()
     return with_okapi(store) if plan.lexical == "okapi" else store
 
 

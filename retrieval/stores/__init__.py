@@ -1,10 +1,12 @@
-"""Where points live: the same promises kept by several engines.
+"""The stores of points: several engines with the same promises.
 
-base     the protocol and its promises
-schema   one point schema, and what the Qdrant stores do alike      conditions  what a query may find
-edge     embedded, on disk: the default
-shard    its folder and configuration  optimise  what makes it quick, in a process of its own
-qdrant   a Qdrant server or cluster
-okapi    another store with rank-bm25 as its lexical arm: the reference and a baseline
-postings rank-bm25's scores, from the postings of a query's words alone
+base           the protocol and its promises
+schema         the point schema, and code shared by the Qdrant stores
+conditions     what a query may find, as an engine's filter
+edge           embedded, on disk: the default
+edge_shard     the folder and configuration of the embedded engine
+edge_optimise  builds the graphs of the embedded engine, in a process of its own
+qdrant         a Qdrant server or cluster
+okapi          another store, with rank-bm25 as the lexical arm: the reference and a baseline
+postings       rank-bm25's scores, computed from the postings of the query's words
 """

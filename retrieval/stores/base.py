@@ -1,23 +1,23 @@
-"""What every store promises: points in, the best of each arm out, one tenant never seen from another.
+"""What every store promises: points in, the best points of each arm out, tenants strictly separate.
 
-A tenant is `name@generation` of a collection. Promises, checked by `tests/contracts/test_store.py` on every
+A tenant is `name@generation` of a collection. `tests/contracts/test_store.py` checks these promises on every
 implementation:
 
-- when `upsert` returns, the points survive the death of the process (where the store is on disk) and the next search
-  finds them; an upsert of a known id replaces it; a batch with a bad vector is refused before anything is written;
-- `search` returns for each arm at most `k` points, best first, ties by point id; a point's score is cosine similarity
-  (dense) or BM25 (lexical), and no arm returns a point of a tenant that was not asked for;
-- it returns ids and scores alone, and `read` the passages of those worth reading: of 100 points found some 12 are
-  used, and reading all of them cost more than finding them;
-- one tenant's BM25 statistics never depend on another's; asked for several, each is scored by its own and the hits
-  are merged by score;
-- what is not in the caller's view (`records.View`) is not found: the k best are the k best of what is;
-- a point the lexical arm finds holds at least one of the words searched; without words that arm is empty;
-- an unknown tenant is an empty one; `delete` and `drop` of what is not there do nothing, and neither touches another
+- when `upsert` returns, the points survive the death of the process (if the store is on disk), and the next search
+  finds the points. An upsert of a known id replaces the point. A batch with a bad vector is refused before any write;
+- `search` returns for each arm at most `k` points, best first, ties by point id. A point's score is cosine similarity
+  (dense) or BM25 (lexical). No arm returns a point of a tenant outside `tenants`;
+- `search` returns ids and scores alone; `read` returns passages. Of 100 points found about 12 are used, and reading
+  all 100 took longer than the search;
+- one tenant's BM25 statistics never depend on another tenant. A search of several tenants scores each tenant by the
+  tenant's own statistics and merges the hits by score;
+- a search never finds points outside the caller's view (`records.View`), and returns the k best points in the view;
+- a point that the lexical arm finds holds at least one of the query's words; without words the lexical arm is empty;
+- an unknown tenant is an empty tenant; `delete` and `drop` of unknown points do nothing, and neither touches another
   tenant's points.
 
-A point id belongs to one tenant for good (ids are made from the document): the same id under two tenants is a bug of
-the caller, and the later point replaces the earlier.
+A point id belongs to one tenant for good (ids are made from the document). The same id under two tenants is a bug of
+the caller; the later point replaces the earlier point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ from retrieval.records.search import ALL, PUBLIC, ScoredId, View
 
 
 class Store(Protocol):
-    """Points of many tenants, searched by a dense vector and by weighted words at once."""
+    """Points of many tenants, searched by a dense vector and by weighted words at the same time."""
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
-        """Write the points; raises ValueError if a vector has another dimension, is not finite or is zero."""
+        """Write the points. Raises ValueError if a vector has the wrong dimension, is not finite or is zero."""
         ...
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None: ...
@@ -50,29 +50,31 @@ class Store(Protocol):
         k: int,
         view: View = PUBLIC,
     ) -> Mapping[str, list[ScoredId]]:
-        """The best `k` of each arm: {"dense": [...], "bm25": [...]}.
+        """Return the best `k` points of each arm: {"dense": [...], "bm25": [...]}.
 
-        vector: (d,) float32, unit length; None leaves the dense arm empty. terms: (text, weight) pieces whose words
-        are searched. k: 1 or more.
+        vector: (d,) float32, unit length; None leaves the dense arm empty.
+        terms: (text, weight) pieces; the lexical arm searches the words of the texts.
+        k: 1 or more.
+
         Raises ValueError if the vector has another dimension than the store, is not finite or is zero.
         """
         ...
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage of points that a search found; those deleted since then are left out."""
+        """Return id -> passage of points that a search found, without points deleted since."""
         ...
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Id -> dense vector, (d,) float32, unit length, of points that a search found.
+        """Return id -> dense vector, (d,) float32, unit length, of points that a search found.
 
-        Those deleted are left out, and those whose vector is lost.
+        Deleted points and points with a lost vector are left out.
         """
         ...
 
     async def count(self, tenant: str) -> int: ...
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        """Every (point id, passage) of the tenant, by id."""
+        """Return every (point id, passage) of the tenant, by id."""
         ...
 
     async def close(self) -> None: ...

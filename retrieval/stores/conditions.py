@@ -1,8 +1,8 @@
-"""What a query may find, as the engines' filter: the tenant, and of that what is in the caller's view.
+"""What a query may find, as the engines' filter: the tenant, and the part of the tenant in the caller's view.
 
-Both engines have classes of nearly the same names for that. The rights come last and stand beside all else, so that
-nothing that a client says is part of them. What a client asks of attributes is asked of the fields that
-`schema.described` makes of them.
+Both engines have filter classes with nearly the same names. The conditions on rights come last, beside all other
+conditions, so that no client input can change the rights. A client's attribute filter applies to the fields made by
+`schema.filter_fields`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ from retrieval.stores.schema import DATES, GROUPS, MARKS, MODIFIED_S, NUMBERS, S
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """An engine's classes."""
+class FilterClasses:
+    """An engine's classes for filters."""
 
     Filter: Any
     FieldCondition: Any
@@ -27,48 +27,48 @@ class Words:
     Range: Any
 
 
-def within(words: Words, tenant: str, view: View = ALL) -> Any:
-    """The filter for what there is of a tenant in this view."""
-    of_tenant = words.FieldCondition(key=TENANT, match=words.MatchValue(value=tenant))
-    asked = [_asked(words, parsed(view.filter))] if view.filter else []
-    return words.Filter(must=[of_tenant, *asked, *_readable(words, view)])
+def build_filter(classes: FilterClasses, tenant: str, view: View = ALL) -> Any:
+    """Return the filter for a tenant's points in the view."""
+    of_tenant = classes.FieldCondition(key=TENANT, match=classes.MatchValue(value=tenant))
+    condition = [_condition(classes, parsed(view.filter))] if view.filter else []
+    return classes.Filter(must=[of_tenant, *condition, *_rights(classes, view)])
 
 
-def _readable(words: Words, view: View) -> Iterator[Any]:
+def _rights(classes: FilterClasses, view: View) -> Iterator[Any]:
     if view.groups is None:
         return
-    anybody = words.FieldCondition(key=GROUPS, is_empty=True)
+    unrestricted = classes.FieldCondition(key=GROUPS, is_empty=True)
     if not view.groups:
-        yield anybody
+        yield unrestricted
         return
-    ours = words.FieldCondition(key=GROUPS, match=words.MatchAny(any=[*view.groups]))
-    yield words.Filter(should=[anybody, ours])
+    own = classes.FieldCondition(key=GROUPS, match=classes.MatchAny(any=[*view.groups]))
+    yield classes.Filter(should=[unrestricted, own])
 
 
-def _asked(words: Words, asked: Filter) -> Any:
-    match asked:
+def _condition(classes: FilterClasses, condition: Filter) -> Any:
+    match condition:
         case Every(parts):
-            return words.Filter(must=[_asked(words, part) for part in parts])
+            return classes.Filter(must=[_condition(classes, part) for part in parts])
         case Some(parts):
-            return words.Filter(should=[_asked(words, part) for part in parts])
+            return classes.Filter(should=[_condition(classes, part) for part in parts])
         case Not(part):
-            return words.Filter(must_not=[_asked(words, part)])
+            return classes.Filter(must_not=[_condition(classes, part)])
         case Below(path):
-            here = words.FieldCondition(key=SOURCE, match=words.MatchValue(value=path))
-            below = words.FieldCondition(key=SOURCE, match=words.MatchPrefix(prefix=path + "/"))
-            return words.Filter(should=[here, below])
+            here = classes.FieldCondition(key=SOURCE, match=classes.MatchValue(value=path))
+            below = classes.FieldCondition(key=SOURCE, match=classes.MatchPrefix(prefix=path + "/"))
+            return classes.Filter(should=[here, below])
         case Than(key, how, bound, dated):
             field = MODIFIED_S if key == MODIFIED else f"{DATES if dated else NUMBERS}.{key}"
-            return words.FieldCondition(key=field, range=words.Range(**{how: bound}))
+            return classes.FieldCondition(key=field, range=classes.Range(**{how: bound}))
         case Is(key, values):
-            return words.Filter(should=[*_equal(words, key, values)])
+            return classes.Filter(should=[*_equal(classes, key, values)])
 
 
-def _equal(words: Words, key: str, values: Sequence[Any]) -> Iterator[Any]:
+def _equal(classes: FilterClasses, key: str, values: Sequence[Any]) -> Iterator[Any]:
     texts = [value if key == filters.SOURCE else mark(key, value) for value in values if not is_number(value)]
     if texts:
-        yield words.FieldCondition(key=SOURCE if key == filters.SOURCE else MARKS, match=words.MatchAny(any=texts))
+        yield classes.FieldCondition(key=SOURCE if key == filters.SOURCE else MARKS, match=classes.MatchAny(any=texts))
     for value in values:
         if is_number(value):
             field = MODIFIED_S if key == MODIFIED else f"{NUMBERS}.{key}"
-            yield words.FieldCondition(key=field, range=words.Range(gte=value, lte=value))
+            yield classes.FieldCondition(key=field, range=classes.Range(gte=value, lte=value))

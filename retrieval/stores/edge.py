@@ -1,16 +1,17 @@
 """The default store: Qdrant Edge, the Qdrant engine inside this process, one shard on disk for all tenants.
 
-What a reader must know of the engine (qdrant-edge-py 0.9):
+Properties of the engine (qdrant-edge-py 0.9) that shape this module:
 
-- One process may have a shard open. It holds the GIL for as long as it works: a query takes about 1 ms and runs on
-  the event loop; writes go to one thread of their own, in batches with a pause behind each, so that the loop gets a
-  turn between two of them. That thread also puts writes in order, and goes on with a write whose caller was cancelled.
-- A write is in the write-ahead log when the engine returns and survives `kill -9`. `flush` puts it into the segments,
-  so that the next start has no log to replay; it waits for the disk (10-240 ms), so it is done when nothing is written.
-- `optimize()` builds the graphs, makes vectors small and frees the space of deleted points, and no other thread runs
-  meanwhile (28 s for 100,000 points). So a process of its own does it to a copy (`retrieval.stores.optimise`), and
-  this one switches to that when it has caught up with what was written since. Until then new points are scanned.
-- Errors are bare `Exception`s: `shard.engine` gives them our classes, in one place.
+- Only one process may open a shard. The engine holds the GIL while working. A query takes about 1 ms and runs on the
+  event loop. One thread does all writes, in batches with a pause after each batch, so that the event loop runs between
+  two batches. The same thread keeps writes in order, and finishes a write after the caller was cancelled.
+- When the engine returns from a write, the write is in the write-ahead log and survives `kill -9`. `flush` moves
+  writes into the segments, so that the next start has no log to replay. `flush` waits for the disk (10-240 ms), so the
+  store flushes only when no writes arrive.
+- `optimize()` builds the graphs, quantises vectors and frees the space of deleted points, and blocks all other threads
+  (28 s for 100,000 points). So another process optimises a copy (`retrieval.stores.edge_optimise`). This store switches
+  to the copy after applying the writes made since the copy. Until then searches scan new points.
+- Errors are bare `Exception`s; `edge_shard.engine` is the one place that turns the errors into our classes.
 """
 
 import asyncio
@@ -32,89 +33,95 @@ from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
-from retrieval.stores import optimise, shard
+from retrieval.stores import edge_optimise, edge_shard
+from retrieval.stores.edge_shard import engine, tenant_filter
 from retrieval.stores.schema import (
     BM25,
     DENSE,
-    MOST_INDEXED,
+    MAX_INDEXED_FIELDS,
     PAGE,
     TENANT,
     by_arm,
     checked,
     checked_k,
     checked_points,
-    indexed,
-    limits,
-    longer,
+    indexed_fields,
+    list_lengths,
+    lists_to_extend,
     passage_of,
     payload_of,
-    tied,
     vectors_of,
+    with_ties,
 )
-from retrieval.stores.shard import engine, only
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, UpdateOperation
 
 log = logging.getLogger("ragway")
 
-_BATCH = 64  # points a write: 2-4 ms in which no other thread runs, and as long a pause behind it
-_SETTLED_S = 1.0  # without a write, before it is worthwhile to learn whose statistics the shard's are
-_NO_WORD = 0  # id of a term
-_SAME_SCORE = 2e-7  # 32-bit scores of one word in equal statistics; a point more among 100,000 changes them by 1e-6
-_MOST_COSINE = 1.01  # of unit vectors, with room for rounding; beyond it, or no number: the file was damaged
-_LOOK_S = 1.0  # between two looks at whether there is something to tend
-_QUIET_S = 5.0  # without a write: time to flush, and to optimise
-_MOST_UNFLUSHED = 50_000  # points; more are flushed in the middle of an ingest, since a start would replay them: 5 s
-# Optimise from so many points that are only scanned (some .5 ms a question), if they are a tenth of all.
-_LEAST_SCANNED = 5_000
-_LEAST_SHARE = 0.1
-_BUSY_SCANNED = 20_000  # while an ingest goes on, from so many, if they are a quarter
+_BATCH_POINTS = 64  # points per write: 2-4 ms in which no other thread runs, then an equal pause
+# seconds without a write before the store checks whether the shard's statistics are exact for a tenant
+_SETTLED_S = 1.0
+_SENTINEL_TERM = 0  # id of a term
+# 32-bit scores of one word in equal statistics; one more point among 100,000 changes the score by 1e-6
+_SAME_SCORE = 2e-7
+_MAX_COSINE = 1.01  # of unit vectors, with room for rounding; a larger value or NaN means a damaged file
+_CHECK_S = 1.0  # between two checks for maintenance work
+_QUIET_S = 5.0  # without a write: time to flush and to optimise
+# points; larger numbers are flushed during an ingest, because a start would replay 50,000 points: 5 s
+_MAX_UNFLUSHED = 50_000
+# Optimise once this many points have no graph (some .5 ms per question), if these points are a tenth of all points.
+_MIN_WITHOUT_GRAPH = 5_000
+_MIN_SHARE = 0.1
+_BUSY_WITHOUT_GRAPH = 20_000  # during an ingest: from this many points, if these points are a quarter of all points
 _BUSY_SHARE = 0.25
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What was written since the copy was made that is being optimised."""
+    """The writes made since the copy that is being optimised."""
 
     points: set[str] = field(default_factory=set)  # ids written or deleted
-    dropped: list[str] = field(default_factory=list)  # tenants
+    dropped: list[str] = field(default_factory=list)  # deleted tenants
 
 
 class EdgeStore:
     """Points in one Qdrant Edge shard; see `retrieval.stores.base.Store` for the promises."""
 
-    def __init__(self, opened: "EdgeShard", home: Path, used: Path, *, dimension: int) -> None:
+    def __init__(self, opened: "EdgeShard", home: Path, folder: Path, *, dimension: int) -> None:
         self._shard = opened
         self._home = home
-        self._used = used  # the shard's folder: `home` or a generation in it
+        self._folder = folder  # the shard's folder: `home` or a generation in `home`
         self._dimension = dimension
         self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="edge-writer")
-        self._scanned = shard.scanned(opened)  # points that no graph holds yet
-        self._part = shard.part(opened)  # as of the last start or switch: graphs grow by no more until the next
-        self._indexed: set[str] = set()  # fields of numbers and dates, in this shard by this process
+        self._without_graph = edge_shard.without_graph(opened)  # points without a graph
+        self._segment_points = edge_shard.segment_points(
+            opened
+        )  # at the last start or switch; graphs grow only at the next switch
+        self._indexed_fields: set[str] = set()  # numeric and date fields that this process has indexed in this shard
         self._unflushed = 0
         self._written_s = time.monotonic()
-        self._alone: dict[tuple[str, View], bool] = {}  # whether the shard's statistics are those of what is seen, ...
-        self._alone_at = 0.0  # ... as of the write of that time
-        self._journal: _Journal | None = None  # there is one while a copy is being optimised
-        self._child: subprocess.Popen[bytes] | None = None
-        self._tending: asyncio.Task[None] | None = None
+        # whether the shard's word statistics are exact for (tenant, view) …
+        self._exact_idf: dict[tuple[str, View], bool] = {}
+        self._exact_idf_at_s = 0.0  # … as of the write at this time
+        self._journal: _Journal | None = None  # present while a copy is being optimised
+        self._optimiser: subprocess.Popen[bytes] | None = None
+        self._maintenance: asyncio.Task[None] | None = None
 
     @classmethod
     def open(cls, path: Path, *, dimension: int) -> Self:
-        """The store in the folder `path`, made if there is none; blocks 20-430 ms, by size.
+        """Open or create the store in the folder `path`; blocks for 20-430 ms, depending on the size.
 
-        Raises DataInUse if another process has it open, DiskFull, RetrievalError if it cannot be read or was made for
-        vectors of another dimension.
+        Raises DataInUse if another process uses the store, DiskFull, and RetrievalError if the store cannot be read
+        or holds vectors of another dimension.
         """
-        used = shard.current(path)
-        return cls(shard.open_shard(used, dimension), path, used, dimension=dimension)
+        folder = edge_shard.current_generation(path)
+        return cls(edge_shard.open_shard(folder, dimension), path, folder, dimension=dimension)
 
-    def tend(self) -> None:
-        """From now on flush and optimise when it is worthwhile; to be called where an event loop runs."""
-        self._tending = asyncio.create_task(self._tend())
+    def start_maintenance(self) -> None:
+        """Start flushing and optimising in the background. Needs a running event loop."""
+        self._maintenance = asyncio.create_task(self._maintain())
 
     async def upsert(self, tenant: str, points: Sequence[Point]) -> None:
         await self._write(self._upsert, tenant, points)
@@ -137,10 +144,11 @@ class EdgeStore:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, view, k)
-        if again := longer(found, k):
-            found |= self._ask(again, numbers, sparse, view, k)
-        return by_arm(found, k)
+        lengths = list_lengths(tenants, k, dense=vector is not None, sparse=sparse)
+        lists = self._query_lists(lengths, numbers, sparse, view, k)
+        if longer := lists_to_extend(lists, k):
+            lists |= self._query_lists(longer, numbers, sparse, view, k)
+        return by_arm(lists, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         with engine("read"):
@@ -156,106 +164,109 @@ class EdgeStore:
         from qdrant_edge import CountRequest
 
         with engine("count points"):
-            return self._shard.count(CountRequest(exact=True, filter=only(tenant)))
+            return self._shard.count(CountRequest(exact=True, filter=tenant_filter(tenant)))
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        found: list[tuple[str, Passage]] = []
+        passages: list[tuple[str, Passage]] = []
         offset: Any = None
-        while True:  # by the writing thread, page by page: never while it switches to another shard
+        while True:  # on the writing thread, page by page, so that no page is read during a switch to another shard
             records, offset = await self._write(self._page, tenant, view, offset)
-            found += [(str(record.id), passage_of(record.payload or {})) for record in records]
+            passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
             if offset is None:
-                return sorted(found, key=lambda pair: pair[0])
+                return sorted(passages, key=lambda pair: pair[0])
 
     async def close(self) -> None:
-        """Finish the writes under way, flush, and let go of the shard; a second call does nothing."""
+        """Finish the running writes, flush, and close the shard; a second call does nothing."""
         if self._closed:
             return
-        if self._tending is not None:
-            self._tending.cancel()
-            await asyncio.wait({self._tending})
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.wait({self._maintenance})
         self._closed = True
-        if self._child is not None:
-            self._child.kill()
+        if self._optimiser is not None:
+            self._optimiser.kill()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
-    def _ask(
+    def _query_lists(
         self,
-        lists: Mapping[tuple[str, str], int],
+        lengths: Mapping[tuple[str, str], int],
         numbers: list[float],
         sparse: Mapping[str, Sparse],
         view: View,
         k: int,
     ) -> dict[tuple[str, str], list[ScoredId]]:
-        """(arm, tenant) -> its points, best first, as by `tied`. All lists in one call."""
+        """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one call of the engine."""
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         queries = []
-        for (arm, tenant), limit in lists.items():
+        for (arm, tenant), limit in lengths.items():
             if arm == DENSE:
                 query = Query.Nearest(numbers, using=DENSE)
-                queries.append(shard.vector_query(query, tenant, limit, view, part=self._part))
+                queries.append(edge_shard.dense_query(query, tenant, limit, view, segment_points=self._segment_points))
             else:
                 words = SparseVector(list(sparse[tenant].indices), list(sparse[tenant].values))
-                alone = self._is_alone(tenant, replace(view, filter=""), sparse[tenant])
-                queries.append(shard.words_query(Query.Nearest(words, using=BM25), tenant, limit, view, alone=alone))
+                shard_idf = self._shard_idf_is_exact(tenant, replace(view, filter=""), sparse[tenant])
+                queries.append(
+                    edge_shard.lexical_query(Query.Nearest(words, using=BM25), tenant, limit, view, shard_idf=shard_idf)
+                )
         with engine("search"):
             answers = self._shard.query_batch(QueryBatchRequest(queries))
-        found = {of: tied(answer, k) for of, answer in zip(lists, answers, strict=True)}
-        cosines = [point.score for (arm, _), points in found.items() if arm == DENSE for point in points]
-        if not all(-_MOST_COSINE <= cosine <= _MOST_COSINE for cosine in cosines):
+        lists = {of: with_ties(answer, k) for of, answer in zip(lengths, answers, strict=True)}
+        cosines = [point.score for (arm, _), points in lists.items() if arm == DENSE for point in points]
+        if not all(-_MAX_COSINE <= cosine <= _MAX_COSINE for cosine in cosines):
             raise RetrievalError("a vector in the index is damaged: run `ragway rebuild` for this collection")
-        return found
+        return lists
 
-    def _is_alone(self, tenant: str, view: View, sparse: Sparse) -> bool:
-        """Whether the shard's statistics are those of what is seen of the tenant: there is nothing else here.
+    def _shard_idf_is_exact(self, tenant: str, view: View, sparse: Sparse) -> bool:
+        """Whether the shard's word statistics equal the statistics of what the view shows of the tenant.
 
-        That is: no other tenant has points here, none of these is for others alone, and none deleted still counts.
+        The statistics are equal if no other tenant has points here, the view shows all points, and no deleted point
+        still counts.
 
-        To count within a tenant takes 1.5 ms of 100,000 points, 15 of a million. So one word is searched both ways once
-        after the last write: a point more or less changes the rarity of every word.
+        Counting within a tenant takes 1.5 ms for 100,000 points, 15 ms for a million. So after the last write one
+        word is searched both ways, once: a single point more or less changes the rarity of every word.
         """
         from qdrant_edge import Query, QueryBatchRequest, SparseVector
 
         if time.monotonic() - self._written_s < _SETTLED_S:
             return False
-        if self._alone_at != self._written_s:
-            self._alone, self._alone_at = {}, self._written_s
+        if self._exact_idf_at_s != self._written_s:
+            self._exact_idf, self._exact_idf_at_s = {}, self._written_s
         seen = tenant, view
-        if seen not in self._alone:
+        if seen not in self._exact_idf:
             word = Query.Nearest(SparseVector([sparse.indices[0]], [1.0]), using=BM25)
-            both = [shard.words_query(word, tenant, 1, view, alone=alone) for alone in (False, True)]
+            both = [edge_shard.lexical_query(word, tenant, 1, view, shard_idf=shard_idf) for shard_idf in (False, True)]
             with engine("search"):
                 own, shared = self._shard.query_batch(QueryBatchRequest(both))
             if not own or not shared:
-                return False  # nobody says the word: the next question may tell
-            self._alone[seen] = isclose(own[0].score, shared[0].score, rel_tol=_SAME_SCORE)
-        return self._alone[seen]
+                return False  # no point has the word: the next question may decide
+            self._exact_idf[seen] = isclose(own[0].score, shared[0].score, rel_tol=_SAME_SCORE)
+        return self._exact_idf[seen]
 
     async def _write(self, work: Any, *arguments: Any) -> Any:
         if self._closed:
-            raise RetrievalError("the store is closed: nothing can be read from it or written to it")
+            raise RetrievalError("the store is closed: reads and writes are no longer possible")
         return await asyncio.get_running_loop().run_in_executor(self._writer, work, *arguments)
 
     def _upsert(self, tenant: str, points: Sequence[Point]) -> None:
         ready = checked_points(points, self._dimension)
-        self._index({*indexed(points)})
-        for start in range(0, len(ready), _BATCH):
-            shard.check_room(self._home)
-            part = ready[start : start + _BATCH]
+        self._index({*indexed_fields(points)})
+        for start in range(0, len(ready), _BATCH_POINTS):
+            edge_shard.check_room(self._home)
+            batch = ready[start : start + _BATCH_POINTS]
             if self._journal is not None:
-                self._journal.points.update(point.id for point, _ in part)
-            took_s = self._update(_upserting(tenant, part))
-            self._scanned += len(part)
-            self._unflushed += len(part)
-            time.sleep(took_s)  # a search that waits for the GIL comes first
+                self._journal.points.update(point.id for point, _ in batch)
+            took_s = self._update(_upsert_operation(tenant, batch))
+            self._without_graph += len(batch)
+            self._unflushed += len(batch)
+            time.sleep(took_s)  # give searches that wait for the GIL a turn
 
     def _index(self, fields: set[str]) -> None:
-        """Have filters by these fields find points quickly; to ask for an index that is there does nothing."""
-        for name in sorted(fields - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
-            self._update(shard.index_of(name))
-            self._indexed.add(name)
+        """Index the fields, so that filters find points quickly. An existing index stays as it is."""
+        for name in sorted(fields - self._indexed_fields)[: MAX_INDEXED_FIELDS - len(self._indexed_fields)]:
+            self._update(edge_shard.field_index(name))
+            self._indexed_fields.add(name)
 
     def _delete(self, tenant: str, ids: set[str]) -> None:
         from qdrant_edge import FieldCondition, Filter, HasIdCondition, MatchValue, UpdateOperation
@@ -263,8 +274,8 @@ class EdgeStore:
         if ids:
             if self._journal is not None:
                 self._journal.points |= ids
-            these = Filter(must=[HasIdCondition({*ids}), FieldCondition(TENANT, match=MatchValue(tenant))])
-            self._update(UpdateOperation.delete_points_by_filter(these))
+            condition = Filter(must=[HasIdCondition({*ids}), FieldCondition(TENANT, match=MatchValue(tenant))])
+            self._update(UpdateOperation.delete_points_by_filter(condition))
             self._unflushed += 1
 
     def _drop(self, tenant: str) -> None:
@@ -272,11 +283,11 @@ class EdgeStore:
 
         if self._journal is not None:
             self._journal.dropped.append(tenant)
-        self._update(UpdateOperation.delete_points_by_filter(only(tenant)))
+        self._update(UpdateOperation.delete_points_by_filter(tenant_filter(tenant)))
         self._unflushed += 1
 
     def _update(self, operation: "UpdateOperation") -> float:
-        """Seconds it took."""
+        """Return the seconds of the update."""
         began = time.monotonic()
         with engine("write"):
             self._shard.update(operation)
@@ -287,8 +298,8 @@ class EdgeStore:
         from qdrant_edge import ScrollRequest
 
         with engine("read"):
-            wanted = ScrollRequest(offset=offset, limit=PAGE, filter=only(tenant, view), with_payload=True)
-            return self._shard.scroll(wanted)
+            request = ScrollRequest(offset=offset, limit=PAGE, filter=tenant_filter(tenant, view), with_payload=True)
+            return self._shard.scroll(request)
 
     def _flush(self) -> None:
         with engine("write"):
@@ -299,102 +310,105 @@ class EdgeStore:
         with engine("close"):
             self._shard.close()
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
             quiet = time.monotonic() - self._written_s > _QUIET_S
             try:
-                if self._unflushed and (quiet or self._unflushed > _MOST_UNFLUSHED):
+                if self._unflushed and (quiet or self._unflushed > _MAX_UNFLUSHED):
                     await self._write(self._flush)
-                if self._worthwhile(quiet=quiet):
+                if self._should_optimise(quiet=quiet):
                     await self.optimise()
-            except (RetrievalError, OSError) as error:  # a full disk, as a rule: what is there goes on serving
-                log.warning("the index stays as it is, searches of new passages take longer: %s", error)
-                await asyncio.sleep(60 * _LOOK_S)
+            except (RetrievalError, OSError) as error:  # usually a full disk: the current index keeps serving
+                log.warning("the index was not optimised, and searches of new passages take longer: %s", error)
+                await asyncio.sleep(60 * _CHECK_S)
 
-    def _worthwhile(self, *, quiet: bool) -> bool:
-        least, share = (_LEAST_SCANNED, _LEAST_SHARE) if quiet else (_BUSY_SCANNED, _BUSY_SHARE)
-        return self._scanned >= least and self._scanned >= share * shard.size(self._shard)
+    def _should_optimise(self, *, quiet: bool) -> bool:
+        least, share = (_MIN_WITHOUT_GRAPH, _MIN_SHARE) if quiet else (_BUSY_WITHOUT_GRAPH, _BUSY_SHARE)
+        return self._without_graph >= least and self._without_graph >= share * edge_shard.point_count(self._shard)
 
     async def optimise(self) -> None:
-        """Have a copy of the shard optimised by a process of its own and switch to it. Raises RetrievalError.
+        """Let another process optimise a copy of the shard, and switch to the copy. Raises RetrievalError.
 
-        Searches go on all the time, writes wait while the copy is made and while the switch takes place.
+        Searches continue all the time. Writes wait while the copy is made and during the switch.
         """
-        target = await self._write(self._begin)
-        assert self._child is not None  # just started
+        target = await self._write(self._start_optimising)
+        assert self._optimiser is not None  # started by `_start_optimising`
         try:
-            fault = await asyncio.to_thread(optimise.outcome, self._child)
-            if fault:
-                raise RetrievalError(f"optimising the index failed: {fault}")
-            await self._write(self._switch, target, asyncio.get_running_loop())
+            error = await asyncio.to_thread(edge_optimise.wait_for_end, self._optimiser)
+            if error:
+                raise RetrievalError(f"optimising the index failed: {error}")
+            await self._write(self._switch_to, target, asyncio.get_running_loop())
         finally:
-            self._child.kill()
-            with contextlib.suppress(RuntimeError):  # the store was closed: the next start tidies up
-                self._writer.submit(self._tidy, target)  # behind a switch that may be under way
+            self._optimiser.kill()
+            with contextlib.suppress(RuntimeError):  # the store was closed: the next start cleans up
+                self._writer.submit(self._clean_up, target)  # after a switch that may still run
 
-    def _begin(self) -> Path:
-        """Start the process, and return when it has made its copy: the folder."""
-        shard.check_room(self._home, 2 * shard.size_mb(self._used))
+    def _start_optimising(self) -> Path:
+        """Start the process, wait until the process has made the copy, and return the copy's folder."""
+        edge_shard.check_room(self._home, 2 * edge_shard.size_mb(self._folder))
         self._flush()
-        target = shard.following(self._home, self._used)
-        self._child = optimise.start(self._used, target, self._dimension, points=shard.size(self._shard))
+        target = edge_shard.next_generation(self._home, self._folder)
+        self._optimiser = edge_optimise.start(
+            self._folder, target, self._dimension, points=edge_shard.point_count(self._shard)
+        )
         self._journal = _Journal()
         return target
 
-    def _switch(self, target: Path, loop: asyncio.AbstractEventLoop) -> None:
-        """Open what was optimised, catch up, and let the event loop take it in a moment when it does not search."""
+    def _switch_to(self, target: Path, loop: asyncio.AbstractEventLoop) -> None:
+        """Open the optimised copy, apply the journal, and let the event loop swap the shards between two searches."""
         journal, self._journal = self._journal, None
         if journal is None or self._closed:
             return
         with engine("switch to the optimised index"):
-            better = shard.open_shard(target, self._dimension)
-            _catch_up(self._shard, better, journal)
-            for name in sorted(self._indexed):
-                better.update(shard.index_of(name))
-            better.flush()
-        shard.complete(target)
-        taken: Future[EdgeShard] = Future()
-        loop.call_soon_threadsafe(self._take, better, taken)
-        old, used = taken.result(), self._used
+            optimised = edge_shard.open_shard(target, self._dimension)
+            _catch_up(self._shard, optimised, journal)
+            for name in sorted(self._indexed_fields):
+                optimised.update(edge_shard.field_index(name))
+            optimised.flush()
+        edge_shard.mark_complete(target)
+        swapped: Future[EdgeShard] = Future()
+        loop.call_soon_threadsafe(self._swap, optimised, swapped)
+        old, folder = swapped.result(), self._folder
         self._written_s = time.monotonic()
-        self._used, self._scanned, self._unflushed = target, len(journal.points), 0
+        self._folder, self._without_graph, self._unflushed = target, len(journal.points), 0
         with contextlib.suppress(RetrievalError), engine("close"):
             old.close()
-        shard.remove(self._home, used)
+        edge_shard.remove_generation(self._home, folder)
 
-    def _tidy(self, target: Path) -> None:
+    def _clean_up(self, target: Path) -> None:
         self._journal = None
-        if self._used != target:
+        if self._folder != target:
             shutil.rmtree(target, ignore_errors=True)
 
-    def _take(self, better: "EdgeShard", taken: "Future[EdgeShard]") -> None:
-        old, self._shard, self._part = self._shard, better, shard.part(better)
-        taken.set_result(old)
+    def _swap(self, optimised: "EdgeShard", swapped: "Future[EdgeShard]") -> None:
+        old, self._shard, self._segment_points = self._shard, optimised, edge_shard.segment_points(optimised)
+        swapped.set_result(old)
 
 
-def _upserting(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "UpdateOperation":
+def _upsert_operation(tenant: str, points: Sequence[tuple[Point, list[float]]]) -> "UpdateOperation":
     from qdrant_edge import Point as EdgePoint
     from qdrant_edge import SparseVector, UpdateOperation
 
-    made = []
+    edge_points = []
     for point, numbers in points:
-        # A point without words has one that nobody asks for: else the engine counts it in one way and not in the other.
-        words = SparseVector(list(point.sparse.indices) or [_NO_WORD], list(point.sparse.values) or [1.0])
-        made.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point)))
-    return UpdateOperation.upsert_points(made)
+        # A chunk without index terms gets one sentinel term (id 0): Qdrant Edge counts points without a sparse vector
+        # inconsistently.
+        words = SparseVector(list(point.sparse.indices) or [_SENTINEL_TERM], list(point.sparse.values) or [1.0])
+        edge_points.append(EdgePoint(point.id, {DENSE: numbers, BM25: words}, payload_of(tenant, point)))
+    return UpdateOperation.upsert_points(edge_points)
 
 
 def _catch_up(old: "EdgeShard", new: "EdgeShard", journal: _Journal) -> None:
-    """Bring `new` to the state of `old`, from which it differs in the journal's points alone."""
+    """Bring `new` to the state of `old`: the two shards differ only in the points of the journal."""
     from qdrant_edge import UpdateOperation
 
     for tenant in journal.dropped:
-        new.update(UpdateOperation.delete_points_by_filter(only(tenant)))
+        new.update(UpdateOperation.delete_points_by_filter(tenant_filter(tenant)))
     ids: list[int | UUID | str] = sorted(journal.points)
-    for start in range(0, len(ids), _BATCH):
-        began, part = time.monotonic(), ids[start : start + _BATCH]
-        records = old.retrieve(part, True, True)
-        new.update(UpdateOperation.delete_points(part))
-        shard.put(new, records)
+    for start in range(0, len(ids), _BATCH_POINTS):
+        began, batch = time.monotonic(), ids[start : start + _BATCH_POINTS]
+        records = old.retrieve(batch, True, True)
+        new.update(UpdateOperation.delete_points(batch))
+        edge_shard.copy_records(new, records)
         time.sleep(time.monotonic() - began)

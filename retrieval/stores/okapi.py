@@ -1,12 +1,13 @@
-"""The second lexical arm: rank-bm25's BM25Okapi over each tenant's passages, the dense arm from another store.
+"""A second lexical arm: rank-bm25's BM25Okapi over each tenant's passages, the dense arm from another store.
 
-It is the published reference the default arm is compared with, and a baseline in evaluations. Its scores are its own
-own (`retrieval.stores.postings`), its index is in memory: made from the inner store when a tenant is first searched,
-brought up to date by the first search after a change, both in a thread. A change made in the inner store by another
-process is not seen.
+rank-bm25 is the published reference for the default arm, and a baseline in evaluations. The scores are rank-bm25's
+own (`retrieval.stores.postings`). The index is in memory: built from the inner store at a tenant's first search,
+updated by the first search after a change, both in a thread. The index misses changes that another process makes in
+the inner store.
 
-rank-bm25 gives a word found in most passages a small or negative weight and one found in half of them none: in a
-tenant of 1 every score is negative, of 2 zero. A hit here is a passage that holds a searched word, whatever its score.
+rank-bm25 gives a small or negative weight to a word in most passages, and no weight to a word in half of the
+passages: in a tenant of 1 passage every score is negative, in a tenant of 2 every score is zero. A hit here is a
+passage that holds a query word, whatever the score.
 """
 
 import asyncio
@@ -22,31 +23,32 @@ from retrieval.stores.base import Store
 from retrieval.stores.postings import Postings
 from retrieval.stores.schema import BM25, DENSE, best, checked_k
 
-_MOST_VIEWS = 32  # of each tenant that are remembered
-_MOST_WAITING = 20_000  # changed points kept until a search wants them; with more the index is made anew then
+_MAX_VIEWS = 32  # remembered per tenant
+# changed points kept until the next search; after more changes the next search builds a new index
+_MAX_PENDING = 20_000
 
 
 @dataclass(slots=True)
 class _Tenant:
-    """What is known of a tenant: the index of one of its states, and what was written since."""
+    """The state of a tenant: the index at one time, and the writes since."""
 
     index: Postings | None = None
-    waiting: dict[str, Passage | None] = field(default_factory=dict)  # by id, the last state of each; None: deleted
-    lost: int = 0  # how often it was no longer known what was written
-    seen: dict[View, frozenset[str]] = field(default_factory=dict)  # ids, of those views that were asked for
+    pending: dict[str, Passage | None] = field(default_factory=dict)  # id -> latest state; None: deleted
+    resets: int = 0  # how often the list of writes became unreliable
+    visible: dict[View, frozenset[str]] = field(default_factory=dict)  # view -> visible ids, for recent views
     updating: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def forget(self) -> None:
-        """The next search makes the index anew."""
+    def reset(self) -> None:
+        """Make the next search build a new index."""
         self.index = None
-        self.waiting, self.seen = {}, {}
-        self.lost += 1
+        self.pending, self.visible = {}, {}
+        self.resets += 1
 
-    def note(self, changes: Mapping[str, Passage | None]) -> None:
-        self.waiting.update(changes)
-        self.seen = {}
-        if len(self.waiting) > _MOST_WAITING:
-            self.forget()
+    def add_changes(self, changes: Mapping[str, Passage | None]) -> None:
+        self.pending.update(changes)
+        self.visible = {}
+        if len(self.pending) > _MAX_PENDING:
+            self.reset()
 
 
 class OkapiStore:
@@ -61,24 +63,24 @@ class OkapiStore:
         try:
             await self._inner.upsert(tenant, points)
         except BaseException:  # failed or cancelled half-way
-            state.forget()
+            state.reset()
             raise
-        state.note({point.id: point.passage for point in points})
+        state.add_changes({point.id: point.passage for point in points})
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
         state = self._tenants[tenant]
         try:
             await self._inner.delete(tenant, ids)
         except BaseException:
-            state.forget()
+            state.reset()
             raise
-        state.note(dict.fromkeys(ids))
+        state.add_changes(dict.fromkeys(ids))
 
     async def drop(self, tenant: str) -> None:
         try:
             await self._inner.drop(tenant)
         finally:
-            self._tenants[tenant].forget()
+            self._tenants[tenant].reset()
 
     async def search(
         self,
@@ -93,7 +95,7 @@ class OkapiStore:
         dense = [] if vector is None else (await self._inner.search(tenants, vector, [], k=k, view=view))[DENSE]
         queries = query_vectors(list(dict.fromkeys(tenants)), terms)
         lists = [await self._best(tenant, _query(sparse), k, view) for tenant, sparse in queries.items()]
-        return {DENSE: dense, BM25: best([[ScoredId(id, score) for id, score in found] for found in lists], k)}
+        return {DENSE: dense, BM25: best([[ScoredId(id, score) for id, score in scored] for scored in lists], k)}
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         return await self._inner.read(ids)
@@ -113,32 +115,34 @@ class OkapiStore:
     async def _best(
         self, tenant: str, query: Sequence[tuple[str, float]], k: int, view: View
     ) -> list[tuple[str, float]]:
-        """The best of what is in the view, of which the inner store decides; a word's rarity is that among all."""
+        """Return the best points in the view. The inner store decides the view; word rarity is measured among all
+        points.
+        """
         index = await self._index(tenant)
-        seen = None if view == ALL else await self._seen(self._tenants[tenant], tenant, view)
-        return index.best(query, k, among=seen)
+        visible = None if view == ALL else await self._visible_ids(self._tenants[tenant], tenant, view)
+        return index.best(query, k, among=visible)
 
-    async def _seen(self, state: _Tenant, tenant: str, view: View) -> frozenset[str]:
-        known = state.seen  # another one after a write, also while this reads
-        if view not in known:
-            seen = frozenset([id for id, _ in await self._inner.passages(tenant, view)])
-            if len(known) >= _MOST_VIEWS:
-                known.clear()
-            known[view] = seen
-        return known[view]
+    async def _visible_ids(self, state: _Tenant, tenant: str, view: View) -> frozenset[str]:
+        by_view = state.visible  # a write replaces `state.visible`, also during the `await` below
+        if view not in by_view:
+            visible = frozenset([id for id, _ in await self._inner.passages(tenant, view)])
+            if len(by_view) >= _MAX_VIEWS:
+                by_view.clear()
+            by_view[view] = visible
+        return by_view[view]
 
     async def _index(self, tenant: str) -> Postings:
-        """The index of everything written before the call."""
+        """Return an index of all writes before the call."""
         state = self._tenants[tenant]
         async with state.updating:
-            lost, index = state.lost, state.index
+            resets, index = state.resets, state.index
             if index is None:
-                state.waiting = {}
-                index = await asyncio.to_thread(_made, await self._inner.passages(tenant), language_of(tenant))
-            while state.waiting and state.lost == lost:
-                changes, state.waiting = state.waiting, {}
-                index = await asyncio.to_thread(_updated, index, changes, language_of(tenant))
-            if state.lost == lost:  # else it may lack what was written meanwhile: good for this search alone
+                state.pending = {}
+                index = await asyncio.to_thread(_build_index, await self._inner.passages(tenant), language_of(tenant))
+            while state.pending and state.resets == resets:
+                changes, state.pending = state.pending, {}
+                index = await asyncio.to_thread(_update_index, index, changes, language_of(tenant))
+            if state.resets == resets:  # otherwise the index may miss later writes: use the index for this search alone
                 state.index = index
             return index
 
@@ -147,16 +151,16 @@ def _query(sparse: Sparse) -> list[tuple[str, float]]:
     return [(str(index), weight) for index, weight in zip(sparse.indices, sparse.values, strict=True)]
 
 
-def _made(rows: Iterable[tuple[str, Passage]], language: str) -> Postings:
-    return Postings.over(_read(rows, language))
+def _build_index(rows: Iterable[tuple[str, Passage]], language: str) -> Postings:
+    return Postings.build(_tokenise(rows, language))
 
 
-def _updated(index: Postings, changes: Mapping[str, Passage | None], language: str) -> Postings:
-    now = [(id, passage) for id, passage in changes.items() if passage is not None]
-    return index.changed(changes, _read(now, language))
+def _update_index(index: Postings, changes: Mapping[str, Passage | None], language: str) -> Postings:
+    current = [(id, passage) for id, passage in changes.items() if passage is not None]
+    return index.updated(changes, _tokenise(current, language))
 
 
-def _read(rows: Iterable[tuple[str, Passage]], language: str) -> Iterator[tuple[str, list[str]]]:
+def _tokenise(rows: Iterable[tuple[str, Passage]], language: str) -> Iterator[tuple[str, list[str]]]:
     for id, passage in rows:
         text = lexical_text(passage.title, passage.headings, passage.text, passage.context)
         yield id, words(text, language)

@@ -1,12 +1,13 @@
 """The store at scale: a Qdrant server or cluster through qdrant-client, one Qdrant collection for all tenants.
 
-The points are those of the embedded store (`retrieval.stores.schema`), and so are the scores. Our collections are
-tenants of one Qdrant collection, made as Qdrant recommends for that: a tenant index, no HNSW graph over everything
-(`m=0`) but one within each tenant (`payload_m`), for no query ever looks across tenants. BM25 statistics of one tenant
-alone need `idf.corpus`, which came with Qdrant 1.19: an older server is refused, as it would mix them in silence.
+Points and scores are the same as in the embedded store (`retrieval.stores.schema`). Our collections are tenants of
+one Qdrant collection, as Qdrant recommends: a tenant index, no HNSW graph over all points (`m=0`), but one graph per
+tenant (`payload_m`), because no query spans tenants. Separate BM25 statistics per tenant need `idf.corpus`, which
+came with Qdrant 1.19. Older servers are refused, because older servers would silently mix the statistics.
 
-`local` opens qdrant-client's own imitation of a server, in memory or in a folder. It is for tests: same answers
-(`idf.corpus` included), but brute force in Python on the event loop, and it unpickles its folder.
+`local` opens qdrant-client's own imitation of a server, in memory or in a folder, for tests. The results are the same
+(`idf.corpus` included), but the search is brute force in Python on the event loop, and the client unpickles the
+folder.
 """
 
 import asyncio
@@ -25,15 +26,15 @@ from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
-from retrieval.stores.conditions import Words, within
+from retrieval.stores.conditions import FilterClasses, build_filter
 from retrieval.stores.schema import (
     BATCH,
     BM25,
     DENSE,
     GROUPS,
     MARKS,
+    MAX_INDEXED_FIELDS,
     MODIFIED_S,
-    MOST_INDEXED,
     PAGE,
     SOURCE,
     TENANT,
@@ -41,13 +42,13 @@ from retrieval.stores.schema import (
     checked,
     checked_k,
     checked_points,
-    indexed,
-    limits,
-    longer,
+    indexed_fields,
+    list_lengths,
+    lists_to_extend,
     passage_of,
     payload_of,
-    tied,
     vectors_of,
+    with_ties,
 )
 
 if TYPE_CHECKING:
@@ -57,23 +58,23 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-OLDEST_SERVER = (1, 19)  # the first with idf.corpus
-LINKS = 16  # edges of a point within its tenant's HNSW graph: Qdrant's default `m`
-_OVERSAMPLING = {"int8": 2.0, "binary": 4.0}  # how many more than asked for are compared again with whole vectors
+OLDEST_SERVER = (1, 19)  # the first version with idf.corpus
+LINKS = 16  # edges of a point in a tenant's HNSW graph: Qdrant's default `m`
+_OVERSAMPLING = {"int8": 2.0, "binary": 4.0}  # factor of points compared again with full vectors
 
 Quantisation = Literal["none", "int8", "binary"]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a collection lies on the servers. It is settled when the collection is made."""
+    """The layout of a collection on the servers, fixed when the collection is made."""
 
     shards: int
     replicas: int
-    quantisation: Quantisation  # what of the vectors is kept in memory; whole ones lie on disk then
+    quantisation: Quantisation  # the form of the vectors in memory; full vectors are then on disk
 
 
-ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # local mode has nothing else
+ONE_SERVER = Layout(shards=1, replicas=1, quantisation="none")  # the only layout of local mode
 
 
 class QdrantStore:
@@ -95,8 +96,8 @@ class QdrantStore:
         self._where = where  # host and port, for messages: a URL may hold a password
         self._timeout_s = timeout_s
         self._layout = layout
-        self._server = False  # the imitation has no payload indexes and says so with a warning
-        self._indexed: set[str] = set()  # fields of numbers and dates, by this process
+        self._server = False  # the imitation has no payload indexes and warns
+        self._indexed_fields: set[str] = set()  # numeric and date fields that this process has indexed
         self._running: set[asyncio.Task[Any]] = set()
 
     @classmethod
@@ -110,14 +111,14 @@ class QdrantStore:
         timeout_s: float,
         layout: Layout = ONE_SERVER,
     ) -> Self:
-        """The store in `collection` of the server at `url`, made if there is none. timeout_s holds for each request.
+        """Open or create the store in `collection` of the server at `url`. timeout_s holds for each request.
 
-        Raises IndexDown if the server does not answer, RetrievalError if it is too old, refuses the key, or has a
-        collection of that name that is not ours or of another dimension.
+        Raises IndexDown if the server does not answer, RetrievalError if the server is too old or refuses the key, or
+        if a collection of the same name is not ours or has another dimension.
         """
         from qdrant_client import AsyncQdrantClient
 
-        client = AsyncQdrantClient(  # None, not "": it warns of any key that goes over plain http
+        client = AsyncQdrantClient(  # None, not "": the client warns about any key over plain http
             url=url, api_key=api_key or None, timeout=math.ceil(timeout_s), check_compatibility=False
         )
         parts = urlsplit(url if "//" in url else f"//{url}")
@@ -126,26 +127,28 @@ class QdrantStore:
         try:
             await store._check_version()
             await store._prepare(server=True)
-        except BaseException:  # cancelled, too: no connection stays behind
+        except BaseException:  # also after a cancellation: leave no open connection
             await store.close()
             raise
         return store
 
     @classmethod
     async def local(cls, location: str, *, collection: str, dimension: int) -> Self:
-        """The same without a server: `location` is ":memory:" or a folder. For tests and small trials."""
+        """Open or create a store without a server: `location` is ":memory:" or a folder. For tests and small trials."""
         from qdrant_client import AsyncQdrantClient
 
         try:
             client = AsyncQdrantClient(":memory:") if location == ":memory:" else AsyncQdrantClient(path=location)
         except RuntimeError as error:
-            message = f"cannot open {location}: another process has it open. Stop that, or use another folder"
+            message = (
+                f"cannot open {location}: another process uses the folder. Stop the process, or use another folder"
+            )
             raise DataInUse(message) from error
         where = Path(location).name
         store = cls(client, collection=collection, dimension=dimension, where=where, timeout_s=None)
         try:
             await store._prepare(server=False)
-        except BaseException:  # nor the lock of the folder
+        except BaseException:  # release the folder's lock
             await store.close()
             raise
         return store
@@ -155,26 +158,28 @@ class QdrantStore:
 
         ready = checked_points(points, self._dimension)
         if self._server:
-            for field in sorted({*indexed(points)} - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            for field in sorted({*indexed_fields(points)} - self._indexed_fields)[
+                : MAX_INDEXED_FIELDS - len(self._indexed_fields)
+            ]:
                 await self._index(field)
-                self._indexed.add(field)
+                self._indexed_fields.add(field)
         for start in range(0, len(ready), BATCH):
             batch = []
             for point, numbers in ready[start : start + BATCH]:
                 words = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
                 payload = payload_of(tenant, point)
                 batch.append(models.PointStruct(id=point.id, vector={DENSE: numbers, BM25: words}, payload=payload))
-            await self._reply("write", self._client.upsert(self._collection, batch, wait=True))
+            await self._request("write", self._client.upsert(self._collection, batch, wait=True))
 
     async def delete(self, tenant: str, ids: Sequence[str]) -> None:
         from qdrant_client import models
 
         if ids:
-            these = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), _only(tenant)])
-            await self._delete(these)
+            condition = models.Filter(must=[models.HasIdCondition(has_id=list(ids)), _tenant_filter(tenant)])
+            await self._delete(condition)
 
     async def drop(self, tenant: str) -> None:
-        await self._delete(_only(tenant))
+        await self._delete(_tenant_filter(tenant))
 
     async def search(
         self,
@@ -188,109 +193,114 @@ class QdrantStore:
         numbers = [] if vector is None else checked(vector, self._dimension)
         sparse = query_vectors(tenants, terms)
         checked_k(k)
-        found = await self._ask(limits(tenants, k, dense=vector is not None, sparse=sparse), numbers, sparse, view, k)
-        if again := longer(found, k):
-            found |= await self._ask(again, numbers, sparse, view, k)
-        return by_arm(found, k)
+        lengths = list_lengths(tenants, k, dense=vector is not None, sparse=sparse)
+        lists = await self._query_lists(lengths, numbers, sparse, view, k)
+        if longer := lists_to_extend(lists, k):
+            lists |= await self._query_lists(longer, numbers, sparse, view, k)
+        return by_arm(lists, k)
 
     async def read(self, ids: Sequence[str]) -> dict[str, Passage]:
         if not ids:
             return {}
-        records = await self._reply("read", self._client.retrieve(self._collection, list(ids), with_payload=True))
+        records = await self._request("read", self._client.retrieve(self._collection, list(ids), with_payload=True))
         return {str(record.id): passage_of(record.payload or {}) for record in records}
 
     async def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
         if not ids:
             return {}
         call = self._client.retrieve(self._collection, list(ids), with_payload=False, with_vectors=[DENSE])
-        return vectors_of(await self._reply("read", call))
+        return vectors_of(await self._request("read", call))
 
     async def count(self, tenant: str) -> int:
-        call = self._client.count(self._collection, count_filter=_only(tenant), exact=True)
-        return (await self._reply("count points", call)).count
+        call = self._client.count(self._collection, count_filter=_tenant_filter(tenant), exact=True)
+        return (await self._request("count points", call)).count
 
     async def passages(self, tenant: str, view: View = ALL) -> list[tuple[str, Passage]]:
-        found: list[tuple[str, Passage]] = []
+        passages: list[tuple[str, Passage]] = []
         offset = None
         while True:
             call = self._client.scroll(
-                self._collection, scroll_filter=_only(tenant, view), limit=PAGE, offset=offset, with_payload=True
+                self._collection,
+                scroll_filter=_tenant_filter(tenant, view),
+                limit=PAGE,
+                offset=offset,
+                with_payload=True,
             )
-            records, offset = await self._reply("read", call)
-            found += [(str(record.id), passage_of(record.payload or {})) for record in records]
+            records, offset = await self._request("read", call)
+            passages += [(str(record.id), passage_of(record.payload or {})) for record in records]
             if offset is None:
-                return sorted(found, key=lambda pair: pair[0])
+                return sorted(passages, key=lambda pair: pair[0])
 
     async def close(self) -> None:
-        """Let the requests under way end, then the connections; a second call does nothing."""
+        """Wait for running requests, then close the connections; a second call does nothing."""
         if self._running:
             await asyncio.wait(self._running, timeout=self._timeout_s)
         await self._client.close()
 
-    async def _ask(
+    async def _query_lists(
         self,
-        lists: Mapping[tuple[str, str], int],
+        lengths: Mapping[tuple[str, str], int],
         numbers: list[float],
         sparse: Mapping[str, Sparse],
         view: View,
         k: int,
     ) -> dict[tuple[str, str], list[ScoredId]]:
-        """(arm, tenant) -> its points, best first, as by `tied`. All lists in one request."""
+        """Return (arm, tenant) -> points, best first, as from `with_ties`. All lists in one request."""
         from qdrant_client import models
 
         requests = []
-        for (arm, tenant), limit in lists.items():
+        for (arm, tenant), limit in lengths.items():
             if arm == DENSE:
-                requests.append(_nearest(numbers, _only(tenant, view), limit, self._layout.quantisation))
+                requests.append(_dense_query(numbers, _tenant_filter(tenant, view), limit, self._layout.quantisation))
             else:
-                said = sparse[tenant]
-                words = models.SparseVector(indices=list(said.indices), values=list(said.values))
-                readable = _only(tenant, replace(view, filter=""))
-                requests.append(_holding(words, _only(tenant, view), readable, limit))
+                reason = sparse[tenant]
+                words = models.SparseVector(indices=list(reason.indices), values=list(reason.values))
+                readable = _tenant_filter(tenant, replace(view, filter=""))
+                requests.append(_lexical_query(words, _tenant_filter(tenant, view), readable, limit))
         if not requests:
             return {}
-        answers = await self._reply("search", self._client.query_batch_points(self._collection, requests))
-        return {of: tied(answer.points, k) for of, answer in zip(lists, answers, strict=True)}
+        answers = await self._request("search", self._client.query_batch_points(self._collection, requests))
+        return {of: with_ties(answer.points, k) for of, answer in zip(lengths, answers, strict=True)}
 
-    async def _delete(self, these: "Filter") -> None:
+    async def _delete(self, condition: "Filter") -> None:
         from qdrant_client import models
 
-        selected = models.FilterSelector(filter=these)
-        await self._reply("delete", self._client.delete(self._collection, selected, wait=True))
+        selected = models.FilterSelector(filter=condition)
+        await self._request("delete", self._client.delete(self._collection, selected, wait=True))
 
     async def _check_version(self) -> None:
-        version = (await self._reply("tell its version", self._client.info())).version
+        version = (await self._request("report the version", self._client.info())).version
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers and tuple(map(int, numbers.groups())) < OLDEST_SERVER:
             oldest = ".".join(map(str, OLDEST_SERVER))
             raise RetrievalError(
-                f"Qdrant at {self._where} is {version}, {oldest} or later is needed: update the server"
+                f"Qdrant at {self._where} has version {version}, but ragway needs {oldest} or later: update the server"
             )
 
     async def _prepare(self, *, server: bool) -> None:
-        """Make the collection and its tenant index where they are missing; several gateways may do so at once."""
+        """Create the collection and the tenant index if missing; several gateways may do so at the same time."""
         from qdrant_client import models
 
-        if not await self._reply("look up the collection", self._client.collection_exists(self._collection)):
-            await self._reply("make the collection", self._create())
-        self._check(await self._reply("describe the collection", self._client.get_collection(self._collection)))
+        if not await self._request("look up the collection", self._client.collection_exists(self._collection)):
+            await self._request("make the collection", self._create())
+        self._check(await self._request("describe the collection", self._client.get_collection(self._collection)))
         self._server = server
         if server:
             tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
             call = self._client.create_payload_index(self._collection, TENANT, tenants, wait=True)
-            await self._reply("index the tenants", call)
+            await self._request("index the tenants", call)
             for field in (GROUPS, MARKS, SOURCE, MODIFIED_S):
                 await self._index(field)
 
     async def _index(self, field: str) -> None:
-        """Have filters by it find points quickly."""
+        """Index the field, so that filters find points quickly."""
         from qdrant_client import models
 
         schema: Any = models.PayloadSchemaType.FLOAT
         if field in (GROUPS, MARKS, SOURCE):
             schema = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, prefix=field == SOURCE)
         call = self._client.create_payload_index(self._collection, field, schema, wait=True)
-        await self._reply(f"index {field}", call)
+        await self._request(f"index {field}", call)
 
     async def _create(self) -> None:
         from qdrant_client import models
@@ -299,14 +309,15 @@ class QdrantStore:
         try:
             await self._client.create_collection(
                 self._collection,
-                vectors_config={DENSE: _dense(self._dimension, self._layout.quantisation)},
+                vectors_config={DENSE: _vector_params(self._dimension, self._layout.quantisation)},
                 sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=LINKS),
                 shard_number=self._layout.shards,
                 replication_factor=self._layout.replicas,
             )
         except UnexpectedResponse as error:
-            if error.status_code != HTTPStatus.CONFLICT:  # another gateway was quicker: what it made is checked next
+            # another gateway was faster: the next step checks the collection
+            if error.status_code != HTTPStatus.CONFLICT:
                 raise
 
     def _check(self, info: "CollectionInfo") -> None:
@@ -319,31 +330,31 @@ class QdrantStore:
             raise RetrievalError(f"{name} was not made by ragway: give qdrant.collection another name")
         if dense.size != self._dimension:
             raise RetrievalError(
-                f"{name} holds vectors of {dense.size} dimensions, the embedder makes {self._dimension}: configure the "
-                "embedder it was made with, or another qdrant.collection and run `ragway rebuild`"
+                f"{name} holds vectors of {dense.size} dimensions, but the embedder makes {self._dimension}: "
+                "configure the collection's embedder, or set another qdrant.collection and run `ragway rebuild`"
             )
 
-    async def _reply(self, doing: str, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """The server's answer to one request, its errors turned into ours.
+    async def _request(self, doing: str, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """Return the server's answer to one request; raise the server's errors as our classes.
 
-        The request is a task of its own and is never cancelled, neither by its caller nor by our timeout: httpx below
-        loses the connection's slot in its pool when that happens. It ends by httpx's own timeout.
+        The request runs in a task of its own, and neither the caller nor our timeout cancels the task: a cancelled
+        request makes httpx lose a slot of the connection pool. httpx's own timeout ends the request.
         """
         task = asyncio.create_task(call)
         self._running.add(task)
-        task.add_done_callback(self._ended)
-        asked = f"Qdrant at {self._where} did not {doing}"
+        task.add_done_callback(self._on_done)
+        failure = f"Qdrant at {self._where} did not {doing}"
         if not (await asyncio.wait({task}, timeout=self._timeout_s))[0]:
-            raise IndexDown(f"{asked} within {self._timeout_s} s: is it overloaded, or qdrant.timeout_s too short?")
-        return _answer_of(task, asked)
+            raise IndexDown(f"{failure} within {self._timeout_s} s: check the server's load, or raise qdrant.timeout_s")
+        return _result_of(task, failure)
 
-    def _ended(self, task: "asyncio.Task[Any]") -> None:
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not report it for a caller who has left
+            task.exception()  # retrieve the error, or asyncio reports the error for a caller who has left
 
 
-def _answer_of(task: "asyncio.Task[Answer]", asked: str) -> Answer:
+def _result_of(task: "asyncio.Task[Answer]", failure: str) -> Answer:
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -351,67 +362,78 @@ def _answer_of(task: "asyncio.Task[Answer]", asked: str) -> Answer:
         return task.result()
     except ResponseHandlingException as error:
         cause = f"{type(error.source).__name__}: {error.source}".rstrip(": ")
-        raise IndexDown(f"{asked} ({cause}): does it run, and do qdrant.url and the network lead to it?") from error
+        raise IndexDown(f"{failure} ({cause}): check that Qdrant runs, and check qdrant.url and the network") from error
     except JSONDecodeError as error:
-        raise IndexDown(f"{asked} but sent no JSON: is qdrant.url that of a Qdrant server?") from error
-    except AssertionError as error:  # qdrant-client's own, of JSON without a "result"
-        raise IndexDown(f"{asked} but sent no result: is qdrant.url that of a Qdrant server?") from error
+        raise IndexDown(
+            f"{failure} but sent no JSON: check that qdrant.url is the address of a Qdrant server"
+        ) from error
+    except AssertionError as error:  # from qdrant-client, for JSON without a "result"
+        raise IndexDown(
+            f"{failure} but sent no result: check that qdrant.url is the address of a Qdrant server"
+        ) from error
     except ResourceExhaustedResponse as error:
-        raise IndexDown(f"{asked}: too many requests, try again in {error.retry_after_s} s") from error
+        raise IndexDown(f"{failure}: too many requests, try again in {error.retry_after_s} s") from error
     except UnexpectedResponse as error:
-        raise _refusal(asked, error) from error
+        raise _error_of_response(failure, error) from error
 
 
-def _refusal(asked: str, error: "UnexpectedResponse") -> RetrievalError:
+def _error_of_response(failure: str, error: "UnexpectedResponse") -> RetrievalError:
     status = error.status_code or 0
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return RetrievalError(f"{asked}: it refused the API key ({status}). Check qdrant.api_key")
-    said = f"{status} {error.content[:300].decode('utf-8', 'replace')}".strip()
+        return RetrievalError(f"{failure}: the server refused the API key ({status}). Check qdrant.api_key")
+    reason = f"{status} {error.content[:300].decode('utf-8', 'replace')}".strip()
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return IndexDown(f"{asked}: {said}. See the server's log")
-    return RetrievalError(f"{asked}: {said}. If the collection was deleted, run `ragway rebuild`")
+        return IndexDown(f"{failure}: {reason}. See the server's log")
+    return RetrievalError(f"{failure}: {reason}. If the collection was deleted, run `ragway rebuild`")
 
 
-def _only(tenant: str, view: View = ALL) -> "Filter":
-    """What there is of the tenant in this view."""
+def _tenant_filter(tenant: str, view: View = ALL) -> "Filter":
+    """Return the engine's filter for the tenant's points in the view."""
     from qdrant_client import models
 
-    words = Words(
+    classes = FilterClasses(
         models.Filter, models.FieldCondition, models.MatchValue, models.MatchAny, models.MatchPrefix, models.Range
     )
-    found: models.Filter = within(words, tenant, view)
-    return found
+    condition: models.Filter = build_filter(classes, tenant, view)
+    return condition
 
 
-def _dense(dimension: int, quantisation: Quantisation) -> "VectorParams":
+def _vector_params(dimension: int, quantisation: Quantisation) -> "VectorParams":
     from qdrant_client import models
 
-    small: models.ScalarQuantization | models.BinaryQuantization | None = None
+    quantization: models.ScalarQuantization | models.BinaryQuantization | None = None
     if quantisation == "int8":
-        small = models.ScalarQuantization(
+        quantization = models.ScalarQuantization(
             scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
         )
     elif quantisation == "binary":
-        small = models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+        quantization = models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
     return models.VectorParams(
-        size=dimension, distance=models.Distance.COSINE, quantization_config=small, on_disk=small is not None or None
+        size=dimension,
+        distance=models.Distance.COSINE,
+        quantization_config=quantization,
+        on_disk=quantization is not None or None,
     )
 
 
-def _nearest(numbers: list[float], seen: "Filter", limit: int, quantisation: Quantisation) -> "QueryRequest":
-    """The dense arm's query within what is seen of one tenant."""
+def _dense_query(numbers: list[float], visible: "Filter", limit: int, quantisation: Quantisation) -> "QueryRequest":
+    """Return the dense arm's query for one tenant's visible points."""
     from qdrant_client import models
 
     params = None
     if quantisation != "none":
-        again = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
-        params = models.SearchParams(quantization=again)
-    return models.QueryRequest(query=numbers, using=DENSE, filter=seen, params=params, limit=limit, with_payload=False)
+        rescoring = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING[quantisation])
+        params = models.SearchParams(quantization=rescoring)
+    return models.QueryRequest(
+        query=numbers, using=DENSE, filter=visible, params=params, limit=limit, with_payload=False
+    )
 
 
-def _holding(words: "SparseVector", seen: "Filter", readable: "Filter", limit: int) -> "QueryRequest":
-    """The lexical arm's query within what is seen of one tenant; words are as rare as in all that is readable."""
+def _lexical_query(words: "SparseVector", visible: "Filter", readable: "Filter", limit: int) -> "QueryRequest":
+    """Return the lexical arm's query for one tenant's visible points. Word rarity is measured among all readable
+    points.
+    """
     from qdrant_client import models
 
     params = models.SearchParams(idf=models.IdfCorpusParams(corpus=readable))
-    return models.QueryRequest(query=words, using=BM25, filter=seen, params=params, limit=limit, with_payload=False)
+    return models.QueryRequest(query=words, using=BM25, filter=visible, params=params, limit=limit, with_payload=False)

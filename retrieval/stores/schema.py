@@ -1,10 +1,11 @@
-"""One point schema for Qdrant Edge and the Qdrant server, and what both stores do alike around it.
+"""The point schema for Qdrant Edge and the Qdrant server, and code shared by both stores.
 
 A point has the dense vector `dense`, the sparse vector `bm25` and, as payload, the passage's fields, `tenant`, and
-`groups` where not everybody may read it.
-Both engines cut a list of equal scores where they like. To break ties by id the stores ask for more hits than wanted:
-of the lexical arm, where texts of the same words tie, for `TIES` more; of the dense one, where ties are rare, for one,
-and where the cut falls between two equal scores again for `TIES` more.
+`groups` if only some readers may read the passage.
+
+Both engines cut a list between equal scores at any place. To break ties by id the stores request extra hits. The
+lexical arm, where texts with the same words tie, requests `TIES` more. The dense arm, where ties are rare, requests
+one more, and `TIES` more in a second request if the cut falls between two equal scores.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,12 +27,13 @@ ATTRIBUTES = "attributes"
 GROUPS = "groups"
 SOURCE = "source"
 MODIFIED_S = "modified_s"
-MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of the attributes, for filters: see `conditions`
+MARKS, NUMBERS, DATES = "marks", "numbers", "dates"  # of attributes, for filters: see `conditions`
 
-BATCH = 256  # points a write: 256 of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
-PAGE = 1000  # points read at a time by `passages`
-MOST_INDEXED = 200  # fields of numbers and dates; filters by others are slower
-TIES = 100  # equal scores at the cut are ordered by id as far as this; beyond, the engine's choice stands
+# points per write: 256 points of 384 dimensions take the embedded engine 11-14 ms, in which no other thread runs
+BATCH = 256
+PAGE = 1000  # points per page of `passages`
+MAX_INDEXED_FIELDS = 200  # numeric and date fields; filters by further fields are slower
+TIES = 100  # at most this many equal scores at the cut are ordered by id; the engine orders further ones
 
 
 def payload_of(tenant: str, point: Point) -> dict[str, Any]:
@@ -51,42 +53,42 @@ def payload_of(tenant: str, point: Point) -> dict[str, Any]:
         "tokens": passage.tokens,
         **({"context": passage.context} if passage.context else {}),
         **({ATTRIBUTES: dict(passage.attributes)} if passage.attributes else {}),
-        **described(passage.attributes),
+        **filter_fields(passage.attributes),
         **({GROUPS: list(passage.groups)} if passage.groups else {}),
     }
 
 
-def described(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that filters ask: texts and truth values as marks, numbers and dates by name.
+def filter_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields for filters: texts and booleans as marks, numbers and dates by name.
 
-    Each has an index of its kind: without one a query reads the payload of every point.
+    Each field has an index of its kind: without an index a query reads the payload of every point.
     """
     marks: list[str] = []
     numbers: dict[str, float] = {}
     dates: dict[str, list[float]] = {}
     for name, value in attributes.items():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if is_number(one):
-                numbers[name] = float(one)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if is_number(item):
+                numbers[name] = float(item)
                 continue
-            marks.append(mark(name, one))
-            if isinstance(one, str) and (at := seconds(one)) is not None:
+            marks.append(mark(name, item))
+            if isinstance(item, str) and (at := seconds(item)) is not None:
                 dates.setdefault(name, []).append(at)
-    found = {MARKS: marks, NUMBERS: numbers, DATES: dates}
-    return {field: values for field, values in found.items() if values}
+    lists = {MARKS: marks, NUMBERS: numbers, DATES: dates}
+    return {field: values for field, values in lists.items() if values}
 
 
 def mark(name: str, value: str | bool) -> str:
-    """An attribute and a value of it as one text; no name has a : or ! in it."""
+    """Return an attribute with one value as a text; names contain neither : nor !."""
     return f"{name}:{value}" if isinstance(value, str) else f"{name}!{str(value).lower()}"
 
 
-def indexed(points: Iterable[Point]) -> Iterator[str]:
-    """The fields of numbers and dates that these points have, each to be indexed by itself; the same ones repeat."""
+def indexed_fields(points: Iterable[Point]) -> Iterator[str]:
+    """Yield the numeric and date fields of these points, with repetitions; each field needs an index."""
     for point in points:
         if point.passage.attributes:
-            made = described(point.passage.attributes)
-            yield from (f"{kind}.{name}" for kind in (NUMBERS, DATES) for name in made.get(kind, ()))
+            fields = filter_fields(point.passage.attributes)
+            yield from (f"{kind}.{name}" for kind in (NUMBERS, DATES) for name in fields.get(kind, ()))
 
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
@@ -96,7 +98,7 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
         ordinal=payload["ordinal"],
         title=payload["title"],
         source=payload["source"],
-        modified_s=float(payload["modified_s"]),  # JSON of another client may have made 3.0 a 3
+        modified_s=float(payload["modified_s"]),  # JSON of another client may have turned 3.0 into 3
         headings=tuple(payload["headings"]),
         start=payload["start"],
         end=payload["end"],
@@ -109,20 +111,22 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
 
 
 def vectors_of(records: Iterable[Any]) -> dict[str, Vector]:
-    """Id -> dense vector of each of an engine's records that has one: a damaged shard has records without."""
-    found = ((str(record.id), (record.vector or {}).get(DENSE)) for record in records)
-    return {id: np.asarray(vector, np.float32) for id, vector in found if vector is not None}
+    """Return id -> dense vector of the records with a vector: a damaged shard has records without vectors."""
+    lists = ((str(record.id), (record.vector or {}).get(DENSE)) for record in records)
+    return {id: np.asarray(vector, np.float32) for id, vector in lists if vector is not None}
 
 
 def checked(vector: Any, dimension: int) -> list[float]:
-    """The vector as the engines take it. Raises ValueError: the engines take NaN in silence and find nothing by it."""
+    """Return the vector as the engines accept vectors. Raises ValueError: the engines silently accept NaN and find no
+    points.
+    """
     array = np.asarray(vector, dtype=np.float32)
     if array.shape != (dimension,):
-        raise ValueError(f"vector of shape {array.shape} in a store of {dimension} dimensions: another embedder's?")
+        raise ValueError(f"vector of shape {array.shape}, expected {dimension} dimensions: use the store's embedder")
     if not np.isfinite(array).all():
         raise ValueError("vector with NaN or infinity: expected finite numbers; the embedder returned a bad vector")
     if not array.any():
-        raise ValueError("vector of length zero: expected unit length; nothing is near or far from it")
+        raise ValueError("vector of length zero: expected unit length")
     numbers: list[float] = array.tolist()
     return numbers
 
@@ -137,28 +141,31 @@ def checked_k(k: int) -> int:
     return k
 
 
-def limits(tenants: Sequence[str], k: int, *, dense: bool, sparse: Mapping[str, Sparse]) -> dict[tuple[str, str], int]:
-    """(arm, tenant) of each list that a search asks for, with its length; no word, no lexical list."""
-    asked = {(DENSE, tenant): k + 1 for tenant in tenants if dense}
-    return asked | {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
+def list_lengths(
+    tenants: Sequence[str], k: int, *, dense: bool, sparse: Mapping[str, Sparse]
+) -> dict[tuple[str, str], int]:
+    """Return (arm, tenant) -> length of each list that a search requests; a query without words has no lexical list."""
+    lengths = {(DENSE, tenant): k + 1 for tenant in tenants if dense}
+    return lengths | {(BM25, tenant): k + TIES for tenant in tenants if sparse[tenant].indices}
 
 
-def tied(points: Sequence[Any], k: int) -> list[ScoredId]:
-    """An engine's points, best first: the first k, and behind them those of the k-th's score."""
-    least = points[k - 1].score if len(points) > k else -inf
-    return [ScoredId(str(point.id), point.score) for point in points if point.score >= least]  # a UUID takes 2 us
+def with_ties(points: Sequence[Any], k: int) -> list[ScoredId]:
+    """Return an engine's points, best first: the first k, and further points with the score of the k-th point."""
+    lowest_score = points[k - 1].score if len(points) > k else -inf
+    # `str` of a UUID takes 2 us
+    return [ScoredId(str(point.id), point.score) for point in points if point.score >= lowest_score]
 
 
-def longer(found: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[tuple[str, str], int]:
-    """The dense lists that were cut between equal scores, with the length to ask for again. found: as by `tied`."""
-    return {of: k + TIES for of, points in found.items() if of[0] == DENSE and len(points) > k}
+def lists_to_extend(lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[tuple[str, str], int]:
+    """Return the dense lists cut between equal scores, with the length of the next request. lists: from `with_ties`."""
+    return {of: k + TIES for of, points in lists.items() if of[0] == DENSE and len(points) > k}
 
 
-def by_arm(found: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
-    """Of each arm the k best points of all tenants."""
-    return {arm: best((points for (of, _), points in found.items() if of == arm), k) for arm in (DENSE, BM25)}
+def by_arm(lists: Mapping[tuple[str, str], Sequence[ScoredId]], k: int) -> dict[str, list[ScoredId]]:
+    """Return the k best points of all tenants for each arm."""
+    return {arm: best((points for (of, _), points in lists.items() if of == arm), k) for arm in (DENSE, BM25)}
 
 
 def best(lists: Iterable[Sequence[ScoredId]], k: int) -> list[ScoredId]:
-    """The k best points of all lists, best first, ties by id."""
+    """Return the k best points of all lists, best first, ties by id."""
     return sorted(chain.from_iterable(lists), key=lambda point: (-point.score, point.id))[:k]

@@ -187,7 +187,7 @@ def recovers(gateway: Served) -> None:
         (silence, "within 2.0 s"),
         (DOWN["503"], "503"),
         (DOWN["HTML with 200"], "sent no JSON"),
-        (closing, "does it run"),
+        (closing, "check that Qdrant runs"),
     ],
     ids=["hangs", "503", "HTML", "closes"],
 )

@@ -11,7 +11,7 @@ import pytest
 from retrieval.errors import DataInUse, RetrievalError
 from retrieval.records.points import Point
 from retrieval.records.search import PUBLIC
-from retrieval.stores import shard
+from retrieval.stores import edge_shard
 from retrieval.stores.edge import EdgeStore
 from tests.contracts.points import DIMENSION, id_of, point_of, points_of, vector_of
 
@@ -288,7 +288,7 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
         counted = await found()
         monkeypatch.setattr("retrieval.stores.edge._SETTLED_S", 0.0)
         assert await found() == counted
-        return store._alone["a@1", PUBLIC]
+        return store._exact_idf["a@1", PUBLIC]
 
     store = EdgeStore.open(tmp_path, dimension=DIMENSION)
     await store.upsert("a@1", many(200))
@@ -313,7 +313,7 @@ async def test_a_tenant_alone_has_the_same_scores_by_the_quick_way_and_others_or
 def test_a_large_segment_is_searched_more_widely(part: int, kept_in_view: int) -> None:
     from qdrant_edge import Query
 
-    params = shard.vector_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, part=part).params
+    params = edge_shard.dense_query(Query.Nearest([0.5, 0.5]), "docs@1", 10, segment_points=part).params
     assert params is not None
     assert params.hnsw_ef == kept_in_view
 
@@ -324,14 +324,14 @@ def test_a_large_segment_is_searched_more_widely(part: int, kept_in_view: int) -
 def test_a_large_shard_is_divided_among_the_cores(
     monkeypatch: pytest.MonkeyPatch, points: int, cores: int, parts: int
 ) -> None:
-    monkeypatch.setattr(shard, "cores", lambda: cores)
-    assert shard.parts(points) == parts
-    assert shard.part_size(points) * parts >= points
-    optimizers = shard.config(384, points=points).optimizers
+    monkeypatch.setattr(edge_shard, "cores", lambda: cores)
+    assert edge_shard.segment_count(points) == parts
+    assert edge_shard.segment_size(points) * parts >= points
+    optimizers = edge_shard.config(384, points=points).optimizers
     assert optimizers is not None
     assert optimizers.default_segment_number == parts
     assert optimizers.max_segment_size is not None
-    assert optimizers.max_segment_size * 1024 >= shard.part_size(points) * 384 * 4 - 1024
+    assert optimizers.max_segment_size * 1024 >= edge_shard.segment_size(points) * 384 * 4 - 1024
 
 
 def names_in(folder: Path) -> set[str]:
@@ -339,9 +339,9 @@ def names_in(folder: Path) -> set[str]:
 
 
 async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(shard, "SEGMENT", 200)
-    monkeypatch.setattr(shard, "cores", lambda: 2)
-    monkeypatch.setattr(shard, "PAGE", 50)
+    monkeypatch.setattr(edge_shard, "SEGMENT", 200)
+    monkeypatch.setattr(edge_shard, "cores", lambda: 2)
+    monkeypatch.setattr(edge_shard, "PAGE", 50)
     store = EdgeStore.open(tmp_path, dimension=DIMENSION)
     await store.upsert("a@1", points_of([f"pool word{i}" for i in range(700)]))
     await store.upsert("b@1", points_of(["pool"], first=1000))
@@ -349,16 +349,16 @@ async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.Monk
     before = await store.search(["a@1"], vector_of(77), question, k=20)
     everything = await store.passages("a@1"), await store.passages("b@1")
     await store.close()
-    whole = shard.open_shard(tmp_path, DIMENSION)
-    whole.update(shard.index_of("numbers.year"))
+    whole = edge_shard.open_shard(tmp_path, DIMENSION)
+    whole.update(edge_shard.field_index("numbers.year"))
     whole.close()
-    divided = shard.divided(tmp_path, DIMENSION, points=701)
+    divided = edge_shard.rewrite_in_segments(tmp_path, DIMENSION, points=701)
     divided.optimize()
     divided.close()
     assert "whole" not in names_in(tmp_path)
-    opened = shard.open_shard(tmp_path, DIMENSION)
+    opened = edge_shard.open_shard(tmp_path, DIMENSION)
     assert opened.info().segments_count == 3  # the two parts, and an empty one for what comes
-    assert shard.scanned(opened) == 0
+    assert edge_shard.without_graph(opened) == 0
     assert "numbers.year" in opened.info().payload_schema
     opened.close()
     store = EdgeStore.open(tmp_path, dimension=DIMENSION)
@@ -368,6 +368,6 @@ async def test_a_divided_shard_holds_and_finds_the_same(monkeypatch: pytest.Monk
 
 
 def test_the_graph_of_many_points_has_more_links() -> None:
-    configs = [shard.config(8, points=points) for points in (0, shard.LARGE - 1, shard.LARGE)]
+    configs = [edge_shard.config(8, points=points) for points in (0, edge_shard.LARGE - 1, edge_shard.LARGE)]
     graphs = [config.vectors["dense"].hnsw_config for config in configs]
     assert [graph and graph.payload_m for graph in graphs] == [16, 16, 32]

@@ -17,7 +17,7 @@ Corpus = dict[str, list[str]]
 
 
 def index_of(corpus: Corpus) -> Postings:
-    return Postings.over(corpus.items())
+    return Postings.build(corpus.items())
 
 
 def numbered(documents: list[list[str]], first: int = 0) -> Corpus:
@@ -69,7 +69,7 @@ def test_a_changed_index_equals_a_new_one_of_the_same_documents(
         more = numbered(added, first)
         first += len(added)
         corpus = {id: words for id, words in corpus.items() if id not in gone} | more
-        index = index.changed([*gone, "unknown"], more.items())
+        index = index.updated([*gone, "unknown"], more.items())
         assert index.ids == list(corpus)
         assert index.get_scores(query).tolist() == reference(corpus, query)
     assert index.best([(word, 1.0) for word in query], 50) == ranked(corpus, query)
