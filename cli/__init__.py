@@ -13,7 +13,7 @@ what), 2 wrong usage.
     doctor    what is wrong, what to do, and what of it can be repaired
     eval      judged questions -> how well each way to search answers them
     bench     questions asked of models raw and with passages       loopback  the gateway begun for it
-    bench_asking    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
+    bench_shared    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
     bench_draft     questions for it, proposed by a model
     bench_live    its view of live comparisons
     replay    a chat of which there is a receipt -> what it would be given today, and what changed

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.bench_asking import (
+from cli.bench_draft import draft_command
+from cli.bench_judge import judge_command
+from cli.bench_live import live_command
+from cli.bench_report import code_of_report, diff_command, report_command, write_report
+from cli.bench_shared import (
     Asking,
     Models,
     asking_options,
@@ -17,10 +21,6 @@ from cli.bench_asking import (
     told,
     unfinished,
 )
-from cli.bench_draft import draft_command
-from cli.bench_judge import judge_command
-from cli.bench_live import live_command
-from cli.bench_report import code_of_report, diff_command, report_command, write_report
 from cli.build import template
 from cli.common import Whole, confirm, options, progress_bar, run, settings_of
 from cli.config import shown_settings
@@ -28,10 +28,10 @@ from config.settings import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
+    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.client.sender import Outcome
     from evaluation.answers.records import Leak, Mode, Question
-    from evaluation.answers.requests.asking import Gateway
-    from evaluation.answers.requests.sending import Outcome
-    from evaluation.answers.run.job import Job
+    from evaluation.answers.run.run_plan import Job
 
 _KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
@@ -142,8 +142,8 @@ def run_command(config_file: Path | None, data: str | None, **given: Any) -> Non
 
 async def _bench(wanted: _Wanted, settings: Settings) -> int:
     from evaluation.answers.records import BenchError
-    from evaluation.answers.run.job import Job, Wish
     from evaluation.answers.run.matrix import variants
+    from evaluation.answers.run.run_plan import Job, Wish
 
     try:
         asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
@@ -179,7 +179,7 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
 
 def _questions(wanted: _Wanted) -> "Sequence[Question]":
     """The questions; says where a model drafted them. Raises BenchError, also where drafted ones hide among others."""
-    from evaluation.answers.questions import about_drafted, are_mixed, read
+    from evaluation.answers.question_file import about_drafted, are_mixed, read
     from evaluation.answers.records import BenchError
 
     questions = read(wanted.questions)
@@ -196,8 +196,8 @@ def _questions(wanted: _Wanted) -> "Sequence[Question]":
 
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
     """Say what it will use, and where that is agreed to, ask."""
-    from evaluation.answers.run.running import Runner, Terms
-    from evaluation.answers.run.searched import about_leaks, checked, leaks
+    from evaluation.answers.run.collection_checks import about_leaks, checked, leaks
+    from evaluation.answers.run.runner import Runner, Terms
 
     described = await gateway.described()
     if wanted.base_url is None:  # of a gateway elsewhere nobody knows them

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.bench_asking import (
+from cli.bench_shared import (
     Asking,
     Models,
     asking_options,
@@ -22,11 +22,11 @@ from config.settings import PROMPTS, Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.drafted.drafting import Drafting
+    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.drafted.draft_file import Drafting
     from evaluation.answers.prompts import Prompt
     from evaluation.answers.records import Question
-    from evaluation.answers.requests.asking import Gateway
-    from evaluation.answers.run.job import Job
+    from evaluation.answers.run.run_plan import Job
 
 _MOST_QUESTIONS = 1000
 
@@ -92,11 +92,11 @@ def draft_command(config_file: Path | None, data: str | None, **given: Any) -> N
 
 
 async def _draft(wanted: _Wanted, settings: Settings) -> int:
-    from evaluation.answers.drafted.drafting import Drafting
+    from evaluation.answers.drafted.draft_file import Drafting
     from evaluation.answers.drafted.drafts import PLACES
     from evaluation.answers.prompts import Prompt
     from evaluation.answers.records import BenchError
-    from evaluation.answers.runs import Run
+    from evaluation.answers.run_folder import Run
 
     try:
         prompt = Prompt.read(wanted.prompt, PLACES)
@@ -120,8 +120,8 @@ async def _draft(wanted: _Wanted, settings: Settings) -> int:
 def _job(wanted: _Wanted, prompt: "Prompt", questions: "Sequence[Question]") -> "Job":
     """Raises BenchError: the folder has something else; --model or --set cannot be read."""
     from evaluation.answers.records import Variant
-    from evaluation.answers.run.job import Job, Wish
     from evaluation.answers.run.matrix import settings_of as members
+    from evaluation.answers.run.run_plan import Job, Wish
 
     name = f"{wanted.model} drafts {wanted.collection}"
     variant = Variant(name, wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {})
@@ -160,8 +160,8 @@ async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "
 
 async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted) -> int:
     """Say what it will use, and where that is agreed to, ask."""
-    from evaluation.answers.drafted.drafting import Drafting
-    from evaluation.answers.run.running import Runner, Terms
+    from evaluation.answers.drafted.draft_file import Drafting
+    from evaluation.answers.run.runner import Runner, Terms
 
     terms = Terms(wanted.concurrency, wanted.retries, 0, models.price_of, models.size_of, {})
     purse = job.purse(terms)

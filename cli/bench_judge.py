@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import uvloop
 
-from cli.bench_asking import (
+from cli.bench_report import code_of_report, folder_of, write_report
+from cli.bench_shared import (
     Asking,
     Models,
     asking_options,
@@ -17,15 +18,14 @@ from cli.bench_asking import (
     told,
     unfinished,
 )
-from cli.bench_report import code_of_report, folder_of, write_report
 from cli.common import confirm, options, progress_bar, run, settings_of
 from config.settings import PROMPTS, Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.judges.judge import Task
-    from evaluation.answers.judges.judging import Judge
-    from evaluation.answers.requests.sending import Outcome
+    from evaluation.answers.client.sender import Outcome
+    from evaluation.answers.judges.judge_runner import Judge
+    from evaluation.answers.judges.judge_tasks import Task
 
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
@@ -77,14 +77,14 @@ def judge_command(
 
 
 async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: Settings) -> int:
-    from evaluation.answers.judges.judge import Prompts, tasks
-    from evaluation.answers.judges.judgements import attempts
-    from evaluation.answers.judges.judging import left_of, spent
+    from evaluation.answers.client.budget import must_fit
+    from evaluation.answers.judges.judge_runner import left_of, spent
+    from evaluation.answers.judges.judge_tasks import Prompts, tasks
+    from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
-    from evaluation.answers.requests.spending import must_fit
-    from evaluation.answers.runs import Run
+    from evaluation.answers.run_folder import Run
     from evaluation.answers.scoring.faults import fault_of
-    from evaluation.answers.scoring.scored import baselines
+    from evaluation.answers.scoring.scored_replies import baselines
 
     try:
         found = Run.answered(folder)
@@ -125,9 +125,9 @@ def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
 
 def judge_of(wanted: Wanted, models: Models) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
-    from evaluation.answers.judges.judging import Judge
+    from evaluation.answers.client.budget import answer_cap, check_ceiling
+    from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.records import Variant
-    from evaluation.answers.requests.spending import answer_cap, check_ceiling
     from evaluation.answers.run.matrix import settings_of as members
 
     variant = Variant(
@@ -142,8 +142,8 @@ def judge_of(wanted: Wanted, models: Models) -> "Judge":
 async def _asked(
     folder: Path, wanted: Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
 ) -> "Outcome":
-    from evaluation.answers.judges.judging import Judging
-    from evaluation.answers.requests.spending import Purse
+    from evaluation.answers.client.budget import Purse
+    from evaluation.answers.judges.judge_runner import Judging
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
         purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")

@@ -12,8 +12,8 @@ import click
 import orjson
 import uvloop
 
-from cli.bench_asking import FAILURES, Models, code_of, interruptible, opened_gateway, unfinished
 from cli.bench_judge import Wanted, judge_of, judge_options
+from cli.bench_shared import FAILURES, Models, code_of, interruptible, opened_gateway, unfinished
 from cli.build import accounts, comparison_shelf
 from cli.common import (
     Whole,
@@ -30,9 +30,9 @@ from config.settings import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used
-    from evaluation.answers.judges.judge import Task
-    from evaluation.answers.judges.judging import Judge
-    from evaluation.answers.requests.sending import Outcome
+    from evaluation.answers.client.sender import Outcome
+    from evaluation.answers.judges.judge_runner import Judge
+    from evaluation.answers.judges.judge_tasks import Task
     from proxy.observe.receipts.shelf import Shelf
     from proxy.observe.shadow.comparison import Comparison
 
@@ -91,7 +91,7 @@ class _Form:
 
 
 async def _one(id: str, settings: Settings, form: _Form) -> int:
-    from evaluation.shadow.view import shown
+    from evaluation.shadow.text import shown
     from proxy.observe.shadow.comparison import comparison_from
 
     must_exist(settings)
@@ -133,9 +133,9 @@ def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
 
 async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted, settings: Settings) -> int:
     """Have the model judge what it has not judged; returns the exit code."""
-    from evaluation.answers.judges.judge import Prompts
+    from evaluation.answers.judges.judge_tasks import Prompts
     from evaluation.answers.records import BenchError
-    from evaluation.shadow.judging import left, tasks_of
+    from evaluation.shadow.preferences import left, tasks_of
 
     try:
         todo = left(found, tasks_of(found, Prompts.read(wanted.prompts)), wanted.model)
@@ -157,8 +157,8 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted,
 async def _asked(
     shelf: "Shelf", judge: "Judge", todo: "Sequence[Task]", wanted: Wanted, settings: Settings
 ) -> "Outcome":
-    from evaluation.answers.requests.spending import Purse
-    from evaluation.shadow.judging import LiveJudging
+    from evaluation.answers.client.budget import Purse
+    from evaluation.shadow.preferences import LiveJudging
 
     async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
         purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
@@ -169,11 +169,11 @@ async def _asked(
 
 def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> bool:
     """Print what they show. Returns whether many replies of the judge cannot be read."""
-    from evaluation.answers.judges.judgements import said_by
+    from evaluation.answers.judges.judgement_files import said_by
     from evaluation.answers.scoring.faults import MANY
-    from evaluation.shadow.judging import judgements
+    from evaluation.shadow.preferences import judgements
     from evaluation.shadow.summary import as_json, live_report
-    from evaluation.shadow.view import text
+    from evaluation.shadow.text import text
 
     every = [each for one in found for each in judgements(one)]
     said = Counter(each.model for each in every)

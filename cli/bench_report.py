@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import orjson
 
-from cli.bench_asking import FAILURES
+from cli.bench_shared import FAILURES
 from cli.common import echo, options, settings_of
 
 if TYPE_CHECKING:  # imported where it is used
@@ -88,9 +88,9 @@ def diff_command(
 
 def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
     """What is made of all that a run's folder holds. Raises click.ClickException."""
-    from evaluation.answers.judges.judgements import attempts
+    from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
-    from evaluation.answers.runs import Run
+    from evaluation.answers.run_folder import Run
 
     try:
         run = Run.answered(folder)

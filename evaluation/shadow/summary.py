@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.answers.judges.judge import Judgement, in_both_orders
+from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
 from evaluation.answers.records import Question, Rag, Reply
 from evaluation.answers.scoring.costs import Quantities, extra
 from evaluation.answers.scoring.groups import groups_of

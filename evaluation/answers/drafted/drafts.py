@@ -12,8 +12,8 @@ from typing import Any
 
 from evaluation.answers.prompts import Prompt, json_object
 from evaluation.answers.records import Question, Reply, Shown
+from evaluation.answers.scoring.normalize import terms
 from evaluation.answers.scoring.scores import states
-from evaluation.answers.scoring.terms import terms
 
 PLACES = ("title", "source", "passage")
 _ALIKE = 0.8  # share of the words of two questions that both have, where a fact is in both

@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from evaluation.answers.records import BenchError, Shown
-from evaluation.answers.scoring.terms import terms
+from evaluation.answers.scoring.normalize import terms
 from proxy.dialects.replies import read_error
 
 PASSAGE_CHARS = 2000  # at most: 500 tokens of English

@@ -4,11 +4,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.answers.judges.judge import KINDS, Judgement, in_both_orders
-from evaluation.answers.judges.judgements import said_by
+from evaluation.answers.judges.judge_tasks import KINDS, Judgement, in_both_orders
+from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Asked
 from evaluation.answers.scoring.faults import Fault, counted
-from evaluation.answers.scoring.scored import Scored
+from evaluation.answers.scoring.scored_replies import Scored
 from evaluation.answers.scoring.verdict import SAME
 
 _HALF = 0.5

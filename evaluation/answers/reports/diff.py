@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.answers.judges.judge import asked_text
+from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.reports.report import MAIN, RULES, Measured
 from evaluation.answers.reports.view import number
 from evaluation.answers.scoring.costs import QUANTITIES, extra
 from evaluation.answers.scoring.faults import told
-from evaluation.answers.scoring.scored import JUDGED
+from evaluation.answers.scoring.scored_replies import JUDGED
 from evaluation.answers.scoring.verdict import Compared, Values, compared
 from evaluation.retrieval.tables import table
 from evaluation.stats.significance import Difference, interval

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from evaluation.answers.questions import about_drafted
+from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports import plots
 from evaluation.answers.reports.plots import Bar, Tone
 from evaluation.answers.reports.report import Report, as_json

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from evaluation.answers.judges.agreement import JudgeReport, judge_report
-from evaluation.answers.judges.judge import Judgement
-from evaluation.answers.judges.judgements import judges, said_by
-from evaluation.answers.questions import are_mixed
+from evaluation.answers.judges.judge_tasks import Judgement
+from evaluation.answers.judges.judgement_files import judges, said_by
+from evaluation.answers.question_file import are_mixed
 from evaluation.answers.records import Asked, BenchError, Question, Reply, Variant
-from evaluation.answers.runs import Head
+from evaluation.answers.run_folder import Head
 from evaluation.answers.scoring.costs import Costs, costs, extra
 from evaluation.answers.scoring.faults import MANY, Fault, counted, fault_of
 from evaluation.answers.scoring.groups import groups_of
-from evaluation.answers.scoring.scored import (
+from evaluation.answers.scoring.scored_replies import (
     JUDGED,
     Scored,
     across,

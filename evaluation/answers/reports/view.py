@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.answers.judges.judge import asked_text
-from evaluation.answers.questions import about_drafted
+from evaluation.answers.judges.judge_tasks import asked_text
+from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports.report import (
     FOUND,
     RULES,
@@ -17,10 +17,10 @@ from evaluation.answers.reports.report import (
     Verdict,
     sentence_of,
 )
-from evaluation.answers.run.searched import about_leaks
+from evaluation.answers.run.collection_checks import about_leaks
 from evaluation.answers.scoring.costs import QUANTITIES, Costs
 from evaluation.answers.scoring.faults import TOLD, Fault, told
-from evaluation.answers.scoring.scored import JUDGED, Scored
+from evaluation.answers.scoring.scored_replies import JUDGED, Scored
 from evaluation.answers.scoring.verdict import MATTERS, SAME, Compared
 from evaluation.stats.significance import FEWEST, interval
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import orjson
 
+from evaluation.answers.client.budget import answer_cap, worst_of
 from evaluation.answers.records import Asked, Question, Variant, Worst
-from evaluation.answers.requests.spending import answer_cap, worst_of
-from evaluation.answers.run.running import Terms, body_of
+from evaluation.answers.client.budget import answer_cap, worst_of
+from evaluation.answers.run.runner import Terms, body_of
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from evaluation.answers.records import Question
-from evaluation.answers.scoring.terms import terms
+from evaluation.answers.scoring.normalize import terms
 
 ALIKE = 0.8  # share of the words of two questions that both have, where the same answer is expected of both
 

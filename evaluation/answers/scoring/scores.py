@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from evaluation.answers.scoring.terms import holds, numbers, terms, words
+from evaluation.answers.scoring.normalize import holds, numbers, terms, words
 from evaluation.retrieval import metrics
 from evaluation.retrieval.judged import judged_id
 

@@ -39,7 +39,7 @@ class Comparison:
     injected_tokens: int
     rag: Side
     raw: Side
-    judged: Sequence[Mapping[str, Any]] = ()  # what models said of both, later: `evaluation.shadow.judging`
+    judged: Sequence[Mapping[str, Any]] = ()  # what models said of both, later: `evaluation.shadow.preferences`
 
 
 def kept(one: Comparison) -> bytes:

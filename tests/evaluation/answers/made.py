@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evaluation.answers.records import Question, Rag, Reply, Shown, Variant
-from evaluation.answers.runs import Head, Lines, Run
+from evaluation.answers.run_folder import Head, Lines, Run
 from proxy.dialects.token_counts import Tokens
 
 RAW, DOCS = Variant("m raw", "m", "raw"), Variant("m rag docs", "m", "rag", ["docs"])

@@ -12,15 +12,15 @@ from click.testing import CliRunner, Result
 
 from cli import ragway
 from config.settings import PROMPTS
-from evaluation.answers.judges.judge import Prompts
-from evaluation.answers.judges.judgements import said_by
-from evaluation.answers.judges.judging import Judge
+from evaluation.answers.client.budget import Purse
+from evaluation.answers.client.sender import Outcome
+from evaluation.answers.judges.judge_runner import Judge
+from evaluation.answers.judges.judge_tasks import Prompts
+from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Variant
-from evaluation.answers.requests.sending import Outcome
-from evaluation.answers.requests.spending import Purse
-from evaluation.shadow.judging import LiveJudging, judgements, left, tasks_of
+from evaluation.shadow.preferences import LiveJudging, judgements, left, tasks_of
 from evaluation.shadow.summary import LiveReport, as_json, live_report
-from evaluation.shadow.view import shown, text
+from evaluation.shadow.text import shown, text
 from proxy.access.prices import Price
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
@@ -28,7 +28,7 @@ from proxy.dialects.token_counts import Tokens
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
 from retrieval.records.search import Turn
-from tests.evaluation.answers.run.test_running import Answer, asking
+from tests.evaluation.answers.run.test_runner import Answer, asking
 from tests.support.completions import question_of, streamed
 from tests.support.kept_logging import kept_logging
 from tests.support.upstream_servers import Received

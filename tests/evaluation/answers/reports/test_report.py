@@ -13,8 +13,8 @@ from evaluation.answers.records import Question, Rag, Reply, Shown, Variant
 from evaluation.answers.reports import pages
 from evaluation.answers.reports.report import Report, as_json, report
 from evaluation.answers.reports.view import view
-from evaluation.answers.runs import Run
-from evaluation.answers.scoring.scored import across, baselines
+from evaluation.answers.run_folder import Run
+from evaluation.answers.scoring.scored_replies import across, baselines
 from evaluation.stats.significance import interval
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW, Model

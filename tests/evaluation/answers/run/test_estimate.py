@@ -11,7 +11,7 @@ from evaluation.answers.run.estimate import (
     unknown_prices,
 )
 from evaluation.answers.run.matrix import variants
-from evaluation.answers.run.running import Terms, Whole, order_of
+from evaluation.answers.run.runner import Terms, Whole, order_of
 from proxy.access.prices import Price, Size
 
 WAYS = variants(["m", "n"], ["raw", "rag", "whole"], ["docs"], ["max_tokens=100"])

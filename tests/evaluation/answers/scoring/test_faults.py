@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.answers.judges.judge import Judgement
+from evaluation.answers.judges.judge_tasks import Judgement
 from evaluation.answers.records import Rag
 from evaluation.answers.scoring.faults import fault_of
-from evaluation.answers.scoring.scored import (
+from evaluation.answers.scoring.scored_replies import (
     judged_values,
     scored,
     values_of,

@@ -1,6 +1,6 @@
 """What the client of the gateway reads from the headers of an answer."""
 
-from evaluation.answers.requests.asking import stages_of
+from evaluation.answers.client.gateway_client import stages_of
 
 
 def test_stages_are_read_and_entries_of_another_form_are_left_out() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 
+from evaluation.answers.client.budget import Purse, check_ceiling, must_fit, spent
 from evaluation.answers.records import BenchError, Leak, Question, Variant
-from evaluation.answers.requests.spending import Purse, check_ceiling, must_fit, spent
-from evaluation.answers.run import whole
+from evaluation.answers.run import whole_collection
 from evaluation.answers.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
-from evaluation.answers.run.running import Terms, Whole, body_of, order_of
-from evaluation.answers.runs import Head, Run, differences
+from evaluation.answers.run.runner import Terms, Whole, body_of, order_of
+from evaluation.answers.run_folder import Head, Run, differences
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
 
@@ -110,7 +110,9 @@ class Job:
             file = Run.whole_file(self.folder, names)
             if names not in texts:
                 kept = self._before is not None and file.exists()
-                texts[names] = file.read_text("utf-8") if kept else await whole.text_of(client, names, template)
+                texts[names] = (
+                    file.read_text("utf-8") if kept else await whole_collection.text_of(client, names, template)
+                )
             if self._before is None and (why := self._misfit(variant, texts[names], size_of(variant.model))):
                 left_out[variant.name] = why
             else:
@@ -122,7 +124,7 @@ class Job:
 
     def _misfit(self, variant: Variant, text: str, size: Size) -> str:
         bodies = (body_of(question, variant, None, usage=True) for question in self._questions)
-        return next((why for body in bodies if (why := whole.misfit(body, text, size, variant.model))), "")
+        return next((why for body in bodies if (why := whole_collection.misfit(body, text, size, variant.model))), "")
 
     @property
     def left_out(self) -> Mapping[str, str]:

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 import pytest
 
+from evaluation.answers.client.budget import Charge, Purse, spent
+from evaluation.answers.client.gateway_client import Gateway, wait_s
+from evaluation.answers.client.sender import Outcome
 from evaluation.answers.records import BenchError, Question, Variant
-from evaluation.answers.requests.asking import Gateway, wait_s
-from evaluation.answers.requests.sending import Outcome
-from evaluation.answers.requests.spending import Charge, Purse, spent
 from evaluation.answers.run.matrix import variants
-from evaluation.answers.run.running import Runner, Terms, Whole, order_of
-from evaluation.answers.runs import Head, Run
+from evaluation.answers.run.runner import Runner, Terms, Whole, order_of
+from evaluation.answers.run_folder import Head, Run
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import Tokens
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed

@@ -16,9 +16,9 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from evaluation.answers.judges.judge import asked_text
+from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.records import BenchError, Leak, Question, Variant
-from evaluation.answers.scoring.terms import holds, terms
+from evaluation.answers.scoring.normalize import holds, terms
 from proxy.dialects.replies import read_error
 
 _PATH = "/v1/knowledge/collections/{}/{}"

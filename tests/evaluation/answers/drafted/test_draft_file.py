@@ -8,12 +8,12 @@ import pytest
 
 from config.settings import PROMPTS
 from evaluation.answers.drafted import drafts
-from evaluation.answers.drafted.drafting import FILE, Drafting
+from evaluation.answers.drafted.draft_file import FILE, Drafting
 from evaluation.answers.drafted.drafts import PLACES, asking
 from evaluation.answers.prompts import Prompt
-from evaluation.answers.questions import read
+from evaluation.answers.question_file import read
 from evaluation.answers.records import BenchError, Question, Rag, Reply, Shown, Variant
-from evaluation.answers.runs import Head, Lines, Run
+from evaluation.answers.run_folder import Head, Lines, Run
 
 PROMPT = Prompt.read(PROMPTS / "draft.txt", PLACES)
 PASSAGES = [Shown(f"{n}.md", f"Service {n}", f"Service {n} listens on port {5000 + n}.", f"d{n}") for n in range(4)]

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
+from evaluation.answers.client.receipt_reader import Receipts
 from evaluation.answers.records import Asked, BenchError, Rag, Reply
-from evaluation.answers.requests.receipts import Receipts
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
 from proxy.dialects.chat import CHAT

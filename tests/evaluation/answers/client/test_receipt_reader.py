@@ -4,8 +4,8 @@ import json
 
 import httpx
 
+from evaluation.answers.client.receipt_reader import Receipts
 from evaluation.answers.records import Rag, Shown
-from evaluation.answers.requests.receipts import Receipts
 from tests.support.completions import refusal
 from tests.support.upstream_servers import Wire, reply, upstream
 

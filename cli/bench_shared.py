@@ -22,8 +22,8 @@ from proxy.exchange import Target
 from proxy.upstream.routes import Routes
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.requests.asking import Gateway
-    from evaluation.answers.requests.sending import Outcome
+    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.client.sender import Outcome
 
 INTERRUPTED = "interrupted"
 FAILURES = 3  # exit code: all was asked, and so much of it failed that the result may be of the failures
@@ -87,7 +87,7 @@ async def opened_gateway(
     base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
 ) -> AsyncIterator["Gateway"]:
     """The gateway to ask: the one that was named, else one of our own."""
-    from evaluation.answers.requests.asking import Gateway
+    from evaluation.answers.client.gateway_client import Gateway
 
     names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
     key = next((os.environ[name] for name in names if os.environ.get(name)), "")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from evaluation.answers.records import BenchError
-from evaluation.answers.run.whole import misfit, text_of
+from evaluation.answers.run.whole_collection import misfit, text_of
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
 from tests.support.completions import refusal

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluation.answers.records import BenchError, Question, Rag, Reply, Shown, Variant, Worst
-from evaluation.answers.runs import Head, Lines, Run, differences, rows_of
+from evaluation.answers.run_folder import Head, Lines, Run, differences, rows_of
 from proxy.dialects.token_counts import Tokens
 
 QUESTIONS = [Question("1", [{"role": "user", "content": "Why?"}], must=["because"]), Question("2", [{"role": "user"}])]

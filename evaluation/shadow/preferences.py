@@ -7,13 +7,13 @@ earlier ones cost is told by the comparisons, and does not count.
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from evaluation.answers.judges.judge import Judgement, Prompts, Task, tasks
-from evaluation.answers.judges.judgements import judgement_from
-from evaluation.answers.judges.judging import Judge, judgement_of, left_of
+from evaluation.answers.client.budget import NOTHING, Purse
+from evaluation.answers.client.gateway_client import Gateway
+from evaluation.answers.client.sender import Outcome, Progress, Sender, Sent
+from evaluation.answers.judges.judge_runner import Judge, judgement_of, left_of
+from evaluation.answers.judges.judge_tasks import Judgement, Prompts, Task, tasks
+from evaluation.answers.judges.judgement_files import judgement_from
 from evaluation.answers.records import Reply
-from evaluation.answers.requests.asking import Gateway
-from evaluation.answers.requests.sending import Outcome, Progress, Sender, Sent
-from evaluation.answers.requests.spending import NOTHING, Purse
 from evaluation.shadow.summary import RAG, RAW, pair_of
 from proxy.observe.receipts.shelf import Shelf
 from proxy.observe.shadow.comparison import Comparison, comparison_from, kept

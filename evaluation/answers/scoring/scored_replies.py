@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.answers.judges.judge import Judgement, in_both_orders
+from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
 from evaluation.answers.records import Asked, Question, Reply, Variant
 from evaluation.answers.scoring.costs import Quantities
 from evaluation.answers.scoring.faults import Fault, fault_of

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.answers.client.budget import PriceOf, Purse, answer_cap, spent, worst_of
+from evaluation.answers.client.gateway_client import Gateway
+from evaluation.answers.client.sender import Heed, Outcome, Progress, Sender, Sent, pass_over
 from evaluation.answers.records import Asked, Question, Reply, Variant
-from evaluation.answers.requests.asking import Gateway
-from evaluation.answers.requests.sending import Heed, Outcome, Progress, Sender, Sent, pass_over
-from evaluation.answers.requests.spending import PriceOf, Purse, answer_cap, spent, worst_of
 from evaluation.answers.run.matrix import headers_of, request_of
-from evaluation.answers.runs import Lines, Run
+from evaluation.answers.run_folder import Lines, Run
 from proxy.access.prices import Size
 
 

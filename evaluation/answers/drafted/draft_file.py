@@ -16,9 +16,9 @@ from typing import Self
 import orjson
 
 from evaluation.answers.drafted.drafts import ALIKE, Draft, Dropped, Known, draft_of, row_of
-from evaluation.answers.questions import read_any
+from evaluation.answers.question_file import read_any
 from evaluation.answers.records import Question, Reply
-from evaluation.answers.runs import Lines, Run, append_to, rows_of
+from evaluation.answers.run_folder import Lines, Run, append_to, rows_of
 
 FILE = "drafted.jsonl"
 

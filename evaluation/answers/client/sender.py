@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from evaluation.answers.client.budget import NOTHING, Charge, Purse, at_worst, charge_of
+from evaluation.answers.client.gateway_client import Call, Gateway, Heard
 from evaluation.answers.records import Asked, Reply, Worst
-from evaluation.answers.requests.asking import Call, Gateway, Heard
-from evaluation.answers.requests.spending import NOTHING, Charge, Purse, at_worst, charge_of
 from proxy.access.prices import Price
 
 _FIRST_PAUSE_S = 1.0

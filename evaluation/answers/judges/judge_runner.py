@@ -12,19 +12,7 @@ from typing import Any
 
 import orjson
 
-from evaluation.answers.judges.judge import Judgement, Said, Task, read_reply
-from evaluation.answers.judges.judgements import (
-    asked_file,
-    attempts,
-    file,
-    prompt_hash,
-    said_by,
-    sent,
-)
-from evaluation.answers.records import Reply, Variant
-from evaluation.answers.requests.asking import Gateway
-from evaluation.answers.requests.sending import Outcome, Progress, Sender, Sent
-from evaluation.answers.requests.spending import (
+from evaluation.answers.client.budget import (
     NOTHING,
     PriceOf,
     Purse,
@@ -33,8 +21,20 @@ from evaluation.answers.requests.spending import (
     spent_of,
     worst_of,
 )
+from evaluation.answers.client.gateway_client import Gateway
+from evaluation.answers.client.sender import Outcome, Progress, Sender, Sent
+from evaluation.answers.judges.judge_tasks import Judgement, Said, Task, read_reply
+from evaluation.answers.judges.judgement_files import (
+    asked_file,
+    attempts,
+    file,
+    prompt_hash,
+    said_by,
+    sent,
+)
+from evaluation.answers.records import Reply, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
-from evaluation.answers.runs import Lines
+from evaluation.answers.run_folder import Lines
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.scores import refuses
 from proxy.access.prices import Price

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from evaluation.answers.records import BenchError, Variant, Worst
-from evaluation.answers.runs import Run
+from evaluation.answers.run_folder import Run
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 

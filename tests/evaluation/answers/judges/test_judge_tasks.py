@@ -7,7 +7,7 @@ import pytest
 
 from config.settings import PROMPTS
 from evaluation.answers.judges.agreement import judge_report
-from evaluation.answers.judges.judge import (
+from evaluation.answers.judges.judge_tasks import (
     KINDS,
     Judgement,
     Kind,
@@ -19,7 +19,7 @@ from evaluation.answers.judges.judge import (
 from evaluation.answers.records import BenchError, Question, Reply
 from evaluation.answers.reports.report import report
 from evaluation.answers.reports.view import view
-from evaluation.answers.scoring.scored import judged_values, scored
+from evaluation.answers.scoring.scored_replies import judged_values, scored
 from proxy.dialects.token_counts import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW

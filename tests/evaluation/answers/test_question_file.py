@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.answers.questions import about_drafted, are_mixed, read
+from evaluation.answers.question_file import about_drafted, are_mixed, read
 from evaluation.answers.records import BenchError, Question
 
 

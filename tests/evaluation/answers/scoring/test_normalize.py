@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.answers.scoring.terms import holds, numbers, terms, words
+from evaluation.answers.scoring.normalize import holds, numbers, terms, words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from evaluation.answers.records import Leak, Question
-from evaluation.answers.run.searched import _Looked, about_leaks
+from evaluation.answers.run.collection_checks import _Looked, about_leaks
 
 
 def looked(question: str, text: str, reference: str | None = None) -> dict[str, Leak]:

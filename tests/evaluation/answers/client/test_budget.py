@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation.answers.client.budget import Charge, Purse, answer_cap, charge_of, worst_of
 from evaluation.answers.records import Rag, Reply, Variant, Worst
-from evaluation.answers.requests.spending import Charge, Purse, answer_cap, charge_of, worst_of
 from evaluation.answers.run.matrix import request_of
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import Tokens

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from config.settings import PROMPTS
-from evaluation.answers.judges.judge import Prompts, Task, tasks
-from evaluation.answers.judges.judgements import attempts, file, said_by
-from evaluation.answers.judges.judging import Judge, Judging, left_of, spent
+from evaluation.answers.client.budget import Purse
+from evaluation.answers.client.sender import Outcome
+from evaluation.answers.judges.judge_runner import Judge, Judging, left_of, spent
+from evaluation.answers.judges.judge_tasks import Prompts, Task, tasks
+from evaluation.answers.judges.judgement_files import attempts, file, said_by
 from evaluation.answers.records import BenchError, Variant
 from evaluation.answers.reports.report import report
 from evaluation.answers.reports.view import failures
-from evaluation.answers.requests.sending import Outcome
-from evaluation.answers.requests.spending import Purse
-from evaluation.answers.runs import Run
+from evaluation.answers.run_folder import Run
 from proxy.access.prices import Price
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW
-from tests.evaluation.answers.run.test_running import NOW, Answer, asking
+from tests.evaluation.answers.run.test_runner import NOW, Answer, asking
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
 from tests.support.upstream_servers import Received
 

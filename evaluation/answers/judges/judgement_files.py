@@ -12,9 +12,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evaluation.answers.judges.judge import Judgement, Key
+from evaluation.answers.judges.judge_tasks import Judgement, Key
 from evaluation.answers.records import BenchError, Worst
-from evaluation.answers.runs import rows_of
+from evaluation.answers.run_folder import rows_of
 from proxy.dialects.token_counts import Tokens
 
 _HASH_BYTES = 8
