@@ -13,31 +13,31 @@ from cli.bench_judge import judge_command
 from cli.bench_live import live_command
 from cli.bench_report import code_of_report, diff_command, report_command, write_report
 from cli.bench_shared import (
-    Asking,
-    Models,
-    asking_options,
+    ModelFacts,
+    SendOptions,
     interruptible,
     opened_gateway,
+    send_options,
     told,
     unfinished,
 )
 from cli.build import template
-from cli.common import Whole, confirm, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, confirm, options, progress_bar, run, settings_of
 from cli.config import shown_settings
 from config.settings import Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.records import Leak, Mode, Question
-    from evaluation.answers.run.run_plan import Job
+    from evaluation.answers.run.run_plan import RunPlan
 
 _KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
 _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
 
-class _Bench(click.Group):
+class _BenchGroup(click.Group):
     """A group whose `run` may be left out: a first word that is none of its commands is the file of questions."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -46,7 +46,7 @@ class _Bench(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group("bench", cls=_Bench)
+@click.group("bench", cls=_BenchGroup)
 def command() -> None:
     """Ask models your questions raw and with passages, and compare the answers, the times and the costs.
 
@@ -79,8 +79,10 @@ _OPTIONS = (
         help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
         "several times: one variant each.",
     ),
-    click.option("--repeats", type=Whole(1), default=1, show_default=True, help="How often to ask each question."),
-    click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the order of requests."),
+    click.option(
+        "--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often to ask each question."
+    ),
+    click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the order of requests."),
     click.option(
         "--run", "folder", type=_FOLDER,
         help="The run's folder (default: bench/ and the questions' name, in the data folder).",
@@ -96,7 +98,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted(Asking):
+class _BenchArgs(SendOptions):
     """The options."""
 
     questions: Path
@@ -120,7 +122,7 @@ def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("run")
 @click.argument("questions", type=click.Path(path_type=Path, dir_okay=False))
 @_all_options
-@asking_options
+@send_options
 @options
 def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
     """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
@@ -137,37 +139,37 @@ def run_command(config_file: Path | None, data: str | None, **given: Any) -> Non
     """
     settings = settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")  # no line for each request that the gateway begun for it serves
-    run(_bench(_Wanted(**given), settings), loop=uvloop.new_event_loop)
+    run(_bench(_BenchArgs(**given), settings), loop=uvloop.new_event_loop)
 
 
-async def _bench(wanted: _Wanted, settings: Settings) -> int:
+async def _bench(args: _BenchArgs, settings: Settings) -> int:
     from evaluation.answers.records import BenchError
     from evaluation.answers.run.matrix import variants
-    from evaluation.answers.run.run_plan import Job, Wish
+    from evaluation.answers.run.run_plan import RunPlan, RunSpec
 
     try:
-        asked = variants(wanted.models, wanted.modes or _USUAL_MODES, wanted.collections, wanted.settings)
-        questions = _questions(wanted)
-        folder = wanted.folder or Path(settings.data) / "bench" / wanted.questions.stem
-        job = Job(
-            Wish(
-                wanted.questions,
+        asked = variants(args.models, args.modes or _USUAL_MODES, args.collections, args.settings)
+        questions = _questions(args)
+        folder = args.folder or Path(settings.data) / "bench" / args.questions.stem
+        plan = RunPlan(
+            RunSpec(
+                args.questions,
                 questions,
                 asked,
                 folder,
-                wanted.base_url,
-                wanted.repeats,
-                wanted.seed,
-                wanted.max_usd,
-                wanted.max_tokens,
+                args.base_url,
+                args.repeats,
+                args.seed,
+                args.max_usd,
+                args.max_tokens,
             )
         )
-        if job.finished:
+        if plan.finished:
             click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
             return code_of_report(write_report(folder))
-        models = Models(wanted.models, wanted.prices, wanted.windows, settings if wanted.base_url is None else None)
-        async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
-            outcome = await _asked(job, gateway, models, wanted, settings)
+        models = ModelFacts(args.models, args.prices, args.windows, settings if args.base_url is None else None)
+        async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
+            outcome = await _run_plan(plan, gateway, models, args, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if outcome.stopped and unfinished(outcome):
@@ -177,16 +179,16 @@ async def _bench(wanted: _Wanted, settings: Settings) -> int:
     return told(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
 
 
-def _questions(wanted: _Wanted) -> "Sequence[Question]":
+def _questions(args: _BenchArgs) -> "Sequence[Question]":
     """The questions; says where a model drafted them. Raises BenchError, also where drafted ones hide among others."""
     from evaluation.answers.question_file import about_drafted, are_mixed, read
     from evaluation.answers.records import BenchError
 
-    questions = read(wanted.questions)
+    questions = read(args.questions)
     about = about_drafted(questions)
-    if are_mixed(questions) and not wanted.mix_drafted:
+    if are_mixed(questions) and not args.mix_drafted:
         raise BenchError(
-            f"{wanted.questions} mixes drafted questions with others. {about} Check these and take out their "
+            f"{args.questions} mixes drafted questions with others. {about} Check these and take out their "
             "'drafted', or ask all with --mix-drafted"
         )
     if about:
@@ -194,46 +196,48 @@ def _questions(wanted: _Wanted) -> "Sequence[Question]":
     return questions
 
 
-async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted, settings: Settings) -> "Outcome":
+async def _run_plan(
+    plan: "RunPlan", gateway: "GatewayClient", models: ModelFacts, args: _BenchArgs, settings: Settings
+) -> "Outcome":
     """Say what it will use, and where that is agreed to, ask."""
     from evaluation.answers.run.collection_checks import about_leaks, checked, leaks
-    from evaluation.answers.run.runner import Runner, Terms
+    from evaluation.answers.run.runner import Runner, RunOptions
 
     described = await gateway.described()
-    if wanted.base_url is None:  # of a gateway elsewhere nobody knows them
+    if args.base_url is None:  # of a gateway elsewhere nobody knows them
         told_of = {key: value for key, value in shown_settings(settings).items() if key.startswith(_KEPT_SETTINGS)}
         described = {**described, "settings": told_of}
-    names = await checked(gateway.client, job.variants, *_searchable(described, gateway, wanted, settings))
-    wholes = await job.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
-    terms = Terms(
-        wanted.concurrency, wanted.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
+    names = await checked(gateway.client, plan.variants, *_searchable(described, gateway, args, settings))
+    wholes = await plan.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
+    terms = RunOptions(
+        args.concurrency, args.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
     )
-    purse = job.purse(terms)
-    for name, why in job.left_out.items():
+    budget = plan.budget(terms)
+    for name, why in plan.left_out.items():
         click.echo(f"{name} is left out: {why}", err=True)
     found: Mapping[str, Leak] = {}
-    if names and not job.goes_on:
-        found, why = await leaks(gateway.client, names, job.questions)
-        for line in (about_leaks(found, len(job.questions)), why):
+    if names and not plan.goes_on:
+        found, why = await leaks(gateway.client, names, plan.questions)
+        for line in (about_leaks(found, len(plan.questions)), why):
             if line:
                 click.echo(line, err=True)
-    click.echo(job.told(terms), err=True)
-    if not wanted.yes:
+    click.echo(plan.told(terms), err=True)
+    if not args.yes:
         confirm()
-    run = job.run(wholes, described, found)
-    runner = Runner(run, gateway, purse, terms, progress=progress_bar("bench", "replies"))
+    run = plan.run(wholes, described, found)
+    runner = Runner(run, gateway, budget, terms, progress=progress_bar("bench", "replies"))
     await interruptible(runner, runner.go())
     return runner.outcome
 
 
 def _searchable(
-    described: Mapping[str, Any], gateway: "Gateway", wanted: _Wanted, settings: Settings
+    described: Mapping[str, Any], gateway: "GatewayClient", args: _BenchArgs, settings: Settings
 ) -> tuple[list[str] | None, list[str]]:
     """The collections that the gateway lists (None: it does not), and those it searches where a variant names none."""
     rows = described.get("collections")
     listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None
     default = list(settings.retrieval.collections)
-    by_key = wanted.base_url is not None or "authorization" in gateway.client.headers
+    by_key = args.base_url is not None or "authorization" in gateway.client.headers
     if by_key and listed and not set(default) & set(listed):
         default = listed
     return listed, default

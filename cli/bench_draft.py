@@ -9,30 +9,30 @@ import click
 import uvloop
 
 from cli.bench_shared import (
-    Asking,
-    Models,
-    asking_options,
+    ModelFacts,
+    SendOptions,
     code_of,
     interruptible,
     opened_gateway,
+    send_options,
     unfinished,
 )
-from cli.common import Whole, confirm, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, confirm, options, progress_bar, run, settings_of
 from config.settings import PROMPTS, Settings
 from runtime import logs
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.client.gateway_client import Gateway
-    from evaluation.answers.drafted.draft_file import Drafting
+    from evaluation.answers.client.gateway_client import GatewayClient
+    from evaluation.answers.drafted.draft_file import DraftFile
     from evaluation.answers.prompts import Prompt
     from evaluation.answers.records import Question
-    from evaluation.answers.run.run_plan import Job
+    from evaluation.answers.run.run_plan import RunPlan
 
 _MOST_QUESTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted(Asking):
+class _DraftArgs(SendOptions):
     """The options."""
 
     collection: str
@@ -55,12 +55,12 @@ class _Wanted(Asking):
 )
 @click.option(
     "--count",
-    type=Whole(1, _MOST_QUESTIONS),
+    type=WholeNumber(1, _MOST_QUESTIONS),
     default=20,
     show_default=True,
     help="Most questions; the model drafts one question for each passage.",
 )
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the choice of passages.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the choice of passages.")
 @click.option(
     "--prompt",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -76,7 +76,7 @@ class _Wanted(Asking):
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of requests and replies (default: bench/draft- and the file's name, in the data folder).",
 )
-@asking_options
+@send_options
 @options
 def draft_command(config_file: Path | None, data: str | None, **given: Any) -> None:
     """Have a model draft questions with answers and facts from passages of a COLLECTION, for you to check and edit.
@@ -88,100 +88,100 @@ def draft_command(config_file: Path | None, data: str | None, **given: Any) -> N
     logs.to_stderr("warning", "%(message)s")
     out = given.pop("out") or Path(f"{given['collection']}-questions.jsonl")
     folder = given.pop("folder") or Path(settings.data) / "bench" / f"draft-{out.stem}"
-    run(_draft(_Wanted(out=out, folder=folder, **given), settings), loop=uvloop.new_event_loop)
+    run(_draft(_DraftArgs(out=out, folder=folder, **given), settings), loop=uvloop.new_event_loop)
 
 
-async def _draft(wanted: _Wanted, settings: Settings) -> int:
-    from evaluation.answers.drafted.draft_file import Drafting
+async def _draft(args: _DraftArgs, settings: Settings) -> int:
+    from evaluation.answers.drafted.draft_file import DraftFile
     from evaluation.answers.drafted.drafts import PLACES
     from evaluation.answers.prompts import Prompt
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
 
     try:
-        prompt = Prompt.read(wanted.prompt, PLACES)
-        before = Run.at(wanted.folder)
-        if before is None and wanted.out.exists():
-            raise BenchError(f"{wanted.out} exists, and {wanted.folder} did not write it: name another file with --out")
-        if before is not None and _job(wanted, prompt, before.questions).finished:
-            with Drafting(before, wanted.out) as drafting:
+        prompt = Prompt.read(args.prompt, PLACES)
+        before = Run.at(args.folder)
+        if before is None and args.out.exists():
+            raise BenchError(f"{args.out} exists, and {args.folder} did not write it: name another file with --out")
+        if before is not None and _plan(args, prompt, before.questions).finished:
+            with DraftFile(before, args.out) as drafts:
                 click.echo(
-                    f"{wanted.folder} is complete: to draft others, name another --out and another --seed", err=True
+                    f"{args.folder} is complete: to draft others, name another --out and another --seed", err=True
                 )
-                return _told(drafting, "")
-        models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
-        async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
-            questions = before.questions if before is not None else await _questions(gateway, wanted, prompt)
-            return await _asked(_job(wanted, prompt, questions), gateway, models, wanted)
+                return _print_result(drafts, "")
+        models = ModelFacts([args.model], args.prices, (), settings if args.base_url is None else None)
+        async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
+            questions = before.questions if before is not None else await _questions(gateway, args, prompt)
+            return await _run_plan(_plan(args, prompt, questions), gateway, models, args)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _job(wanted: _Wanted, prompt: "Prompt", questions: "Sequence[Question]") -> "Job":
+def _plan(args: _DraftArgs, prompt: "Prompt", questions: "Sequence[Question]") -> "RunPlan":
     """Raises BenchError: the folder has something else; --model or --set cannot be read."""
     from evaluation.answers.records import Variant
     from evaluation.answers.run.matrix import settings_of as members
-    from evaluation.answers.run.run_plan import Job, Wish
+    from evaluation.answers.run.run_plan import RunPlan, RunSpec
 
-    name = f"{wanted.model} drafts {wanted.collection}"
-    variant = Variant(name, wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {})
+    name = f"{args.model} drafts {args.collection}"
+    variant = Variant(name, args.model, "raw", None, members(args.settings) if args.settings else {})
     draft = {
-        "collection": wanted.collection,
-        "count": wanted.count,
-        "out": str(wanted.out.absolute()),
+        "collection": args.collection,
+        "count": args.count,
+        "out": str(args.out.absolute()),
         "prompt": prompt.version,
     }
-    return Job(
-        Wish(
-            wanted.out,
+    return RunPlan(
+        RunSpec(
+            args.out,
             questions,
             [variant],
-            wanted.folder,
-            wanted.base_url,
+            args.folder,
+            args.base_url,
             1,
-            wanted.seed,
-            wanted.max_usd,
-            wanted.max_tokens,
+            args.seed,
+            args.max_usd,
+            args.max_tokens,
             draft,
         )
     )
 
 
-async def _questions(gateway: "Gateway", wanted: _Wanted, prompt: "Prompt") -> "Sequence[Question]":
+async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "Prompt") -> "Sequence[Question]":
     """What the model is asked, of passages of the collection."""
     from evaluation.answers.drafted.drafts import asking
     from evaluation.answers.drafted.passages import drawn
 
-    passages = await drawn(gateway.client, wanted.collection, wanted.count, seed=wanted.seed)
-    if len(passages) < wanted.count:
-        click.echo(f"{wanted.collection} gives {len(passages)} passages, fewer than --count {wanted.count}", err=True)
-    return [asking(passage, wanted.collection, prompt) for passage in passages]
+    passages = await drawn(gateway.client, args.collection, args.count, seed=args.seed)
+    if len(passages) < args.count:
+        click.echo(f"{args.collection} gives {len(passages)} passages, fewer than --count {args.count}", err=True)
+    return [asking(passage, args.collection, prompt) for passage in passages]
 
 
-async def _asked(job: "Job", gateway: "Gateway", models: Models, wanted: _Wanted) -> int:
+async def _run_plan(plan: "RunPlan", gateway: "GatewayClient", models: ModelFacts, args: _DraftArgs) -> int:
     """Say what it will use, and where that is agreed to, ask."""
-    from evaluation.answers.drafted.draft_file import Drafting
-    from evaluation.answers.run.runner import Runner, Terms
+    from evaluation.answers.drafted.draft_file import DraftFile
+    from evaluation.answers.run.runner import Runner, RunOptions
 
-    terms = Terms(wanted.concurrency, wanted.retries, 0, models.price_of, models.size_of, {})
-    purse = job.purse(terms)
-    click.echo(job.told(terms), err=True)
-    if not wanted.yes:
+    terms = RunOptions(args.concurrency, args.retries, 0, models.price_of, models.size_of, {})
+    budget = plan.budget(terms)
+    click.echo(plan.told(terms), err=True)
+    if not args.yes:
         confirm()
-    run = job.run({}, await gateway.described())
-    with Drafting(run, wanted.out) as drafting:
-        runner = Runner(run, gateway, purse, terms, progress=progress_bar("draft", "replies"), answered=drafting.take)
+    run = plan.run({}, await gateway.described())
+    with DraftFile(run, args.out) as drafts:
+        runner = Runner(run, gateway, budget, terms, progress=progress_bar("draft", "replies"), answered=drafts.take)
         await interruptible(runner, runner.go())
-        return _told(drafting, unfinished(runner.outcome))
+        return _print_result(drafts, unfinished(runner.outcome))
 
 
-def _told(drafting: "Drafting", stopped: str) -> int:
+def _print_result(drafts: "DraftFile", stopped: str) -> int:
     """Say what was drafted; returns the exit code."""
-    click.echo(drafting.told(), err=True)
+    click.echo(drafts.told(), err=True)
     if stopped:
         click.echo(f"{stopped}; the same command goes on from here", err=True)
         return code_of(stopped)
-    if not drafting.drafted:
+    if not drafts.drafted:
         return 1
     click.echo('check each, mend it or take it out; where one is right, take its "drafted" out', err=True)
     return 0

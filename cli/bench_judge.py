@@ -10,11 +10,11 @@ import uvloop
 
 from cli.bench_report import code_of_report, folder_of, write_report
 from cli.bench_shared import (
-    Asking,
-    Models,
-    asking_options,
+    ModelFacts,
+    SendOptions,
     interruptible,
     opened_gateway,
+    send_options,
     told,
     unfinished,
 )
@@ -25,13 +25,13 @@ from runtime import logs
 if TYPE_CHECKING:  # imported where they are used, with httpx
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
-    from evaluation.answers.judges.judge_tasks import Task
+    from evaluation.answers.judges.judge_tasks import JudgeTask
 
 _KINDS = ("faithfulness", "relevance", "correctness", "preference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted(Asking):
+class JudgeArgs(SendOptions):
     """How a judge is asked."""
 
     model: str
@@ -40,7 +40,7 @@ class Wanted(Asking):
 
 
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `Wanted`, but for the model."""
+    """Those of `JudgeArgs`, but for the model."""
     prompts = click.option(
         "--prompts",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -53,7 +53,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME=VALUE,…",
         help="Members of the judge's requests, such as temperature and max_tokens.",
     )
-    return prompts(settings(asking_options(command)))
+    return prompts(settings(send_options(command)))
 
 
 @click.command("judge")
@@ -73,13 +73,13 @@ def judge_command(
     """
     folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
-    run(_judge(folder, kinds, Wanted(**given), settings), loop=uvloop.new_event_loop)
+    run(_judge(folder, kinds, JudgeArgs(**given), settings), loop=uvloop.new_event_loop)
 
 
-async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: Settings) -> int:
-    from evaluation.answers.client.budget import must_fit
+async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: Settings) -> int:
+    from evaluation.answers.client.budget import check_request_fits
     from evaluation.answers.judges.judge_runner import left_of, spent
-    from evaluation.answers.judges.judge_tasks import Prompts, tasks
+    from evaluation.answers.judges.judge_tasks import JudgePrompts, tasks
     from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
@@ -88,29 +88,29 @@ async def _judge(folder: Path, kinds: Sequence[str], wanted: Wanted, settings: S
 
     try:
         found = Run.answered(folder)
-        prompts = Prompts.read(wanted.prompts)
+        prompts = JudgePrompts.read(args.prompts)
         questions = {one.id: one for one in found.questions}
         replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
-        pairs = baselines(found.head.variants)
+        pairs = baselines(found.manifest.variants)
         every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]
-        todo = left_of(every, attempts(folder), wanted.model)
+        todo = left_of(every, attempts(folder), args.model)
         if not todo:
-            return _nothing_to_ask(folder, wanted.model, len(every))
-        models = Models([wanted.model], wanted.prices, (), settings if wanted.base_url is None else None)
-        judge = judge_of(wanted, models)
-        worsts = [judge.sent(task, usage=True).worst for task in todo]
-        most = max(worsts, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
-        must_fit(wanted.max_usd, wanted.max_tokens, most, f"the judge {wanted.model}")
+            return _nothing_to_ask(folder, args.model, len(every))
+        models = ModelFacts([args.model], args.prices, (), settings if args.base_url is None else None)
+        judge = judge_of(args, models)
+        max_costs = [judge.sent(task, usage=True).max_cost for task in todo]
+        most = max(max_costs, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
+        check_request_fits(args.max_usd, args.max_tokens, most, f"the judge {args.model}")
         for line in (judge.told(todo), *spent(folder, models.price_of).told):
             click.echo(line, err=True)
-        if not wanted.yes:
+        if not args.yes:
             confirm()
-        outcome = await _asked(folder, wanted, settings, judge, models, every)
+        outcome = await _asked(folder, args, settings, judge, models, every)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if not outcome.done or (outcome.stopped and unfinished(outcome)):
         return told(folder, outcome, "are judged")
-    made = write_report(folder, judge=wanted.model)
+    made = write_report(folder, judge=args.model)
     failures, of = (made.judge.failures, sum(made.judge.asked.values())) if made.judge else (0, 0)
     return told(folder, outcome, "are judged", failures=failures, of=of, many=made.many_failures)
 
@@ -123,30 +123,28 @@ def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
     return code_of_report(write_report(folder, judge=model))
 
 
-def judge_of(wanted: Wanted, models: Models) -> "Judge":
+def judge_of(args: JudgeArgs, models: ModelFacts) -> "Judge":
     """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
     from evaluation.answers.client.budget import answer_cap, check_ceiling
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.records import Variant
     from evaluation.answers.run.matrix import settings_of as members
 
-    variant = Variant(
-        f"judge {wanted.model}", wanted.model, "raw", None, members(wanted.settings) if wanted.settings else {}
-    )
-    price, cap = models.price_of(wanted.model), answer_cap(variant.settings, models.size_of(wanted.model))
-    unpriced, uncapped = [wanted.model] * (price is None), [wanted.model] * (cap is None)
-    check_ceiling(wanted.max_usd, wanted.max_tokens, unpriced=unpriced, uncapped=uncapped)
-    return Judge(variant, price, cap, wanted.concurrency, wanted.retries)
+    variant = Variant(f"judge {args.model}", args.model, "raw", None, members(args.settings) if args.settings else {})
+    price, cap = models.price_of(args.model), answer_cap(variant.settings, models.size_of(args.model))
+    unpriced, uncapped = [args.model] * (price is None), [args.model] * (cap is None)
+    check_ceiling(args.max_usd, args.max_tokens, unpriced=unpriced, uncapped=uncapped)
+    return Judge(variant, price, cap, args.concurrency, args.retries)
 
 
 async def _asked(
-    folder: Path, wanted: Wanted, settings: Settings, judge: "Judge", models: Models, every: "Sequence[Task]"
+    folder: Path, args: JudgeArgs, settings: Settings, judge: "Judge", models: ModelFacts, every: "Sequence[JudgeTask]"
 ) -> "Outcome":
-    from evaluation.answers.client.budget import Purse
-    from evaluation.answers.judges.judge_runner import Judging
+    from evaluation.answers.client.budget import Budget
+    from evaluation.answers.judges.judge_runner import JudgeRunner
 
-    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
-        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
-        judging = Judging(folder, judge, gateway, purse, models.price_of, progress=progress)
+    async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
+        budget, progress = Budget(args.max_usd, args.max_tokens), progress_bar("judge", "judgements")
+        judging = JudgeRunner(folder, judge, gateway, budget, models.price_of, progress=progress)
         await interruptible(judging, judging.go(every))
         return judging.outcome

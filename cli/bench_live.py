@@ -12,11 +12,11 @@ import click
 import orjson
 import uvloop
 
-from cli.bench_judge import Wanted, judge_of, judge_options
-from cli.bench_shared import FAILURES, Models, code_of, interruptible, opened_gateway, unfinished
+from cli.bench_judge import JudgeArgs, judge_of, judge_options
+from cli.bench_shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
 from cli.build import accounts, comparison_shelf
 from cli.common import (
-    Whole,
+    WholeNumber,
     as_text,
     confirm,
     echo,
@@ -32,7 +32,7 @@ from runtime import logs
 if TYPE_CHECKING:  # imported where they are used
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
-    from evaluation.answers.judges.judge_tasks import Task
+    from evaluation.answers.judges.judge_tasks import JudgeTask
     from proxy.observe.receipts.shelf import Shelf
     from proxy.observe.shadow.comparison import Comparison
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # imported where they are used
     metavar="MODEL",
     help="Judge model whose judgements count (default: --model, else the judge with the most judgements).",
 )
-@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_", flag_value="json", help="Print JSON in place of tables.")
 @click.option("--markdown", "as_", flag_value="markdown", help="Print the tables as Markdown.")
 @options
@@ -74,14 +74,14 @@ def live_command(
     """
     settings = settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
-    form = _Form(judge, seed, as_ == "json", as_ == "markdown")
+    form = _OutputForm(judge, seed, as_ == "json", as_ == "markdown")
     since_s = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
-    work = _one(as_text(id), settings, form) if id is not None else _all(since_s, Wanted(**given), settings, form)
+    work = _one(as_text(id), settings, form) if id is not None else _all(since_s, JudgeArgs(**given), settings, form)
     run(work, loop=uvloop.new_event_loop)
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _OutputForm:
     """How it is told."""
 
     judge: str | None
@@ -90,7 +90,7 @@ class _Form:
     markdown: bool
 
 
-async def _one(id: str, settings: Settings, form: _Form) -> int:
+async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
     from evaluation.shadow.text import shown
     from proxy.observe.shadow.comparison import comparison_from
 
@@ -107,7 +107,7 @@ async def _one(id: str, settings: Settings, form: _Form) -> int:
     return 0
 
 
-async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) -> int:
+async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _OutputForm) -> int:
     must_exist(settings)
     with closing(comparison_shelf(settings)) as shelf:
         shelf.prune()
@@ -118,10 +118,10 @@ async def _all(since_s: float, wanted: Wanted, settings: Settings, form: _Form) 
             if not form.json:
                 return 0
         code = 0
-        if wanted.model and found:
-            code = await _judged(shelf, found, wanted, settings)
+        if args.model and found:
+            code = await _judged(shelf, found, args, settings)
             found = _found(shelf, since_s)
-    many = _print(found, form.judge or wanted.model, settings, form)
+    many = _print(found, form.judge or args.model, settings, form)
     return code or (FAILURES if many else 0)
 
 
@@ -131,21 +131,21 @@ def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
     return [comparison_from(content) for content in shelf.every(since_s)]
 
 
-async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted, settings: Settings) -> int:
+async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
     """Have the model judge what it has not judged; returns the exit code."""
-    from evaluation.answers.judges.judge_tasks import Prompts
+    from evaluation.answers.judges.judge_tasks import JudgePrompts
     from evaluation.answers.records import BenchError
     from evaluation.shadow.preferences import left, tasks_of
 
     try:
-        todo = left(found, tasks_of(found, Prompts.read(wanted.prompts)), wanted.model)
+        todo = left(found, tasks_of(found, JudgePrompts.read(args.prompts)), args.model)
         if not todo:
             return 0
-        judge = judge_of(wanted, Models([wanted.model], wanted.prices, (), None if wanted.base_url else settings))
+        judge = judge_of(args, ModelFacts([args.model], args.prices, (), None if args.base_url else settings))
         click.echo(judge.told(todo), err=True)
-        if not wanted.yes:
+        if not args.yes:
             confirm()
-        outcome = await _asked(shelf, judge, todo, wanted, settings)
+        outcome = await _asked(shelf, judge, todo, args, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if not (why := unfinished(outcome)):
@@ -155,24 +155,24 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", wanted: Wanted,
 
 
 async def _asked(
-    shelf: "Shelf", judge: "Judge", todo: "Sequence[Task]", wanted: Wanted, settings: Settings
+    shelf: "Shelf", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
 ) -> "Outcome":
-    from evaluation.answers.client.budget import Purse
-    from evaluation.shadow.preferences import LiveJudging
+    from evaluation.answers.client.budget import Budget
+    from evaluation.shadow.preferences import ShadowJudgeRunner
 
-    async with opened_gateway(wanted.base_url, settings, wanted.timeout_s, wanted.concurrency) as gateway:
-        purse, progress = Purse(wanted.max_usd, wanted.max_tokens), progress_bar("judge", "judgements")
-        judging = LiveJudging(shelf, judge, gateway, purse, progress=progress)
+    async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
+        budget, progress = Budget(args.max_usd, args.max_tokens), progress_bar("judge", "judgements")
+        judging = ShadowJudgeRunner(shelf, judge, gateway, budget, progress=progress)
         await interruptible(judging, judging.go(todo))
         return judging.outcome
 
 
-def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _Form) -> bool:
+def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _OutputForm) -> bool:
     """Print what they show. Returns whether many replies of the judge cannot be read."""
     from evaluation.answers.judges.judgement_files import said_by
     from evaluation.answers.scoring.faults import MANY
     from evaluation.shadow.preferences import judgements
-    from evaluation.shadow.summary import as_json, live_report
+    from evaluation.shadow.summary import as_json, shadow_report
     from evaluation.shadow.text import text
 
     every = [each for one in found for each in judgements(one)]
@@ -181,7 +181,7 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
         raise click.ClickException(f"{judge} has judged none of these; {', '.join(sorted(said))} did")
     judge = judge or next((model for model, _ in said.most_common(1)), "")
     its = said_by(judge, every)
-    made = live_report(found, its, judge or None, _names(settings), seed=form.seed)
+    made = shadow_report(found, its, judge or None, _names(settings), seed=form.seed)
     if form.json:
         click.echo(orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2))
     else:

@@ -12,7 +12,7 @@ from cli.bench_shared import FAILURES
 from cli.common import echo, options, settings_of
 
 if TYPE_CHECKING:  # imported where it is used
-    from evaluation.answers.reports.report import Report
+    from evaluation.answers.reports.report import BenchReport
 
 Made = TypeVar("Made")
 
@@ -41,7 +41,7 @@ def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
     return named
 
 
-def write_report(folder: Path, *, judge: str | None = None) -> "Report":
+def write_report(folder: Path, *, judge: str | None = None) -> "BenchReport":
     """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
     from evaluation.answers.reports import pages
     from evaluation.answers.reports.report import report
@@ -56,7 +56,7 @@ def write_report(folder: Path, *, judge: str | None = None) -> "Report":
     return made
 
 
-def code_of_report(made: "Report") -> int:
+def code_of_report(made: "BenchReport") -> int:
     """The exit code of a command that wrote it."""
     if made.unasked:
         return 1
@@ -95,6 +95,6 @@ def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> 
     try:
         run = Run.answered(folder)
         replies = list(run.replies().values())
-        return make(run.head, run.questions, replies, list(attempts(folder)), judge=judge)
+        return make(run.manifest, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:
         raise click.ClickException(str(error)) from error

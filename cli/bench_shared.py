@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from cli.build import targets
-from cli.common import Number, Whole
+from cli.common import Number, WholeNumber
 from config.settings import BENCH_KEY, Settings
 from proxy.access.prices import Price, Size, price_of, size_of
 from proxy.access.rights import EVERYTHING
@@ -22,7 +22,7 @@ from proxy.exchange import Target
 from proxy.upstream.routes import Routes
 
 if TYPE_CHECKING:  # imported where they are used, with httpx
-    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
 
 INTERRUPTED = "interrupted"
@@ -31,10 +31,10 @@ _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
 _OPTIONS = (
     click.option(
-        "--concurrency", type=Whole(1, 256), default=4, show_default=True, help="Most requests at once."
+        "--concurrency", type=WholeNumber(1, 256), default=4, show_default=True, help="Most requests at once."
     ),
     click.option(
-        "--retries", type=Whole(0, 20), default=4, show_default=True,
+        "--retries", type=WholeNumber(0, 20), default=4, show_default=True,
         help="Retries of a request after an error that may pass.",
     ),
     click.option(
@@ -43,7 +43,7 @@ _OPTIONS = (
     ),
     click.option("--base-url", help="Address of a running gateway (default: start a gateway on this machine)."),
     click.option("--max-usd", type=Number(0, min_open=True), help="Most dollars to spend."),
-    click.option("--max-tokens", type=Whole(1), help="Most tokens to use, in and out."),
+    click.option("--max-tokens", type=WholeNumber(1), help="Most tokens to use, in and out."),
     click.option(
         "--price", "prices", multiple=True, metavar="MODEL=IN,OUT",
         help="Dollars per million tokens in and out, for a model without a known price.",
@@ -54,8 +54,8 @@ _FREE = Price(0.0, 0.0, 0.0, 0.0)  # of the built-in echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """The values of `asking_options`."""
+class SendOptions:
+    """The values of `send_options`."""
 
     concurrency: int
     retries: int
@@ -67,7 +67,7 @@ class Asking:
     yes: bool
 
 
-def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def send_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How requests are sent, what they may cost, and whether it begins at once."""
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -85,9 +85,9 @@ class Stoppable(Protocol):
 @contextlib.asynccontextmanager
 async def opened_gateway(
     base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
-) -> AsyncIterator["Gateway"]:
+) -> AsyncIterator["GatewayClient"]:
     """The gateway to ask: the one that was named, else one of our own."""
-    from evaluation.answers.client.gateway_client import Gateway
+    from evaluation.answers.client.gateway_client import GatewayClient
 
     names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
     key = next((os.environ[name] for name in names if os.environ.get(name)), "")
@@ -95,7 +95,7 @@ async def opened_gateway(
         url = base_url
         if not url:
             url = await stack.enter_async_context(_ours(settings))
-        gateway = Gateway(url, key, timeout_s=timeout_s, concurrency=concurrency)
+        gateway = GatewayClient(url, key, timeout_s=timeout_s, concurrency=concurrency)
         stack.push_async_callback(gateway.close)
         yield gateway
 
@@ -155,7 +155,7 @@ def code_of(why: str) -> int:
     return 130 if why == INTERRUPTED else 1
 
 
-class Models:
+class ModelFacts:
     """What is known of the models by the names that they are asked by."""
 
     def __init__(

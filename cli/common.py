@@ -37,7 +37,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     return config(data(command))
 
 
-class Whole(click.IntRange):
+class WholeNumber(click.IntRange):
     """click would call it a "valid integer range"."""
 
     name = "whole number"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from cli.common import Whole, as_text, must_exist, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, as_text, must_exist, options, progress_bar, run, settings_of
 
 if TYPE_CHECKING:
-    from evaluation.retrieval.judged import Judged
-    from evaluation.retrieval.measure import Measuring
+    from evaluation.retrieval.judged import JudgedSet
+    from evaluation.retrieval.measure import MeasureOptions
     from evaluation.retrieval.results import SetResult
 
 _RUNGS = ("rank-bm25", "bm25", "dense", "hybrid", "rewriting", "human", "rerank", "configured")
@@ -29,17 +29,17 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         help="Embedding model, by name or path; several are compared (default: embedder.model).",
     ),
     click.option(
-        "-k", "--k", "k", type=Whole(1, 100), help="Passages injected at most (default: retrieval.k)."
+        "-k", "--k", "k", type=WholeNumber(1, 100), help="Passages injected at most (default: retrieval.k)."
     ),
     click.option(
-        "--limit", type=Whole(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
+        "--limit", type=WholeNumber(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
     ),
     click.option(
         "--rung", "rungs", multiple=True, type=click.Choice(_RUNGS),
         help="Only this step of the ladder; may be repeated.",
     ),
     click.option(
-        "--seed", type=Whole(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
+        "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
     ),
     click.option("--json", "json_file", **_FILE, help="Write the run as JSON; - prints it in place of the tables."),
     click.option(
@@ -60,7 +60,7 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _EvalArgs:
     """The options."""
 
     folders: Sequence[Path]
@@ -107,30 +107,30 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     paired bootstrap. A passage counts for its document.
     """
     from cli.build import plan
-    from evaluation.retrieval.measure import Measuring
+    from evaluation.retrieval.measure import MeasureOptions
 
-    wanted = _Wanted(**given)
-    models: Sequence[str | None] = wanted.embedders or [None]
+    args = _EvalArgs(**given)
+    models: Sequence[str | None] = args.embedders or [None]
     found = [settings_of(config_file, data=data, embedder__model=model) for model in models]
-    if wanted.collection is not None and len(found) > 1:
+    if args.collection is not None and len(found) > 1:
         raise click.UsageError("--collection was built with one embedder: leave --embedder out, or give it once")
-    if wanted.collection is not None:
+    if args.collection is not None:
         must_exist(found[0])
-    cache = wanted.cache or Path(found[0].data) / "cache"
+    cache = args.cache or Path(found[0].data) / "cache"
     how = [
-        Measuring(
+        MeasureOptions(
             plan(settings),
             cache.absolute(),
-            as_text(wanted.collection or ""),
-            wanted.k,
-            wanted.limit,
-            wanted.seed,
-            tuple(wanted.rungs),
-            timed=not wanted.untimed,
+            as_text(args.collection or ""),
+            args.k,
+            args.limit,
+            args.seed,
+            tuple(args.rungs),
+            timed=not args.untimed,
         )
         for settings in found
     ]
-    run(_eval(wanted, how))
+    run(_eval(args, how))
 
 
 def _interrupt(*_: object) -> None:
@@ -140,41 +140,41 @@ def _interrupt(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-async def _eval(wanted: _Wanted, how: Sequence["Measuring"]) -> int:
+async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
     from evaluation.retrieval import compare, judged, tables
     from evaluation.retrieval.measure import measure
     from evaluation.retrieval.results import averages
 
     signal.signal(signal.SIGTERM, _interrupt)
-    before = compare.earlier(Path(wanted.against)) if wanted.against else None  # what is wrong is said before the work
-    sets = [judged.read(folder) for folder in wanted.folders]
+    before = compare.earlier(Path(args.against)) if args.against else None  # what is wrong is said before the work
+    sets = [judged.read(folder) for folder in args.folders]
     _check_names(sets)
-    say = _say_nothing if wanted.json_file == "-" else click.echo
+    say = _say_nothing if args.json_file == "-" else click.echo
     runs: list[list[SetResult]] = []
     for one in how:
         results: list[SetResult] = []
         for judged_set in sets:
             result = await measure(judged_set, one, progress_bar)
             results.append(result)
-            say(tables.set_table(result, markdown=wanted.markdown, seed=wanted.seed))
+            say(tables.set_table(result, markdown=args.markdown, seed=args.seed))
         if len(results) > 1:
-            average = averages(results, seed=wanted.seed)
-            say(tables.average_table(average, results, markdown=wanted.markdown))
+            average = averages(results, seed=args.seed)
+            say(tables.average_table(average, results, markdown=args.markdown))
         runs.append(results)
     for first, other in ((runs[0], other) for other in runs[1:]):
-        rows = compare.between(first, other, seed=wanted.seed)
+        rows = compare.between(first, other, seed=args.seed)
         title = f"before: {first[0].embedder}; after: {other[0].embedder}"
-        say(tables.comparison_table(title, rows, markdown=wanted.markdown))
+        say(tables.comparison_table(title, rows, markdown=args.markdown))
     everything = [result for results in runs for result in results]
     if before is not None:
-        rows = compare.against(before, compare.run_of(everything), seed=wanted.seed)
-        say(tables.comparison_table(f"before: {wanted.against}; after: this run", rows, markdown=wanted.markdown))
+        rows = compare.against(before, compare.run_of(everything), seed=args.seed)
+        say(tables.comparison_table(f"before: {args.against}; after: this run", rows, markdown=args.markdown))
     say(tables.load_line(everything))
-    _write(wanted, runs)
+    _write(args, runs)
     return 0
 
 
-def _check_names(sets: Sequence["Judged"]) -> None:
+def _check_names(sets: Sequence["JudgedSet"]) -> None:
     names = [one.name for one in sets]
     if twice := {name for name in names if names.count(name) > 1}:
         raise click.UsageError(f"two folders are named {twice.pop()!r}: results are told apart by the folder's name")
@@ -184,19 +184,19 @@ def _say_nothing(_text: str) -> None:
     pass
 
 
-def _write(wanted: _Wanted, runs: Sequence[Sequence["SetResult"]]) -> None:
+def _write(args: _EvalArgs, runs: Sequence[Sequence["SetResult"]]) -> None:
     """The files asked for, whole or not at all."""
     from evaluation.retrieval.results import as_json, per_query
 
-    if wanted.json_file:
-        document = orjson.dumps(as_json(runs, seed=wanted.seed), option=orjson.OPT_INDENT_2)
-        if wanted.json_file == "-":
+    if args.json_file:
+        document = orjson.dumps(as_json(runs, seed=args.seed), option=orjson.OPT_INDENT_2)
+        if args.json_file == "-":
             click.echo(document)
         else:
-            _replace(Path(wanted.json_file), [document])
-    if wanted.per_query:
+            _replace(Path(args.json_file), [document])
+    if args.per_query:
         lines = (orjson.dumps(row) for results in runs for row in per_query(results))
-        _replace(Path(wanted.per_query), lines)
+        _replace(Path(args.per_query), lines)
 
 
 def _replace(file: Path, lines: Iterable[bytes]) -> None:

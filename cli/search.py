@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import orjson
 
-from cli.common import Whole, as_text, echo, knowledge, options, run, settings_of
+from cli.common import WholeNumber, as_text, echo, knowledge, options, run, settings_of
 from config.settings import Settings
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
@@ -16,7 +16,7 @@ _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
 @click.command("search")
 @click.argument("question")
 @click.option("--collection", "collections", multiple=True, help="Collection to search; may be repeated.")
-@click.option("-k", type=Whole(1, 100), help="How many passages at most (default: retrieval.k).")
+@click.option("-k", type=WholeNumber(1, 100), help="How many passages at most (default: retrieval.k).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with the query, the hits and the timings.")
 @options
 def command(

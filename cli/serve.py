@@ -20,7 +20,7 @@ import orjson
 import uvloop
 
 from cli.build import accounts, plan, targets
-from cli.common import Whole, options, run, settings_of
+from cli.common import WholeNumber, options, run, settings_of
 from cli.worker import LOG_FORMAT
 from config.settings import Settings, SettingsError
 from proxy.access.auth import is_loopback
@@ -41,8 +41,8 @@ _TITLE_CHARS = 80  # of the one in the example
 
 @click.command("serve")
 @click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
-@click.option("--port", type=Whole(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
-@click.option("--workers", type=Whole(1), help="Processes that serve (default: server.workers, 1).")
+@click.option("--port", type=WholeNumber(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
+@click.option("--workers", type=WholeNumber(1), help="Processes that serve (default: server.workers, 1).")
 @click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
 @options
 def command(

@@ -1,7 +1,9 @@
-"""Does it help? Measures retrieval and answers, as a client of the gateway; the serving path never imports it.
+"""Does retrieval help?
 
-retrieval/  `ragway eval`: judged questions -> how well each way to search answers them
+Measures retrieval and answers as a client of the gateway. The serving path never imports evaluation.
+
+retrieval/  `ragway eval`: judged questions -> the quality of each search method
 answers/    `ragway bench`: the same questions to models with and without passages
-shadow/     `ragway bench live`: what shadow comparisons show
+shadow/     `ragway bench live`: the results of shadow comparisons
 stats/      intervals and significance
 """

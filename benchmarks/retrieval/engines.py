@@ -21,7 +21,7 @@ from benchmarks.common.arguments import parser_of
 from benchmarks.common.output import say, table
 from cli.build import plan
 from config.settings import load
-from evaluation.retrieval.judged import Judged, Question, corpus, judged_id, read
+from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, corpus, judged_id, read
 from evaluation.retrieval.measure import scratch_plan
 from evaluation.retrieval.metrics import ndcg, recall
 from evaluation.stats.significance import difference
@@ -47,7 +47,7 @@ class Asked:
     recall: tuple[float, float]
 
 
-async def compared(judged: Judged, base: Plan, cache: Path) -> tuple[int, list[Asked]]:
+async def compared(judged: JudgedSet, base: Plan, cache: Path) -> tuple[int, list[Asked]]:
     """The number of chunks, and every question asked of both engines."""
     with tempfile.TemporaryDirectory(prefix="ragway-engines-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
@@ -88,7 +88,7 @@ async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
     return local, len(passages)
 
 
-async def _ask(both: Sequence[Retriever], judged: Judged, question: Question) -> Asked:
+async def _ask(both: Sequence[Retriever], judged: JudgedSet, question: JudgedQuestion) -> Asked:
     rankings = []
     for retriever in both:
         found = await retriever.retrieve(question.turns, [judged.name], k=100)

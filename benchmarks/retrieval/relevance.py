@@ -31,7 +31,7 @@ from benchmarks.common.arguments import parser_of
 from benchmarks.common.output import say
 from cli.build import plan
 from config.settings import load
-from evaluation.retrieval.judged import Judged, corpus, read
+from evaluation.retrieval.judged import JudgedSet, corpus, read
 from evaluation.retrieval.measure import scratch_plan
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
@@ -63,7 +63,7 @@ class Asking:
     alike: frozenset[str]
 
 
-async def ask_all(sets: Sequence[Judged], how: Asking, base: Plan, cache: Path) -> list[Asked]:
+async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> list[Asked]:
     """Every set as a collection, in an index of their own that goes afterwards, and all questions put to each."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
@@ -79,7 +79,7 @@ async def ask_all(sets: Sequence[Judged], how: Asking, base: Plan, cache: Path) 
             await index.close()
 
 
-async def _ask(one: Judged, sets: Sequence[Judged], how: Asking, retriever: Retriever) -> list[Asked]:
+async def _ask(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking, retriever: Retriever) -> list[Asked]:
     say(f"{one.name}: ask")
     asked = []
     for kind, turns in _questions(one, sets, how):
@@ -88,7 +88,7 @@ async def _ask(one: Judged, sets: Sequence[Judged], how: Asking, retriever: Retr
     return asked
 
 
-def _questions(one: Judged, sets: Sequence[Judged], how: Asking) -> Iterator[tuple[str, Sequence[Turn]]]:
+def _questions(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking) -> Iterator[tuple[str, Sequence[Turn]]]:
     draw = random.Random(one.name)
     own = list(one.questions)
     for question in draw.sample(own, min(how.limit, len(own))):

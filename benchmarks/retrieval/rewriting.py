@@ -21,8 +21,8 @@ from benchmarks.common.arguments import parser_of
 from benchmarks.common.output import say, table
 from cli.build import plan
 from config.settings import load
-from evaluation.retrieval.judged import Judged, read
-from evaluation.retrieval.measure import Measuring, measure
+from evaluation.retrieval.judged import JudgedSet, read
+from evaluation.retrieval.measure import MeasureOptions, measure
 from evaluation.retrieval.results import RungResult, SetResult, compared
 
 MEASURES = ("ndcg@10", "recall@10")
@@ -30,13 +30,13 @@ _FOLLOWING = ("hybrid", "rewriting", "human")
 _CHANGING = ("hybrid", "rewriting")
 
 
-def following(judged: Judged) -> Judged:
+def following(judged: JudgedSet) -> JudgedSet:
     """Its questions that follow others."""
     questions = tuple(question for question in judged.questions if len(question.turns) > 1)
     return replace(judged, questions=questions, unanswerable=())
 
 
-def changing(judged: Judged, others: Sequence[Judged], *, limit: int) -> Judged:
+def changing(judged: JudgedSet, others: Sequence[JudgedSet], *, limit: int) -> JudgedSet:
     """At most `limit` of its questions that come first, each behind the history of a conversation of another set."""
     draw = random.Random(judged.name)
     histories = [
@@ -109,7 +109,7 @@ def _share(gain: float, gap: float) -> str:
     return f"{gain / gap:.0%}" if gap > 0 else ""
 
 
-async def measured(sets: Sequence[Judged], how: Measuring) -> list[SetResult]:
+async def measured(sets: Sequence[JudgedSet], how: MeasureOptions) -> list[SetResult]:
     """The sets that have questions, one after the other."""
     results = []
     for one in sets:
@@ -125,7 +125,7 @@ def main() -> int:
     given = parser.parse_args()
     sets = [read(folder) for folder in given.folders]
     base = plan(load(flags={"data": str(given.data)}))
-    how = Measuring(base, given.cache.absolute(), timed=False, rungs=_FOLLOWING)
+    how = MeasureOptions(base, given.cache.absolute(), timed=False, rungs=_FOLLOWING)
     follow = asyncio.run(measured([following(one) for one in sets if one.rewritten], how))
     change = [changing(one, sets, limit=given.limit) for one in sets]
     changed = asyncio.run(measured(change, replace(how, rungs=_CHANGING)))

@@ -1,13 +1,13 @@
-"""`ragway bench`: the same questions to models raw and with passages, and what came of it.
+"""`ragway bench`: ask models the same questions raw and with passages, and compare the answers.
 
-questions  the user's file -> questions
-records    Question, Variant, Reply: the values that a run's folder holds
-runs       the folder: begun, read, appended to
-prompts    texts with places, and replies in JSON
-requests/  one request and its reply, many at once, the ceiling
-run/       a run, from what is asked of whom to the last reply
-scoring/   replies -> scores -> verdicts, and what they cost
-judges/    answers judged by a model
-drafted/   questions drafted by a model from a collection
-reports/   a run, or two -> pages for a reader
+question_file  the user's file -> questions
+records        Question, Variant, Reply: the values of a run's folder
+run_folder     create, read and extend the folder
+prompts        prompt files with placeholders; JSON replies
+client/        one request and its reply, many requests at once, the budget
+run/           a run, from the plan to the last reply
+scoring/       replies -> scores -> verdicts and costs
+judges/        a model judges the answers
+drafted/       a model drafts questions from a collection
+reports/       one or two runs -> pages for a reader
 """

@@ -1,4 +1,4 @@
-"""Prompts as files, and the JSON that models reply with."""
+"""Prompt files, and the JSON in model replies."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
 class Prompt:
-    """A text with places, such as {question}, each of which takes a quoted text."""
+    """A text with placeholders, for example {question}. Each placeholder takes a quoted text."""
 
     def __init__(self, text: str, places: Sequence[str]) -> None:
         self._parts = _PLACE.split(text)
@@ -24,7 +24,7 @@ class Prompt:
 
     @staticmethod
     def read(file: Path, places: Sequence[str]) -> "Prompt":
-        """Raises BenchError if it cannot be read or does not have each place once."""
+        """Raises BenchError if the file cannot be read, or if a placeholder does not occur exactly once."""
         try:
             text = file.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -35,7 +35,10 @@ class Prompt:
         return Prompt(text, places)
 
     def render(self, **values: str) -> str:
-        """The prompt; what is quoted cannot close its quotation, and nothing in it is replaced again."""
+        """Fill in the placeholders.
+
+        A quoted text cannot end the quotation, and placeholders in a quoted text stay as text.
+        """
         text, *rest = self._parts
         pairs = zip(rest[::2], rest[1::2], strict=True)
         return text + "".join(
@@ -44,7 +47,7 @@ class Prompt:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A reply that is one JSON object, a code fence around it passed over. Raises ValueError, RecursionError."""
+    """Parse a reply that is one JSON object, with or without a code fence. Raises ValueError, RecursionError."""
     stripped = text.strip()
     fenced = _FENCED.fullmatch(stripped)
     found = json.loads(fenced[1] if fenced else stripped, object_pairs_hook=_once)

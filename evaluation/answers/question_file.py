@@ -1,4 +1,4 @@
-"""The user's questions, a JSON object a line, to Questions. What is wrong is told with its line."""
+"""Read the user's questions, one JSON object per line. Errors name the line."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,9 +13,9 @@ _MEMBERS = ("id", "question", "messages", "reference", *_TEXTS, "facts", "answer
 
 
 def read(path: Path) -> list[Question]:
-    """The questions of a file, in its order; an empty line is none. Raises BenchError.
+    """The questions of a file, in file order; empty lines are skipped. Raises BenchError.
 
-    A question without an `id` is named by its line.
+    A question without an `id` gets the line number as id.
     """
     found = read_any(path)
     if not found:
@@ -24,7 +24,7 @@ def read(path: Path) -> list[Question]:
 
 
 def read_any(path: Path) -> list[Question]:
-    """The same of a file that may have none yet. Raises BenchError."""
+    """Like `read`, but the file may have no questions yet. Raises BenchError."""
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as error:
@@ -45,7 +45,7 @@ def read_any(path: Path) -> list[Question]:
 
 
 def about_drafted(questions: Iterable[Question]) -> str:
-    """What a reader must know where a model drafted questions and no person has checked them; "" where none is so."""
+    """A note about drafted questions that no person has checked; "" if there are none."""
     asked = list(questions)
     models = [str(question.drafted.get("by")) for question in asked if question.drafted is not None]
     if not models:
@@ -116,7 +116,7 @@ def _text(row: Mapping[str, Any], name: str) -> str | None:
 
 
 def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A text alone is a list of it."""
+    """A single text becomes a list with one element."""
     value = row.get(name, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) and each.strip() for each in texts):

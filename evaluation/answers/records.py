@@ -1,6 +1,6 @@
-"""The values of a benchmark run, as they stand in its folder: Question, Variant, Reply and what they are made of.
+"""The values in a run's folder: Question, Variant, Reply and their parts.
 
-A reader leaves out what it does not know, so that a run of a later version can be read.
+Unknown members are ignored, so this version can read the run of a later version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,36 +10,36 @@ from typing import Any, Literal
 from proxy.dialects.token_counts import Tokens
 
 Mode = Literal["raw", "rag", "whole"]
-Asked = tuple[str, str, int]  # question, variant, repeat: what a reply answers
+RequestKey = tuple[str, str, int]  # question, variant, repeat
 
-# Asked again, these refusals of a request would be the same: they are results.
+# Statuses of refusals that a retry would not change: such a refusal is a result.
 _FOR_GOOD = (400, 413, 422)
 _WITH_USAGE = "stream_options"
 
 
 class BenchError(ValueError):
-    """What is asked for cannot be done; the text says why, and what to do."""
+    """The bench cannot do the requested work; the text names the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and what is known of the right answer. Where nothing is known, that score is not given."""
+    """A question and the known facts about the right answer. A score without facts is missing."""
 
     id: str
     messages: Sequence[Mapping[str, Any]]
     reference: str | None = None
-    must: Sequence[str] = ()  # facts that must appear
+    must: Sequence[str] = ()  # facts that the answer must contain
     must_not: Sequence[str] = ()
-    gold: Sequence[str] = ()  # sources or ids of the documents that answer it
+    gold: Sequence[str] = ()  # sources or ids of the documents that contain the answer
     tags: Sequence[str] = ()
     answerable: bool | None = None
-    drafted: Mapping[str, Any] | None = None  # `by` which model; None: a person wrote it, or has checked it
-    group: str | None = None  # questions of one name count as one
+    drafted: Mapping[str, Any] | None = None  # the model, under `by`; None: a person wrote or checked the question
+    group: str | None = None  # questions of the same group count as one question
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to ask: a model with or without passages. `raw` knows no collections, and so no settings of retrieval."""
+    """One way to ask: a model with or without passages. `raw` has no collections and no retrieval settings."""
 
     name: str  # unique in a run, e.g. "gpt-4o rag docs k=3"
     model: str
@@ -53,74 +53,74 @@ class Leak:
     """Where a question stands in a document nearly word for word."""
 
     source: str
-    answer: bool  # its answer stands near it
+    answer: bool  # the answer is near the question
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
-    """The most that an attempt may use: what is told before it is sent."""
+class MaxCost:
+    """The maximum cost of one attempt, computed before the request."""
 
     prompt_tokens: int
     answer_tokens: int | None  # None: not known
-    usd: float | None  # None: that, or the model's price, is not known
+    usd: float | None  # None: the length of the answer or the price of the model is not known
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A passage as the model saw it."""
+class ShownPassage:
+    """A passage as the model saw the passage."""
 
     source: str
     title: str
     text: str
-    document: str  # its id
+    document: str  # document id
 
 
 @dataclass(frozen=True, slots=True)
 class Rag:
-    """What the gateway said of retrieval. `status` is "" where it said nothing: no ragway, or no reply."""
+    """The gateway's report about retrieval. `status` is "" if there was no reply, or the server is not ragway."""
 
     status: str = ""
     reason: str = ""
     id: str = ""
     sources: Sequence[str] = ()
-    passages: Sequence[Shown] | None = None  # None: no receipt tells them
-    injected_tokens: int | None = None  # as the embedder counts; None: no receipt tells it
+    passages: Sequence[ShownPassage] | None = None  # None: no receipt
+    injected_tokens: int | None = None  # counted by the embedder; None: no receipt
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One attempt to have a question answered. Times are milliseconds from the request's first byte."""
+    """The result of one attempt to answer a question. Times are milliseconds from the first byte of the request."""
 
     question: str
     variant: str
     repeat: int  # from 0
-    at_s: float  # since the epoch, when it was sent
-    status: int  # HTTP's; 0: there was no reply
-    answer: str | None  # None: there was none, or no text in it
+    at_s: float  # when the request was sent, in seconds since the epoch
+    status: int  # HTTP status; 0: no reply
+    answer: str | None  # None: no answer, or an answer without text
     finish_reason: str | None
-    error: str | None  # None: it is an answer
+    error: str | None  # None: the reply is an answer
     rag: Rag
-    usage: Tokens | None  # None: nothing was used
+    usage: Tokens | None  # None: no tokens used
     cost_usd: float | None  # None: the model's price is not known
-    first_ms: float | None  # the first text of the answer or of its reasoning
+    first_ms: float | None  # until the first text of the answer or the reasoning
     total_ms: float | None
     stages_ms: Mapping[str, float]  # of the gateway, from Server-Timing
-    request: Mapping[str, Any]  # the body that was sent
-    reply: str  # as it came
-    refused: bool = False  # `answer` is what stands in the reply's "refusal"
+    request: Mapping[str, Any]  # the request body
+    reply: str  # the raw reply
+    refused: bool = False  # `answer` holds the reply's "refusal"
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> RequestKey:
         return self.question, self.variant, self.repeat
 
     @property
     def done(self) -> bool:
-        """Whether it stands: an answer, or an error that would be the same again."""
+        """Whether the reply is final: an answer, or an error that a retry would not change."""
         return self.error is None or (self.status in _FOR_GOOD and not self.refuses_usage)
 
     @property
     def refuses_usage(self) -> bool:
-        """Whether it was refused because it asked for the tokens that it takes, and the upstream knows no such wish."""
+        """Whether the upstream refused the request because `stream_options` asks for the token usage."""
         return self.status in _FOR_GOOD and _WITH_USAGE in self.reply and _WITH_USAGE in self.request
 
 
@@ -143,7 +143,7 @@ def reply_from(row: Mapping[str, Any]) -> Reply:
     """The reply of a row of replies.jsonl. Raises TypeError where a member is missing."""
     rag = _known(Rag, row.get("rag") or {})
     if rag.get("passages") is not None:
-        rag["passages"] = [Shown(**_known(Shown, passage)) for passage in rag["passages"]]
+        rag["passages"] = [ShownPassage(**_known(ShownPassage, passage)) for passage in rag["passages"]]
     usage = row.get("usage")
     told = {"rag": Rag(**rag), "usage": None if usage is None else Tokens(**_known(Tokens, usage))}
     return Reply(**(_known(Reply, row) | told))

@@ -1,13 +1,14 @@
-"""A run's folder: what was asked and every reply, kept as they come, so that an interruption loses nothing.
+"""A run's folder: every request and every reply, written at once, so that an interruption loses nothing.
 
-    run.json         the Head: variants, seed, repeats …; its presence says that the folder is a run
+    run.json         the RunManifest: variants, seed, repeats …; a folder with this file is a run
     questions.jsonl  the questions
-    asked.jsonl      a line before each request, with the most that it may cost
-    replies.jsonl    a line for each attempt that ended
-    whole-*.txt      the text of each collection that was put whole into prompts
+    asked.jsonl      a line before each request, with the maximum cost of the request
+    replies.jsonl    a line for each finished attempt
+    whole-*.txt      the text of each collection that a prompt contains as a whole
 
-An attempt that `asked.jsonl` has and `replies.jsonl` has not was cut off by a crash: it may have been paid, and counts
-at its most. Of several rows for one question, variant and repeat the last one stands.
+An attempt in `asked.jsonl` without a row in `replies.jsonl` was cut off by a crash. The provider may have charged for
+the attempt, so the attempt counts at the maximum cost. The last of several rows for one question, variant and repeat is
+valid.
 """
 
 import fcntl
@@ -23,13 +24,13 @@ from typing import Any, Self
 import orjson
 
 from evaluation.answers.records import (
-    Asked,
     BenchError,
     Leak,
+    MaxCost,
     Question,
     Reply,
+    RequestKey,
     Variant,
-    Worst,
     leak_from,
     question_from,
     reply_from,
@@ -42,29 +43,32 @@ _HEAD, _QUESTIONS, _ASKED, _REPLIES = "run.json", "questions.jsonl", "asked.json
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What a run is, as `run.json` has it."""
+class RunManifest:
+    """The content of `run.json`."""
 
     id: str
     created_s: float
     questions_file: str
-    base_url: str | None  # of the gateway that is asked; None: begun for the run
+    base_url: str | None  # of the gateway; None: a gateway started for the run
     repeats: int
     seed: int
     variants: Sequence[Variant]
-    left_out: Mapping[str, str] = field(default_factory=dict)  # name of a variant -> why it could not be asked
+    left_out: Mapping[str, str] = field(default_factory=dict)  # name of a variant -> why the variant was left out
     ceiling_usd: float | None = None
     ceiling_tokens: int | None = None
     gateway: Mapping[str, Any] = field(default_factory=dict)
-    leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> where it stands in the collections
-    draft: Mapping[str, Any] | None = None  # where the questions ask a model to draft others: of what, and how many
+    leaked: Mapping[str, Leak] = field(default_factory=dict)  # question -> the document that contains the question
+    draft: Mapping[str, Any] | None = None  # for a run that drafts questions: the collection, the count, the prompt
 
 
-class Lines:
-    """A file of JSON Lines that only grows. One process at a time has it; what is appended is on the disk."""
+class JsonLinesFile:
+    """A JSON Lines file, append-only. One process at a time holds the file; `append` returns after fsync."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make it; half a line at its end, left by a crash, is cut off. Raises BenchError: another has it."""
+        """Open or create the file, and cut off half a line that a crash left.
+
+        Raises BenchError: another process holds the file.
+        """
         self._file: FileIO = path.open("a+b", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +78,7 @@ class Lines:
         _cut_half_a_line(self._file)
 
     def append(self, row: object) -> None:
-        """Write one row, a dict or a record, and have it on the disk. Raises OSError, and leaves no half of it."""
+        """Append one row (a dict or a record) and fsync. Raises OSError and leaves no half row."""
         append_to(self._file, orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
     def clear(self) -> None:
@@ -92,10 +96,10 @@ class Lines:
 
 
 def append_to(file: FileIO, content: bytes) -> None:
-    """Write behind the end of a file, and have it on the disk. Raises OSError, and leaves no half of it."""
+    """Append bytes to a file and fsync. Raises OSError and leaves no half row."""
     end, rest = file.seek(0, os.SEEK_END), content
     try:
-        while rest:  # a disk that is full takes a part
+        while rest:  # a full disk takes only a part
             rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
     except OSError:
@@ -104,9 +108,9 @@ def append_to(file: FileIO, content: bytes) -> None:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of JSON Lines, () where it is not there; half a line at its end is left out.
+    """The rows of a JSON Lines file, without half a line at the end; no rows if the file is missing.
 
-    Raises BenchError with the line's number where one is no JSON object.
+    Raises BenchError with the line number if a line is not a JSON object.
     """
     if not path.exists():
         return
@@ -126,10 +130,10 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as its folder has it."""
+    """A run, read from the run's folder."""
 
     folder: Path
-    head: Head
+    manifest: RunManifest
     questions: Sequence[Question]
 
     @staticmethod
@@ -142,9 +146,9 @@ class Run:
                 raise BenchError(f"{folder} is of format {version}, and this version of ragway reads {_FORMAT}")
             variants = [variant_from(variant) for variant in row.pop("variants")]
             row["leaked"] = {id: leak_from(leak) for id, leak in (row.get("leaked") or {}).items()}
-            known = {one.name: row[one.name] for one in fields(Head) if one.name in row}
+            known = {one.name: row[one.name] for one in fields(RunManifest) if one.name in row}
             questions = [question_from(each) for each in rows_of(folder / _QUESTIONS)]
-            return Run(folder, Head(**known, variants=variants), questions)
+            return Run(folder, RunManifest(**known, variants=variants), questions)
         except OSError as error:
             text = f"{folder} is not a run of ragway bench: {_HEAD} cannot be read ({error.strerror or error})"
             raise BenchError(text) from error
@@ -153,52 +157,52 @@ class Run:
 
     @staticmethod
     def answered(folder: Path) -> "Run":
-        """The same of a run whose replies are answers. Raises BenchError where they are drafts of questions."""
+        """Read a run of answers. Raises BenchError if the run holds drafted questions."""
         run = Run.read(folder)
-        if run.head.draft is not None:
+        if run.manifest.draft is not None:
             raise BenchError(f"{folder} has drafts of questions (ragway bench draft), no answers")
         return run
 
     @staticmethod
     def at(folder: Path) -> "Run | None":
-        """The run of a folder that may have none yet. Raises BenchError."""
+        """Read the run of a folder; None if the folder has no run yet. Raises BenchError."""
         return Run.read(folder) if (folder / _HEAD).exists() else None
 
     @staticmethod
-    def begin(folder: Path, head: Head, questions: Sequence[Question]) -> "Run":
-        """Make the folder of a new run. Raises BenchError where other things are in it, OSError."""
+    def begin(folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> "Run":
+        """Create the folder of a new run. Raises OSError; BenchError if the folder holds other files."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers may hold words of documents
         if any(each.name not in (_QUESTIONS, f"{_HEAD}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
             raise BenchError(f"{folder} is not empty and holds no run: name another folder with --run")
         lines = [orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE) for question in questions]
         _written(folder / _QUESTIONS, b"".join(lines))
-        run = Run(folder, head, questions)
-        run.write_head()
+        run = Run(folder, manifest, questions)
+        run.write_manifest()
         return run
 
-    def write_head(self) -> None:
+    def write_manifest(self) -> None:
         """Write run.json, whole or not at all."""
-        row = {"ragway_bench": _FORMAT, **asdict(self.head)}
+        row = {"ragway_bench": _FORMAT, **asdict(self.manifest)}
         _written(self.folder / _HEAD, orjson.dumps(row, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
     def attempts(self) -> Iterator[Reply]:
         """Every row of replies.jsonl, in the order written."""
         return (reply_from(row) for row in rows_of(self.folder / _REPLIES))
 
-    def replies(self) -> dict[Asked, Reply]:
-        """The reply that stands of each question, variant and repeat that was asked."""
+    def replies(self) -> dict[RequestKey, Reply]:
+        """The last reply to each question, variant and repeat."""
         return {reply.asked: reply for reply in self.attempts()}
 
-    def done(self) -> set[Asked]:
-        """What has a reply that stands, and is not asked again."""
+    def done(self) -> set[RequestKey]:
+        """The requests with a final reply, which the run does not ask again."""
         standing = {reply.asked: reply.done for reply in self.attempts()}
         return {asked for asked, done in standing.items() if done}
 
-    def sent(self) -> Iterator[tuple[Asked, float, Worst]]:
-        """Every row of asked.jsonl: what was asked, when, and the most that it may have used."""
+    def sent(self) -> Iterator[tuple[RequestKey, float, MaxCost]]:
+        """Every row of asked.jsonl: the request, the time in seconds since the epoch, and the maximum cost."""
         for row in rows_of(self.folder / _ASKED):
-            worst = Worst(row["prompt_tokens"], row["answer_tokens"], row["usd"])
-            yield (row["question"], row["variant"], row["repeat"]), row["at_s"], worst
+            max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
+            yield (row["question"], row["variant"], row["repeat"]), row["at_s"], max_cost
 
     def asked_file(self) -> Path:
         return self.folder / _ASKED
@@ -208,7 +212,7 @@ class Run:
 
     @staticmethod
     def whole_file(folder: Path, collections: Sequence[str]) -> Path:
-        """Where the text of collections stands that is put whole into prompts."""
+        """The path for the text of a whole collection."""
         digest = hashlib.blake2b("\0".join(collections).encode(), digest_size=4).hexdigest()
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", "+".join(collections))[:_MOST_NAME_CHARS]
         return folder / f"whole-{plain}-{digest}.txt"
@@ -219,9 +223,9 @@ class Run:
             _written(self.folder / name, text.encode("utf-8"))
 
 
-def differences(before: Run, head: Head, questions: Sequence[Question]) -> list[str]:
-    """How a run that is wanted differs from one that was begun; [] where it goes on with it."""
-    drafts = [dict(each.draft or {}) for each in (before.head, head)]
+def differences(before: Run, manifest: RunManifest, questions: Sequence[Question]) -> list[str]:
+    """How the requested run differs from the run in the folder; [] if the requested run continues that run."""
+    drafts = [dict(each.draft or {}) for each in (before.manifest, manifest)]
     told = [
         f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
         for name in {**drafts[0], **drafts[1]}
@@ -230,13 +234,13 @@ def differences(before: Run, head: Head, questions: Sequence[Question]) -> list[
     told += [
         f"{what} was {old!r}, now {new!r}"
         for what, old, new in (
-            ("--base-url", before.head.base_url, head.base_url),
-            ("--repeats", before.head.repeats, head.repeats),
-            ("--seed", before.head.seed, head.seed),
+            ("--base-url", before.manifest.base_url, manifest.base_url),
+            ("--repeats", before.manifest.repeats, manifest.repeats),
+            ("--seed", before.manifest.seed, manifest.seed),
         )
         if old != new
     ]
-    told += _changes("variant", *(({one.name: one for one in each.variants}) for each in (before.head, head)))
+    told += _changes("variant", *(({one.name: one for one in each.variants}) for each in (before.manifest, manifest)))
     return told + _changes("question", *({one.id: one for one in each} for each in (before.questions, questions)))
 
 
@@ -251,7 +255,7 @@ def _changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> li
 
 
 def _plain(record: object) -> dict[str, Any]:
-    """A record as its file has it, where a tuple and a list are the same."""
+    """A record as JSON holds the record: a tuple becomes a list."""
     plain: dict[str, Any] = orjson.loads(orjson.dumps(record))
     return plain
 
@@ -272,7 +276,7 @@ def _cut_half_a_line(file: FileIO) -> None:
 
 
 def _written(path: Path, content: bytes) -> None:
-    """The file with this content, after a crash as well: the old one or the new one."""
+    """Write a file atomically: after a crash the file has the old content or the new content."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
         file.write(content)

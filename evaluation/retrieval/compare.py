@@ -1,4 +1,4 @@
-"""Two runs question by question: today's and an earlier one read from its file, or one embedder's and another's."""
+"""Compare two runs question by question: the current run with an earlier run from a file, or two embedders."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,14 @@ from evaluation.stats.significance import Difference, difference
 from retrieval.errors import RetrievalError
 
 Scores = Mapping[str, Mapping[str, float]]  # metric -> question -> score
-Run = Mapping[tuple[str, str, str], Scores]  # set, embedder, rung -> its scores
+Run = Mapping[tuple[str, str, str], Scores]  # set, embedder, rung -> scores
 
 METRICS = ("ndcg@10", "recall@10")
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One metric of one rung in both runs, over the questions that both have."""
+class MetricChange:
+    """One metric of one rung in both runs, over the common questions."""
 
     set: str
     rung: str
@@ -31,7 +31,7 @@ class Compared:
 
 
 def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
-    """A run out of what --json or --per-query wrote. Raises RetrievalError."""
+    """Read a run from a file of --json or --per-query. Raises RetrievalError."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -44,7 +44,7 @@ def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]
 
 
 def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
-    """A run that was just made."""
+    """The scores of a finished run."""
     return {
         (one.name, one.embedder, rung.name): {metric: rung.values(metric) for metric in METRICS}
         for one in sets
@@ -52,25 +52,25 @@ def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, di
     }
 
 
-def against(before: Run, after: Run, *, seed: int) -> list[Compared]:
-    """What both runs have: the same set and rung, with the same embedder. In the order of the later one."""
+def against(before: Run, after: Run, *, seed: int) -> list[MetricChange]:
+    """Compare the sets and rungs of both runs with the same embedder, in the order of the later run."""
     return [row for key in after if key in before for row in _rows(key, before[key], after[key], seed=seed)]
 
 
-def between(first: Sequence[SetResult], second: Sequence[SetResult], *, seed: int) -> list[Compared]:
-    """Two embedders over the same sets: the rungs that ask vectors, the first one's beside the second one's."""
+def between(first: Sequence[SetResult], second: Sequence[SetResult], *, seed: int) -> list[MetricChange]:
+    """Compare two embedders over the same sets, for the rungs that use vectors."""
     before = {(set, "", rung): scores for (set, _, rung), scores in run_of(first).items()}
     after = {(set, "", rung): scores for (set, _, rung), scores in run_of(second).items()}
     return [row for row in against(before, after, seed=seed) if row.rung not in ("rank-bm25", "bm25")]
 
 
-def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int) -> Iterable[Compared]:
+def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int) -> Iterable[MetricChange]:
     for metric in METRICS:
         old, new = before.get(metric, {}), after.get(metric, {})
         both = [id for id in new if id in old]
         if both:
             pairs = [(old[id], new[id]) for id in both]
-            yield Compared(
+            yield MetricChange(
                 set=key[0],
                 rung=key[2],
                 metric=metric,
@@ -83,7 +83,10 @@ def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int
 
 
 def _lines(text: str) -> bool:
-    """Whether it is JSON Lines: a line that is a whole object, where indented JSON begins with a bracket alone."""
+    """Whether a text is JSON Lines:
+
+    the first line is a whole object. Indented JSON has only a bracket on the first line.
+    """
     return len(text.lstrip().partition("\n")[0].strip()) > 1
 
 

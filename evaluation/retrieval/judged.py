@@ -1,11 +1,11 @@
-"""A folder of judged questions in BEIR's form to documents and questions; what is wrong with it, by file and line.
+"""Read a folder of judged questions in BEIR's form into documents and questions; errors name the file and line.
 
-    corpus.jsonl         {"_id", "title"?, "text", "format"?}; or docs/: files as `ragway ingest` reads them
+    corpus.jsonl         {"_id", "title"?, "text", "format"?}; or docs/: files as `ragway ingest` reads files
     queries.jsonl        {"_id", "text", "history"?: [{"role", "content"}], "rewrite"?, "answer"?}
     qrels.tsv            query-id, corpus-id, score between tabs, with or without a heading; or qrels/test.tsv
-    unanswerable.jsonl   questions in the form of queries.jsonl that nothing in the corpus answers (optional)
+    unanswerable.jsonl   questions in the form of queries.jsonl without an answer in the corpus (optional)
 
-docs/ is taken where the qrels name its files: by their paths in it, with or without the ending.
+docs/ is used if the qrels name the files in docs/ by path, with or without the suffix.
 """
 
 import json
@@ -21,12 +21,12 @@ from retrieval.records.search import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question in its conversation, and what should be found: corpus id -> grade."""
+class JudgedQuestion:
+    """A question with the conversation before, and the relevant documents: corpus id -> grade."""
 
     id: str
-    turns: tuple[Turn, ...]  # ends with the user's turn that asks
-    rewrite: str  # a person's version that stands alone; "" where there is none
+    turns: tuple[Turn, ...]  # the last turn is the user's question
+    rewrite: str  # a person's standalone version of the question; "" if missing
     gold: Mapping[str, int]
 
     @property
@@ -35,18 +35,18 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a folder holds, without its documents."""
+class JudgedSet:
+    """The questions of a folder, without the documents."""
 
     name: str
     folder: Path
-    questions: tuple[Question, ...]  # those with a judgement, in the file's order
-    unanswerable: tuple[Question, ...]
-    notes: tuple[str, ...]  # what was passed over
+    questions: tuple[JudgedQuestion, ...]  # with a judgement, in file order
+    unanswerable: tuple[JudgedQuestion, ...]
+    notes: tuple[str, ...]  # skipped rows
 
     @property
     def ids(self) -> frozenset[str]:
-        """Every corpus id that is judged."""
+        """All judged corpus ids."""
         return frozenset(id for question in self.questions for id in question.gold)
 
     @property
@@ -57,15 +57,15 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The documents of a folder; `source` of each is what `judged_id` turns into a corpus id."""
+    """The documents of a folder; `judged_id` turns a document's `source` into a corpus id."""
 
     documents: tuple[Document, ...]
     origin: Literal["corpus.jsonl", "docs/"]
     notes: tuple[str, ...]
 
 
-def read(folder: Path) -> Judged:
-    """The questions of a folder. Raises RetrievalError naming the file and line, and what was expected."""
+def read(folder: Path) -> JudgedSet:
+    """Read the questions of a folder. Raises RetrievalError with the file, the line and the expected form."""
     if not folder.is_dir():
         raise RetrievalError(
             f"{folder} is not a folder: expected a folder with queries.jsonl, qrels.tsv and corpus.jsonl or docs/"
@@ -83,11 +83,11 @@ def read(folder: Path) -> Judged:
         raise RetrievalError(f"{folder}: no question of queries.jsonl is judged in the qrels: do their ids agree?")
     without = folder / "unanswerable.jsonl"
     unanswerable = tuple(_questions(without, {})) if without.exists() else ()
-    return Judged(folder.resolve().name, folder, questions, unanswerable, tuple(notes))
+    return JudgedSet(folder.resolve().name, folder, questions, unanswerable, tuple(notes))
 
 
-def corpus(judged: Judged, *, max_bytes: int) -> Corpus:
-    """What to search: the files of docs/ where the qrels name them all, else corpus.jsonl. Raises RetrievalError."""
+def corpus(judged: JudgedSet, *, max_bytes: int) -> Corpus:
+    """The documents: docs/ if the qrels name only files in docs/, else corpus.jsonl. Raises RetrievalError."""
     docs, lines = judged.folder / "docs", judged.folder / "corpus.jsonl"
     if docs.is_dir():
         found = find([docs], max_bytes=max_bytes)
@@ -103,7 +103,7 @@ def corpus(judged: Judged, *, max_bytes: int) -> Corpus:
 
 
 def judged_id(source: str, ids: frozenset[str]) -> str:
-    """The corpus id that a document's source stands for: itself, without its ending, or without its first folder."""
+    """The corpus id of a document's source: the source, without the suffix, or without the first folder."""
     if source in ids:
         return source
     path = PurePosixPath(source)
@@ -111,7 +111,7 @@ def judged_id(source: str, ids: frozenset[str]) -> str:
     return next((str(one) for one in (path.with_suffix(""), inner, inner.with_suffix("")) if str(one) in ids), source)
 
 
-def _with_missing(judged: Judged, documents: Sequence[Document], notes: list[str]) -> tuple[str, ...]:
+def _with_missing(judged: JudgedSet, documents: Sequence[Document], notes: list[str]) -> tuple[str, ...]:
     if not documents:
         raise RetrievalError(f"{judged.folder} has no document that can be searched")
     relevant = {id for question in judged.questions for id, grade in question.gold.items() if grade > 0}
@@ -144,7 +144,7 @@ def _documents(file: Path) -> Iterator[Document]:
         yield Document(id, title, _text(row, "text", file, number, empty=True), kind, 0.0)
 
 
-def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Question]:
+def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[JudgedQuestion]:
     seen: dict[str, int] = {}
     for number, row in _rows(file):
         id = _text(row, "_id", file, number)
@@ -155,11 +155,11 @@ def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[
         rewrite = row.get("rewrite") or ""
         if not isinstance(rewrite, str):
             raise _wrong(file, number, f'"rewrite" is {_shown(rewrite)}; expected a text')
-        yield Question(id, tuple(turns), rewrite, grades.get(id, {}))
+        yield JudgedQuestion(id, tuple(turns), rewrite, grades.get(id, {}))
 
 
 def _history(row: Mapping[str, Any], file: Path, number: int) -> Iterator[Turn]:
-    """The messages before the question that retrieval looks at; others (system, tool) are passed over."""
+    """The user and assistant messages before the question; retrieval ignores other roles (system, tool)."""
     messages = row.get("history") or []
     if not isinstance(messages, list):
         raise _wrong(file, number, f'"history" is {_shown(messages)}; expected a list of messages')
@@ -167,7 +167,7 @@ def _history(row: Mapping[str, Any], file: Path, number: int) -> Iterator[Turn]:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise _wrong(file, number, f'"history" holds {_shown(message)}; expected {{"role": …, "content": …}}')
         content = message.get("content")
-        if isinstance(content, list):  # the parts of a message, of which retrieval reads those of text
+        if isinstance(content, list):  # a message in parts: retrieval reads only the text parts
             content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
         if not isinstance(content, str | None):
             raise _wrong(file, number, f'"content" of "history" is {_shown(content)}; expected a text')
@@ -210,7 +210,7 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Number from 1 and text of each line that is not blank."""
+    """The number (from 1) and the text of each non-blank line."""
     try:
         with file.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, 1):

@@ -1,7 +1,7 @@
-"""The search settings to rungs: the same settings with less switched on, each rung one step more than the one before.
+"""The search settings to rungs: each rung switches one more part of the search on.
 
-The decision whether to inject anything is left out of all rungs but the last: it takes passages away, and would hide
-what an arm finds. The last rung is the settings exactly as they are configured, so a chat gets what it measures.
+Only the last rung decides whether to inject anything, because the decision removes passages and would hide the result
+of a retriever. The last rung uses the settings exactly as configured, so the rung measures a real chat.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Asking = Literal["last turn", "conversation", "human rewrite"]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One way to search. A `reference` rung shows what could be reached; the next one passes it over."""
+    """One search method. A `reference` rung shows the possible gain; no rung is compared with a reference."""
 
     name: str
     label: str
@@ -26,7 +26,10 @@ class Rung:
     reference: bool = False
 
     def turns(self, conversation: Sequence[Turn], human: str) -> Sequence[Turn]:
-        """What is asked: the conversation, or its last turn alone, or a person's version of that where there is one."""
+        """The question:
+
+        the conversation, the last turn alone, or a person's rewrite of the last turn if there is a rewrite.
+        """
         if self.asking == "conversation":
             return conversation
         if self.asking == "human rewrite" and human:
@@ -62,7 +65,7 @@ def ladder(configured: SearchOptions, *, okapi: bool, human: bool) -> list[Rung]
 
 
 def _bare(configured: SearchOptions) -> SearchOptions:
-    """Both arms fused and nothing after that."""
+    """Both retrievers fused, without any later stage."""
     return replace(
         configured,
         arms="both",

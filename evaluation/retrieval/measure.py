@@ -1,8 +1,8 @@
-"""The orchestrator: a folder of judged questions -> an index -> every rung asked every question -> outcomes.
+"""The orchestrator: a folder of judged questions -> an index -> every question on every rung -> results.
 
-The index is the product's own, made in a folder of its own that goes when the work ends, however it ends; or an
-existing collection is asked. Every rung has a retriever with nothing in memory, and all rungs are asked one question
-before the next one, so that whatever else the machine does meets them all alike.
+The index is the product's own index, built in a temporary folder that is always removed; or an existing collection.
+Every rung starts with an empty cache. All rungs get a question before the next question, so that other load on the
+machine affects all rungs equally.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluation.retrieval.judged import Corpus, Judged, Question, corpus, judged_id
+from evaluation.retrieval.judged import Corpus, JudgedQuestion, JudgedSet, corpus, judged_id
 from evaluation.retrieval.ladder import Rung, ladder
 from evaluation.retrieval.metrics import scores
-from evaluation.retrieval.results import Found, Outcome, SetResult, rung_results
+from evaluation.retrieval.results import QuestionResult, RankedDocument, SetResult, rung_results
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan, Progress
 from retrieval.records.search import ALL, Retrieved, Turn
@@ -26,36 +26,36 @@ from retrieval.search.pipeline import Retriever
 
 _COLLECTION = "eval"
 _WARM_UP = Turn("user", "Is everything loaded and ready?")
-_SHOWN = 20  # documents of a ranking that are kept with its question
+_SHOWN = 20  # documents stored per ranking
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
-    """What is to be measured and how."""
+class MeasureOptions:
+    """What to measure, and how."""
 
-    plan: Plan  # of the configured data folder: its models are used
+    plan: Plan  # of the configured data folder, whose models are used
     cache: Path  # folder of vectors kept between runs
-    collection: str = ""  # of the data folder; "" = a temporary one is made
+    collection: str = ""  # in the data folder; "" = build a temporary collection
     k: int | None = None  # passages injected at most; None = as configured
     limit: int | None = None  # questions of a set, drawn at random
     seed: int = 0
     rungs: tuple[str, ...] = ()  # names; () = all
-    timed: bool = True  # False: the questions' vectors are kept between runs as well, so that times say nothing
+    timed: bool = True  # False: the vectors of questions are cached between runs, so times have no meaning
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is asked."""
+    """The collection under test."""
 
     index: Index
     collection: str
     corpus: Corpus | None  # None: an existing collection
 
 
-async def measure(judged: Judged, how: Measuring, progress: Callable[[str, str], Progress]) -> SetResult:
-    """Ask every rung every question. progress: (what is done, unit) -> its callback.
+async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[str, str], Progress]) -> SetResult:
+    """Ask every question on every rung. progress: (task, unit) -> a progress callback.
 
-    Raises RetrievalError: of the folder's documents, the index, or because no rung has one of the names wanted.
+    Raises RetrievalError: from the documents, the index, or because no rung has a requested name.
     """
     rungs = ladder(how.plan.search, okapi=how.plan.lexical == "okapi", human=judged.rewritten)
     rungs = [rung for rung in rungs if not how.rungs or rung.name in how.rungs]
@@ -81,8 +81,10 @@ async def measure(judged: Judged, how: Measuring, progress: Callable[[str, str],
 
 
 @asynccontextmanager
-async def _subject(judged: Judged, how: Measuring, progress: Callable[[str, str], Progress]) -> AsyncIterator[_Subject]:
-    """The collection to ask: an existing one, or the folder's documents in one made for this."""
+async def _subject(
+    judged: JudgedSet, how: MeasureOptions, progress: Callable[[str, str], Progress]
+) -> AsyncIterator[_Subject]:
+    """The collection to search: an existing collection, or a temporary collection of the folder's documents."""
     if how.collection:
         index = await Index.open(how.plan, serving=False)
         try:
@@ -101,15 +103,15 @@ async def _subject(judged: Judged, how: Measuring, progress: Callable[[str, str]
 
 
 def scratch_plan(plan: Plan, folder: Path) -> Plan:
-    """The plan on a folder of its own, in the embedded engine, with the models that are prepared already."""
+    """The plan for a temporary data folder, with the embedded engine and the models of the real data folder."""
     models = Path(plan.data) / "models"
     models.mkdir(parents=True, exist_ok=True)
     (folder / "models").symlink_to(models)
     return replace(plan, data=str(folder), qdrant_url="", lexical="bm25")
 
 
-def _drawn(questions: Sequence[Question], how: Measuring) -> Sequence[Question]:
-    """As many questions as wanted, the same ones for the same seed, in the file's order."""
+def _drawn(questions: Sequence[JudgedQuestion], how: MeasureOptions) -> Sequence[JudgedQuestion]:
+    """At most `limit` questions, in file order; the same seed draws the same questions."""
     if how.limit is None or how.limit >= len(questions):
         return questions
     chosen = sorted(random.Random(how.seed).sample(range(len(questions)), how.limit))
@@ -118,18 +120,18 @@ def _drawn(questions: Sequence[Question], how: Measuring) -> Sequence[Question]:
 
 async def _ask(
     rungs: Sequence[Rung],
-    questions: Sequence[Question],
-    judged: Judged,
+    questions: Sequence[JudgedQuestion],
+    judged: JudgedSet,
     subject: _Subject,
-    how: Measuring,
+    how: MeasureOptions,
     progress: Callable[[str, str], Progress],
-) -> dict[str, list[Outcome]]:
-    """Rung -> its outcomes, those of unanswerable questions last."""
+) -> dict[str, list[QuestionResult]]:
+    """Rung -> results; the unanswerable questions come last."""
     kept = None if how.timed else how.cache
     retrievers = {rung.name: subject.index.searching(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs}
     for retriever in retrievers.values():
         await retriever.retrieve([_WARM_UP], [subject.collection], k=how.k, view=ALL)
-    outcomes: dict[str, list[Outcome]] = {rung.name: [] for rung in rungs}
+    outcomes: dict[str, list[QuestionResult]] = {rung.name: [] for rung in rungs}
     everything = [(question, True) for question in questions]
     everything += [(question, False) for question in judged.unanswerable]
     shown = progress(f"{judged.name}: ask", "questions")
@@ -142,33 +144,33 @@ async def _ask(
 
 
 async def _ask_one(
-    retriever: Retriever, rung: Rung, question: Question, collection: str, how: Measuring
+    retriever: Retriever, rung: Rung, question: JudgedQuestion, collection: str, how: MeasureOptions
 ) -> tuple[Retrieved, Retrieved, float]:
-    """What a chat gets, all that was ranked, and the milliseconds that the first took."""
+    """The result for a chat, the full ranking, and the milliseconds for the chat's result."""
     turns = rung.turns(question.turns, question.rewrite)
     start = time.perf_counter()
     injected = await retriever.retrieve(turns, [collection], k=how.k, view=ALL)
     took_ms = (time.perf_counter() - start) * 1000
-    # Both arms' candidates at most: so deep a ranking costs reading them, which no chat pays.
+    # All candidates of both retrievers: a ranking too deep and slow for a chat.
     ranked = await retriever.retrieve(turns, [collection], k=2 * rung.options.candidates, view=ALL)
     return injected, ranked, took_ms
 
 
 def _outcome(
-    question: Question,
+    question: JudgedQuestion,
     injected: Retrieved,
     ranked: Retrieved,
     took_ms: float,
     *,
     ids: frozenset[str],
     answerable: bool,
-) -> Outcome:
-    best: dict[str, Found] = {}  # each document where its first passage stands
+) -> QuestionResult:
+    best: dict[str, RankedDocument] = {}  # a document has the rank of the first passage
     for hit in ranked.hits:
         id = judged_id(hit.passage.source, ids)
-        best.setdefault(id, Found(id, hit.score, dict(hit.ranks), dict(hit.scores)))
+        best.setdefault(id, RankedDocument(id, hit.score, dict(hit.ranks), dict(hit.scores)))
     passages = [judged_id(passage.source, ids) for passage in injected.context.passages]
-    return Outcome(
+    return QuestionResult(
         id=question.id,
         answerable=answerable,
         asked=question.text,

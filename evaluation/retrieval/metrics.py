@@ -1,8 +1,8 @@
-"""How good a ranking is, as trec_eval computes it (Buckley & Voorhees; version 9.0).
+"""The quality of a ranking, computed as trec_eval does (Buckley & Voorhees; version 9.0).
 
-A ranking is the ids found, best first, each once; gold maps ids to grades (0: judged and not relevant). An id that was
-not judged counts as not relevant, one of grade 1 or more as relevant, a negative grade as 0. A question without any
-relevant document scores 0 everywhere, as does one for which nothing was found: neither is left out of a mean.
+A ranking is the list of found ids, best first, without duplicates; gold maps ids to grades (0: judged as not relevant).
+An unjudged id counts as not relevant, a grade of 1 or more as relevant, a negative grade as 0. A question without a
+relevant document scores 0 in every metric, and so does a question with an empty ranking. Both count in a mean.
 """
 
 import math
@@ -12,7 +12,7 @@ Gold = Mapping[str, int]
 
 
 def ndcg(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    """Normalised discounted cumulative gain of the first k: sum of grade / log2(rank + 1) over that of the best order.
+    """Normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), divided by the best sum.
 
     Source: Järvelin & Kekäläinen 2002, with trec_eval's linear gain.
     """
@@ -21,19 +21,22 @@ def ndcg(ranking: Sequence[str], gold: Gold, k: int) -> float:
 
 
 def recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
-    """Share of the relevant documents that stand among the first k."""
+    """The share of relevant documents among the first k."""
     relevant = _relevant(gold)
     return sum(id in relevant for id in ranking[:k]) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(ranking: Sequence[str], gold: Gold) -> float:
-    """1 / rank of the first relevant document; 0 where none was found. Its mean is MRR."""
+    """1 / rank of the first relevant document; 0 without a relevant document. The mean over questions is MRR."""
     relevant = _relevant(gold)
     return next((1 / rank for rank, id in enumerate(ranking, 1) if id in relevant), 0.0)
 
 
 def average_precision(ranking: Sequence[str], gold: Gold) -> float:
-    """Mean over all relevant documents of the precision at their ranks, 0 for those not found. Its mean is MAP."""
+    """The mean precision at the ranks of all relevant documents; a missing document counts 0.
+
+    The mean over questions is MAP.
+    """
     relevant, found, total = _relevant(gold), 0, 0.0
     for rank, id in enumerate(ranking, 1):
         if id in relevant:
@@ -43,15 +46,15 @@ def average_precision(ranking: Sequence[str], gold: Gold) -> float:
 
 
 def context_precision(injected: Sequence[str], gold: Gold) -> float | None:
-    """Share of the injected passages that come from a relevant document; None where nothing was injected."""
+    """The share of injected passages from relevant documents; None if no passage was injected."""
     relevant = _relevant(gold)
     return sum(id in relevant for id in injected) / len(injected) if injected else None
 
 
 def ranked_context_precision(injected: Sequence[str], gold: Gold) -> float | None:
-    """The mean of the precision at the rank of each injected passage from a relevant document; 0 without one.
+    """The mean precision at the ranks of injected passages from relevant documents; 0 without a relevant passage.
 
-    Source: RAGAS, "context precision"; it rewards relevant passages that stand in front. None: nothing was injected.
+    Source: RAGAS, "context precision"; a relevant passage near the top counts more. None: no passage was injected.
     """
     relevant, found, total = _relevant(gold), 0, 0.0
     for rank, id in enumerate(injected, 1):
@@ -68,9 +71,9 @@ def context_recall(injected: Sequence[str], gold: Gold) -> float:
 
 
 def scores(ranking: Sequence[str], injected: Sequence[str], gold: Gold) -> dict[str, float | None]:
-    """Every metric of one question, by the name that reports use.
+    """All metrics of one question, by the names in reports.
 
-    injected: the document of each passage put in front of the model, in order, repeated where two come from one.
+    injected: the document of each injected passage, in order, with duplicates.
     """
     return {
         "ndcg@5": ndcg(ranking, gold, 5),

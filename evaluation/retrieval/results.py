@@ -1,4 +1,4 @@
-"""What a run found out: of every question, of every rung, of every set, and of several sets together."""
+"""The results of a run: per question, per rung, per set, and over several sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,29 +10,29 @@ from evaluation.retrieval.ladder import Rung
 from evaluation.stats.significance import Difference, difference, mean_difference
 
 VERSION = 1  # of the JSON
-MAIN = "ndcg@10"  # the metric that rungs are compared by
+MAIN = "ndcg@10"  # the metric for comparing rungs
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A document of a ranking, with the score of its first passage there."""
+class RankedDocument:
+    """A document in a ranking, with the score of the document's first passage."""
 
     id: str
     score: float
-    ranks: Mapping[str, int]  # arm -> rank of that passage
+    ranks: Mapping[str, int]  # retriever -> rank of the passage
     scores: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One question at one rung."""
+class QuestionResult:
+    """One question on one rung."""
 
     id: str
     answerable: bool
     asked: str
     rewritten: str
     reason: str  # for the rewriting
-    found: tuple[Found, ...]
+    found: tuple[RankedDocument, ...]
     injected: tuple[str, ...]  # the document of each passage, in order
     expected: Mapping[str, int]
     scores: Mapping[str, float | None]  # empty for an unanswerable question
@@ -42,25 +42,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """All questions at one rung. `against` names the rung that `change` compares nDCG@10 with; "" for the first."""
+    """All questions on one rung. `change` compares nDCG@10 with the rung named by `against`; "" for the first rung."""
 
     name: str
     label: str
     reference: bool
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[QuestionResult, ...]
     against: str
     change: Difference | None
 
     @property
-    def answerable(self) -> list[Outcome]:
+    def answerable(self) -> list[QuestionResult]:
         return [one for one in self.outcomes if one.answerable]
 
     @property
-    def unanswerable(self) -> list[Outcome]:
+    def unanswerable(self) -> list[QuestionResult]:
         return [one for one in self.outcomes if not one.answerable]
 
     def values(self, metric: str) -> dict[str, float]:
-        """Question -> its score; without those that have none (precision where nothing was injected)."""
+        """Question -> score, without missing scores (for example precision without injected passages)."""
         return {one.id: score for one in self.answerable if (score := one.scores.get(metric)) is not None}
 
     def mean(self, metric: str) -> float | None:
@@ -68,13 +68,13 @@ class RungResult:
         return sum(values.values()) / len(values) if values else None
 
     def ms(self, percent: float) -> float:
-        """A percentile of the milliseconds that a question takes."""
+        """A percentile of the milliseconds per question."""
         return float(np.percentile([one.ms for one in self.outcomes], percent))
 
 
 @dataclass(frozen=True, slots=True)
 class SetResult:
-    """One set with one embedder, from the bottom rung to the top."""
+    """One set with one embedder, from the lowest rung to the highest."""
 
     name: str
     origin: str  # corpus.jsonl, docs/ or the name of a collection
@@ -83,7 +83,7 @@ class SetResult:
     chunks: int
     questions: int
     k: int
-    timed: bool  # False: vectors of questions were kept, and the times say nothing
+    timed: bool  # False: vectors of questions were cached, so times have no meaning
     load: tuple[float, float]  # of the machine, before and after
     notes: tuple[str, ...]
     rungs: tuple[RungResult, ...]
@@ -94,7 +94,7 @@ class SetResult:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """One rung over the sets that have it, each set counting the same; `change` over those that have both rungs."""
+    """One rung over several sets with equal weights; `change` covers the sets with both rungs."""
 
     name: str
     label: str
@@ -107,9 +107,9 @@ class Average:
 
 
 def rung_results(
-    rungs: Sequence[Rung], outcomes: Mapping[str, Sequence[Outcome]], *, seed: int
+    rungs: Sequence[Rung], outcomes: Mapping[str, Sequence[QuestionResult]], *, seed: int
 ) -> tuple[RungResult, ...]:
-    """Every rung beside the one before it: a reference rung is compared, and passed over by the next one."""
+    """Compare every rung with the rung before; a reference rung is never the rung before."""
     results: list[RungResult] = []
     before: RungResult | None = None
     for rung in rungs:
@@ -123,14 +123,14 @@ def rung_results(
 
 
 def compared(before: RungResult, after: RungResult, metric: str, *, seed: int) -> Difference | None:
-    """The paired difference over the questions that both have a score for; None where there are none."""
+    """The paired difference over the common questions; None if there are none."""
     old, new = before.values(metric), after.values(metric)
     both = [id for id in new if id in old]
     return difference([old[id] for id in both], [new[id] for id in both], seed=seed) if both else None
 
 
 def averages(sets: Sequence[SetResult], *, seed: int) -> list[Average]:
-    """Every rung that any of the sets has, in the ladder's order."""
+    """Every rung of any set, in the order of the ladder."""
     fullest = max(sets, key=lambda one: len(one.rungs))
     found = []
     for rung in fullest.rungs:
@@ -167,7 +167,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]:
-    """A run as plain values: means, times, and of every question its scores, so that another run can be compared.
+    """A run as plain values: means, times, and the scores of every question for later comparisons.
 
     runs: the sets of each embedder.
     """
@@ -221,13 +221,13 @@ def _rung_json(rung: RungResult) -> dict[str, Any]:
     }
 
 
-def nothing(outcomes: Sequence[Outcome]) -> int:
+def nothing(outcomes: Sequence[QuestionResult]) -> int:
     """How many questions got no passage at all."""
     return sum(not one.injected for one in outcomes)
 
 
 def per_query(sets: Sequence[SetResult]) -> list[dict[str, Any]]:
-    """One row for every question at every rung: what was asked, rewritten, found, expected, and every metric."""
+    """A row per question and rung: question, rewrite, found and expected documents, and every metric."""
     return [
         {"set": one.name, "embedder": one.embedder, "rung": rung.name, **asdict(outcome)}
         for one in sets

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from evaluation.retrieval.compare import Compared
+from evaluation.retrieval.compare import MetricChange
 from evaluation.retrieval.results import MAIN, Average, RungResult, SetResult, compared, nothing
 from evaluation.stats.significance import Difference, interval
 
@@ -16,7 +16,7 @@ _NONE = "–"
 
 
 def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
-    """A set's ladder, with what it was measured on above it and what else there is to say below."""
+    """A set's ladder: the documents above the table, notes below."""
     rows = [
         [
             rung.label,
@@ -47,7 +47,7 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
     return table(title, _HEAD, rows, [], markdown=markdown)
 
 
-def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) -> str:
+def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool) -> str:
     """Two runs, or two embedders, side by side."""
     head = ["set", "rung", "metric", "before", "after", "difference [95 %]", "better", "worse", "questions"]
     cells = [
@@ -70,7 +70,7 @@ def comparison_table(title: str, rows: Sequence[Compared], *, markdown: bool) ->
 
 
 def load_line(sets: Sequence[SetResult]) -> str:
-    """What else the machine did, for whoever reads the times."""
+    """The load of the machine, for readers of the times."""
     if not all(one.timed for one in sets):
         return "no times: the vectors of the questions were kept (--untimed)"
     highest, cores = max(load for one in sets for load in one.load), os.cpu_count() or 1
@@ -79,7 +79,7 @@ def load_line(sets: Sequence[SetResult]) -> str:
 
 
 def _better_arm(result: SetResult, *, seed: int) -> list[str]:
-    """What fusing adds to the better of both arms: that, not the rung before, is what it must not fall below."""
+    """The gain of fusion over the better retriever, which fusion must not fall below."""
     hybrid, arms = result.rung("hybrid"), [arm for name in ("bm25", "dense") if (arm := result.rung(name))]
     if hybrid is None or len(arms) < 2:
         return []
@@ -88,7 +88,7 @@ def _better_arm(result: SetResult, *, seed: int) -> list[str]:
 
 
 def _injected(result: SetResult) -> list[str]:
-    """How often the product injects nothing: the top rung's, which alone decides that."""
+    """How often the product injects nothing. Only the top rung makes the decision."""
     top = result.rung("configured")
     if top is None:
         return []
@@ -106,7 +106,7 @@ def _change(change: Difference | None) -> str:
 
 
 def table(title: str, head: list[str], rows: list[list[str]], below: list[str], *, markdown: bool) -> str:
-    """A title, a table and lines below it. The first column is text, the others are numbers."""
+    """A title, a table and notes. The first column holds text, the other columns hold numbers."""
     return _markdown(title, head, rows, below) if markdown else _text(title, head, rows, below)
 
 

@@ -1,6 +1,6 @@
-"""What live comparisons show: `ragway bench live`.
+"""The results of shadow comparisons: `ragway bench live`.
 
-summary  comparisons -> lift, harm, added cost and latency, by group
-judging  a judge is asked which of two answers is better
-view     a summary -> tables; one comparison -> a page of text
+summary      comparisons -> lift, harm, extra cost and latency, by group
+preferences  a judge says which of two answers is better
+text         a summary -> tables; one comparison -> a page of text
 """

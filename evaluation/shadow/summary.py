@@ -1,10 +1,11 @@
-"""Live comparisons to what they show: lift and harm as a judge sees them, refusals, added cost and latency, by group.
+"""Shadow comparisons to results:
 
-Live questions have no reference, so nothing here tells a right answer from a wrong one by rules. What decides is a
-judge's preference between the two answers, shown to it in both orders: the share preferred with passages less the
-share preferred raw, from -1 to 1. Without a judge there is no verdict. Refusals are counted by their words, and say
-how often a model answered at all. Comparisons that begin with the same message are one conversation, or one question,
-and count once, as their mean.
+lift and harm as a judge sees both answers, refusals, extra cost and latency, by group.
+
+Live questions have no reference, so no rule can check an answer. The verdict comes from a judge's preference between
+the two answers, shown in both orders: the share preferred with passages minus the share preferred raw, from -1 to 1.
+Without a judge there is no verdict. Refusals are found by words and show how often a model answered at all. Comparisons
+with the same first message count once, with the mean: they are one conversation or one question.
 """
 
 import statistics
@@ -17,41 +18,41 @@ from evaluation.answers.records import Question, Rag, Reply
 from evaluation.answers.scoring.costs import Quantities, extra
 from evaluation.answers.scoring.groups import groups_of
 from evaluation.answers.scoring.scores import refuses
-from evaluation.answers.scoring.verdict import Compared, Pair, Values, compared
+from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, compared
 from evaluation.stats.significance import Difference
 from proxy.observe.shadow.comparison import Comparison, Side
 
 RAG, RAW = "with passages", "raw"
 ALL = ("all", "")
-Name = tuple[str, str]  # of a group: what it is one of, and which
+Name = tuple[str, str]  # of a group: the kind and the value
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Some comparisons, and what they show. None: there is nothing to tell it by."""
+class ComparisonGroup:
+    """A group of comparisons and the results. None: no data."""
 
     of: str  # all, sample, collection, key, model
     name: str
     comparisons: int
-    both: int  # brought an answer both times; all below is of these
+    both: int  # with two answers; every later field covers only these comparisons
     only_rag: int  # the raw request brought none
     only_raw: int  # the passages cost the answer
-    preference: Compared | None
-    refusals: Compared | None  # 1: the answer is a refusal
-    more: Mapping[str, Difference]  # quantity -> what a chat with passages takes more
-    estimated: int  # of both, those whose tokens one upstream did not tell
+    preference: ScoreComparison | None
+    refusals: ScoreComparison | None  # 1: the answer is a refusal
+    more: Mapping[str, Difference]  # quantity -> extra cost of a chat with passages
+    estimated: int  # of `both`: comparisons with an estimated token count
 
 
 @dataclass(frozen=True, slots=True)
-class LiveReport:
-    """All that is kept of a time."""
+class ShadowReport:
+    """All comparisons of a period."""
 
-    groups: Sequence[Group]  # all of them first
+    groups: Sequence[ComparisonGroup]  # the first group holds all comparisons
     judge: str | None
     judged: int  # by this judge, in both orders
-    unreadable: int  # replies of the judge that gave no preference
-    swayed: int  # pairs of which it preferred another answer in the other order
-    raw_usd: float  # what the raw requests cost, without those whose price is not known
+    unreadable: int  # the judge's replies without a preference
+    swayed: int  # pairs where the order changed the preferred answer
+    raw_usd: float  # the cost of the raw requests with a known price
     judge_usd: float
     unpriced: int
 
@@ -62,15 +63,15 @@ def answered(one: Comparison) -> bool:
 
 
 def pair_of(one: Comparison) -> tuple[Question, Reply, Reply]:
-    """What a judge is asked of: the question, the reply with passages and the raw one."""
+    """The judge's material: the question, the reply with passages, the raw reply."""
     question = Question(one.id, [{"role": turn.role, "content": turn.text} for turn in one.turns])
     return question, _reply(one, RAG, one.rag), _reply(one, RAW, one.raw)
 
 
-def live_report(
+def shadow_report(
     found: Sequence[Comparison], said: Sequence[Judgement], judge: str | None, keys: Mapping[str, str], *, seed: int
-) -> LiveReport:
-    """said: by this judge alone; keys: id -> the name that readers know."""
+) -> ShadowReport:
+    """said: the judgements of this judge; keys: id -> the name for readers."""
     ids = {one.id for one in found if answered(one)}
     pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
     known = {id: statistics.fmean(scores) for id, scores in pairs.items()}
@@ -79,7 +80,7 @@ def live_report(
         for name in _names(one, keys):
             groups.setdefault(name, []).append(one)
     begun = groups_of(Question(one.id, _opening(one)) for one in found)
-    return LiveReport(
+    return ShadowReport(
         [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)],
         judge,
         len(known),
@@ -91,7 +92,7 @@ def live_report(
     )
 
 
-def as_json(made: LiveReport) -> dict[str, Any]:
+def as_json(made: ShadowReport) -> dict[str, Any]:
     """As plain values."""
     row = asdict(made)
     for group, told in zip(made.groups, row["groups"], strict=True):
@@ -108,7 +109,7 @@ def _names(one: Comparison, keys: Mapping[str, str]) -> Iterable[Name]:
 
 
 def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
-    """The groups in order, without samples and models that are all."""
+    """The groups in order, without kinds that have a single value."""
     kinds = ("all", "sample", "collection", "key", "model")
     alone = {of for of in ("sample", "model") if sum(name[0] == of for name in groups) == 1}
     return sorted((name for name in groups if name[0] not in alone), key=lambda name: (kinds.index(name[0]), name[1]))
@@ -121,14 +122,14 @@ def _opening(one: Comparison) -> list[dict[str, str]]:
 
 def _group(
     name: Name, found: Sequence[Comparison], known: Mapping[str, float], groups: Mapping[str, str], *, seed: int
-) -> Group:
+) -> ComparisonGroup:
     both = [one for one in found if answered(one)]
     after = {one.id: known[one.id] for one in both if one.id in known}
     refused = [
         {one.id: float(refuses(one.raw.answer or "")) for one in both},
         {one.id: float(refuses(one.rag.answer or "")) for one in both},
     ]
-    return Group(
+    return ComparisonGroup(
         *name,
         len(found),
         len(both),
@@ -152,7 +153,7 @@ def _both(after: Values) -> Pair:
 
 
 def _with_failures(found: Iterable[Comparison], known: Values) -> list[Pair]:
-    """The same with failures counted: one answer wins against none; a pair that is not judged is lost, or won."""
+    """The preferences with failures: a single answer wins; a pair without a judgement is lost, then won."""
     readings = []
     for unjudged in (0.0, 1.0):
         after = {}

@@ -1,8 +1,8 @@
-"""A report of live comparisons to tables, and one comparison to a page of text, for a terminal or as Markdown."""
+"""A report of shadow comparisons as tables, or one comparison as a page of text, for a terminal or as Markdown."""
 
-from evaluation.answers.scoring.verdict import Compared
+from evaluation.answers.scoring.verdict import ScoreComparison
 from evaluation.retrieval.tables import table
-from evaluation.shadow.summary import RAG, RAW, Group, LiveReport
+from evaluation.shadow.summary import RAG, RAW, ComparisonGroup, ShadowReport
 from evaluation.stats.significance import interval
 from proxy.observe.shadow.comparison import Comparison, Side
 
@@ -15,8 +15,8 @@ _COSTS = {"first_ms": "first token, ms", "total_ms": "in all, ms", "prompt": "to
 _MOST_NAMED = 10
 
 
-def text(made: LiveReport, *, markdown: bool) -> str:
-    """Lift and harm, then what it costs, then whether there were answers at all."""
+def text(made: ShadowReport, *, markdown: bool) -> str:
+    """Lift and harm, then extra cost, then the number of answers."""
     whole = made.groups[0]
     costs_below = _costs_below(made, whole)
     tables = [
@@ -37,7 +37,7 @@ def text(made: LiveReport, *, markdown: bool) -> str:
 
 
 def shown(one: Comparison, key: str) -> str:
-    """One comparison: what was asked, and both answers."""
+    """One comparison: the question and both answers."""
     asked = [f"{turn.role}: {turn.text}" for turn in one.turns]
     said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in one.judged]
     parts = "\n\n".join(
@@ -63,7 +63,7 @@ def _side(name: str, side: Side) -> str:
     return f"--- {name}: {', '.join([*times, tokens, money])}\n{side.error or side.answer or '(no text)'}"
 
 
-def _lift(one: Group) -> list[str]:
+def _lift(one: ComparisonGroup) -> list[str]:
     found = one.preference
     if found is None:
         return ["0", *[_NONE] * 4, "no verdict"]
@@ -71,7 +71,7 @@ def _lift(one: Group) -> list[str]:
     return [str(found.change.questions), interval(found.change, "+z.2f"), *counts, _WORDS.get(found.word, found.word)]
 
 
-def _costs(one: Group) -> list[str]:
+def _costs(one: ComparisonGroup) -> list[str]:
     return [
         _NONE
         if (change := one.more.get(name)) is None
@@ -80,7 +80,7 @@ def _costs(one: Group) -> list[str]:
     ]
 
 
-def _answers(one: Group) -> list[str]:
+def _answers(one: ComparisonGroup) -> list[str]:
     counts = [str(each) for each in (one.comparisons, one.both, one.only_rag, one.only_raw)]
     found = one.refusals
     if found is None:
@@ -88,7 +88,7 @@ def _answers(one: Group) -> list[str]:
     return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+z.2f")]
 
 
-def _lift_below(made: LiveReport, whole: Group) -> list[str]:
+def _lift_below(made: ShadowReport, whole: ComparisonGroup) -> list[str]:
     lines = [f"{made.unreadable} replies of the judge could not be read"] if made.unreadable else []
     if whole.preference is None:
         why = "no pair was judged in both orders" if made.unreadable else "no model has judged these answers"
@@ -101,14 +101,14 @@ def _lift_below(made: LiveReport, whole: Group) -> list[str]:
     return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval misses the truth by chance"]
 
 
-def _named(what: str, found: Compared) -> list[str]:
-    """The comparisons that came out worse, the worst first, for `ragway bench live ID`."""
+def _named(what: str, found: ScoreComparison) -> list[str]:
+    """The harmed comparisons, the worst first, as ids for `ragway bench live ID`."""
     ids = found.harmed
     more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
     return [f"{what}: {', '.join(ids[:_MOST_NAMED])}{more}"] if ids else []
 
 
-def _costs_below(made: LiveReport, whole: Group) -> list[str]:
+def _costs_below(made: ShadowReport, whole: ComparisonGroup) -> list[str]:
     lines = [f"the raw requests cost ${made.raw_usd:.4f}, this judge ${made.judge_usd:.4f}"]
     if made.unpriced:
         lines.append(f"without {made.unpriced} raw requests for models whose price is not known")
@@ -117,10 +117,10 @@ def _costs_below(made: LiveReport, whole: Group) -> list[str]:
     return lines
 
 
-def _title(one: Group) -> str:
+def _title(one: ComparisonGroup) -> str:
     return _harmless(f"{one.of} {one.name}".strip())
 
 
 def _harmless(text: str) -> str:
-    """Without what would do something to a terminal: clients and models wrote it."""
+    """Replace control characters: clients and models wrote the text, and a terminal would obey."""
     return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)

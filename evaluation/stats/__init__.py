@@ -1,4 +1,4 @@
-"""Statistics that both evaluations use.
+"""Statistics for both evaluations.
 
-significance  paired differences and their bootstrap intervals
+significance  paired differences and bootstrap intervals
 """

@@ -3,24 +3,26 @@
 from pathlib import Path
 
 from benchmarks.retrieval.rewriting import changing, following, gains, losses, reasons
-from evaluation.retrieval.judged import Judged, Question
-from evaluation.retrieval.results import Outcome, RungResult, SetResult
+from evaluation.retrieval.judged import JudgedQuestion, JudgedSet
+from evaluation.retrieval.results import QuestionResult, RungResult, SetResult
 from retrieval.records.search import Turn
 
 OLD = (Turn("user", "How do I pay?"), Turn("assistant", "By card."))
 
 
-def judged(name: str, *, first: int, later: int) -> Judged:
-    alone = [Question(f"{name}{i}", (Turn("user", f"{name} {i}?"),), "", {"d": 1}) for i in range(first)]
-    behind = [Question(f"{name}-{i}", (*OLD, Turn("user", f"And {i}?")), "r", {"d": 1}) for i in range(later)]
-    return Judged(name, Path(name), (*alone, *behind), (alone[0],), ())
+def judged(name: str, *, first: int, later: int) -> JudgedSet:
+    alone = [JudgedQuestion(f"{name}{i}", (Turn("user", f"{name} {i}?"),), "", {"d": 1}) for i in range(first)]
+    behind = [JudgedQuestion(f"{name}-{i}", (*OLD, Turn("user", f"And {i}?")), "r", {"d": 1}) for i in range(later)]
+    return JudgedSet(name, Path(name), (*alone, *behind), (alone[0],), ())
 
 
 def result(name: str, scores: dict[str, list[float]], reason: str = "leans on the conversation") -> SetResult:
     rungs = []
     for rung, values in scores.items():
         outcomes = tuple(
-            Outcome(f"{i}", True, "q", "q", reason, (), (), {"d": 1}, {"ndcg@10": v, "recall@10": v / 2}, 1.0, {})
+            QuestionResult(
+                f"{i}", True, "q", "q", reason, (), (), {"d": 1}, {"ndcg@10": v, "recall@10": v / 2}, 1.0, {}
+            )
             for i, v in enumerate(values)
         )
         rungs.append(RungResult(rung, rung, False, outcomes, "", None))

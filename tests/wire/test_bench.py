@@ -301,7 +301,7 @@ def test_a_collection_that_does_not_fit_is_left_out_and_told(
         (("--model", "unknown"), "'unknown' is not configured"),
         (("--collection", "nowhere"), "the collection 'nowhere' cannot be read: 404"),
         (("--collection", "docs,nowhere", "--base-url", "GATEWAY"), "the collection 'nowhere' cannot be read: 404"),
-        (("--max-usd", "0.00001", "--set", "max_tokens=50"), "--max-usd 1e-05 does not allow for one request of small"),
+        (("--max-usd", "0.00001", "--set", "max_tokens=50"), "--max-usd 1e-05 is too small for one request of small"),
         (("--max-tokens", "60", "--set", "max_tokens=50", "--mode", "raw"), "it may use up to $"),
     ],
 )  # fmt: skip
@@ -379,7 +379,10 @@ def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_i
     upstream.answer = _judges
     done = ragway(*args, "--max-tokens", str(used + 150), folder=tmp_path)
     assert (done.returncode, len(upstream.requests)) == (1, 3), done.stderr
-    assert "2 of 7 are judged; the ceiling does not allow for another request: the next may use up to $" in done.stderr
+    assert (
+        "2 of 7 are judged; the ceiling does not allow for another request: the next request may use up to $"
+        in done.stderr
+    )
     done = ragway(*args, folder=tmp_path)
     assert (done.returncode, len(upstream.requests)) == (0, 8), done.stderr
     assert "1 were cut off in flight" in done.stderr
@@ -544,7 +547,7 @@ def test_a_draft_stays_below_its_ceiling_and_goes_on_with_a_higher_one(
     args = draft(tmp_path, "--base-url", gateway.url, "--set", "max_tokens=50", "--concurrency", "1")
     done = ragway(*args, "--max-usd", "0.0018", folder=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "the ceiling does not allow for another request: the next may use up to $" in done.stderr
+    assert "the ceiling does not allow for another request: the next request may use up to $" in done.stderr
     assert "are left; the same command goes on" in done.stderr
     there = len(upstream.requests)
     assert 0 < there < 5

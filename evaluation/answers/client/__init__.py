@@ -1,7 +1,7 @@
-"""Requests of a bench: one of them and its reply, many at once, and what they may use.
+"""The bench as a client of the gateway: requests, replies and the budget.
 
-asking   one request, timed
-receipts what the gateway tells of the passages
-sending  requests, so many at once, tried again, each kept before the next step
-spending the ceiling, and what counts towards it
+gateway_client  send one request, measure the time, return the reply
+receipt_reader  read the injected passages from the gateway's receipts
+sender          send many requests at once, retry, and write each reply to a file
+budget          the ceiling, and the cost of each request
 """

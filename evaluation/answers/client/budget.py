@@ -1,7 +1,8 @@
-"""What a run may use and has used: the worst of each attempt, what it was charged, and a ceiling that is never passed.
+"""The budget of a run: the maximum cost of each attempt, the actual cost, and a ceiling that the run never exceeds.
 
-A request is only sent when all that was charged, all that is in flight at its worst, and its own worst stay below the
-ceiling. A token is at least one byte of UTF-8, so bytes bound the tokens of a prompt whatever the tokenizer.
+A request is sent only if the sum of all costs, the maximum cost of all requests in flight and the request's own maximum
+cost is below the ceiling. A token is at least one byte of UTF-8, so the number of bytes is an upper bound for the
+tokens of a prompt with any tokenizer.
 """
 
 import asyncio
@@ -11,36 +12,36 @@ from typing import Any, Protocol
 
 import orjson
 
-from evaluation.answers.records import BenchError, Variant, Worst
+from evaluation.answers.records import BenchError, MaxCost, Variant
 from evaluation.answers.run_folder import Run
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens
 
-# Of the model asked, for one of the embedder's that the passages' budget counts; ordinary text has about one.
+# Upper bound for the model's tokens per embedder token of the passages; ordinary text has about 1.
 _TOKENS_OF_ONE = 4
-_BLOCK_TOKENS = 2000  # the text around the passages, and their titles and sources
+_BLOCK_TOKENS = 2000  # the text around the passages, with titles and sources
 PriceOf = Callable[[str], Price | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What counts of an attempt."""
+class Cost:
+    """The cost of one attempt that counts towards the ceiling."""
 
     usd: float
     tokens: int
 
-    def __add__(self, other: "Charge") -> "Charge":
-        return Charge(self.usd + other.usd, self.tokens + other.tokens)
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.usd + other.usd, self.tokens + other.tokens)
 
-    def __sub__(self, other: "Charge") -> "Charge":
-        return Charge(self.usd - other.usd, self.tokens - other.tokens)
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.usd - other.usd, self.tokens - other.tokens)
 
 
-NOTHING = Charge(0.0, 0)
+NO_COST = Cost(0.0, 0)
 
 
 class Ended(Protocol):
-    """What is known of an attempt that ended: a reply, or a judgement."""
+    """The known facts about a finished attempt: a reply or a judgement."""
 
     @property
     def usage(self) -> Tokens | None: ...
@@ -57,35 +58,35 @@ def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     return max(caps) if caps else size.answer_tokens
 
 
-def worst_of(
+def max_cost_of(
     body: Mapping[str, Any], variant: Variant, *, budget_tokens: int, cap: int | None, price: Price | None
-) -> Worst:
-    """The most that a request may use. budget_tokens: of the gateway's passages; cap: of the answer's tokens."""
+) -> MaxCost:
+    """The maximum cost of a request. budget_tokens: of the injected passages; cap: the longest answer in tokens."""
     prompt = len(orjson.dumps(body))
     if variant.mode == "rag":
         prompt += budget_tokens * _TOKENS_OF_ONE + _BLOCK_TOKENS
     usd = None if price is None or cap is None else _dollars(prompt, cap, price)
-    return Worst(prompt, cap, usd)
+    return MaxCost(prompt, cap, usd)
 
 
-def charge_of(ended: Ended, worst: Worst, price: Price | None) -> Charge:
-    """What counts of an attempt that ended: what the upstream said, else the most that it can have been."""
+def cost_of(ended: Ended, max_cost: MaxCost, price: Price | None) -> Cost:
+    """The cost of a finished attempt: the usage that the upstream reported, else the maximum."""
     usage = ended.usage
     if usage is None:
-        return NOTHING
+        return NO_COST
     if not usage.estimated:
-        return Charge(ended.cost_usd or 0.0, usage.prompt + usage.completion)
+        return Cost(ended.cost_usd or 0.0, usage.prompt + usage.completion)
     if ended.error is not None:  # more may have been made than came
-        return at_worst(worst)
-    said = usage.completion * BYTES_PER_TOKEN  # as it was estimated
-    answer = said if worst.answer_tokens is None else min(said, worst.answer_tokens)
-    usd = worst.usd or 0.0 if price is None else _dollars(worst.prompt_tokens, answer, price)
-    return Charge(usd, worst.prompt_tokens + answer)
+        return cost_at_max(max_cost)
+    said = usage.completion * BYTES_PER_TOKEN  # the inverse of the estimate
+    answer = said if max_cost.answer_tokens is None else min(said, max_cost.answer_tokens)
+    usd = max_cost.usd or 0.0 if price is None else _dollars(max_cost.prompt_tokens, answer, price)
+    return Cost(usd, max_cost.prompt_tokens + answer)
 
 
-def at_worst(worst: Worst) -> Charge:
-    """What counts of an attempt in flight, or cut off."""
-    return Charge(worst.usd or 0.0, worst.prompt_tokens + (worst.answer_tokens or 0))
+def cost_at_max(max_cost: MaxCost) -> Cost:
+    """The cost of an attempt that is in flight or was cut off."""
+    return Cost(max_cost.usd or 0.0, max_cost.prompt_tokens + (max_cost.answer_tokens or 0))
 
 
 def _dollars(prompt: int, answer: int, price: Price) -> float:
@@ -93,15 +94,15 @@ def _dollars(prompt: int, answer: int, price: Price) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What a folder's attempts have used so far."""
+class Spend:
+    """The cost of all attempts in a folder so far."""
 
-    charged: Charge
-    cut_off: int  # attempts without an end, which count at their worst: they may have been paid for nothing
+    cost: Cost
+    cut_off: int  # attempts without an end, counted at the maximum: the provider may have charged for these attempts
 
     @property
     def told(self) -> list[str]:
-        """What of it a user must know before more is asked, as lines."""
+        """Warnings for the user before the next request, one line each."""
         return (
             [f"{self.cut_off} were cut off in flight: they may have been paid, and are asked again"]
             if self.cut_off
@@ -109,21 +110,24 @@ class Spent:
         )
 
 
-def spent(run: Run, price_of: PriceOf) -> Spent:
+def spent(run: Run, price_of: PriceOf) -> Spend:
     """The sum of all attempts in a run's folder."""
-    models = {variant.name: variant.model for variant in run.head.variants}
-    sent = (((asked, at_s), worst, price_of(models[asked[1]])) for asked, at_s, worst in run.sent())
-    return spent_of(sent, {(reply.asked, reply.at_s): reply for reply in run.attempts()})
+    models = {variant.name: variant.model for variant in run.manifest.variants}
+    sent = (((asked, at_s), max_cost, price_of(models[asked[1]])) for asked, at_s, max_cost in run.sent())
+    return spend_of(sent, {(reply.asked, reply.at_s): reply for reply in run.attempts()})
 
 
-def spent_of(sent: Iterable[tuple[Hashable, Worst, Price | None]], ended: Mapping[Hashable, Ended]) -> Spent:
-    """The sum of attempts. sent: each by a name, with the most that it may have used. ended: by the same names."""
-    total, cut_off = NOTHING, 0
-    for name, worst, price in sent:
+def spend_of(sent: Iterable[tuple[Hashable, MaxCost, Price | None]], ended: Mapping[Hashable, Ended]) -> Spend:
+    """The sum of attempts.
+
+    sent: a name and the maximum cost of each attempt. ended: finished attempts by the same names.
+    """
+    total, cut_off = NO_COST, 0
+    for name, max_cost, price in sent:
         end = ended.get(name)
         cut_off += end is None
-        total += at_worst(worst) if end is None else charge_of(end, worst, price)
-    return Spent(total, cut_off)
+        total += cost_at_max(max_cost) if end is None else cost_of(end, max_cost, price)
+    return Spend(total, cut_off)
 
 
 def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[str], uncapped: Sequence[str]) -> None:
@@ -136,67 +140,71 @@ def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[s
         raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
 
 
-def must_fit(usd: float | None, tokens: int | None, worst: Worst, what: str) -> None:
-    """Raise BenchError where a ceiling does not allow for one request: what it may use at most, and whose it is."""
-    one = at_worst(worst)
+def check_request_fits(usd: float | None, tokens: int | None, max_cost: MaxCost, what: str) -> None:
+    """Raise BenchError if the ceiling is smaller than the maximum cost of one request.
+
+    what: the variant, for the message.
+    """
+    one = cost_at_max(max_cost)
     for option, ceiling, needs in (("--max-usd", usd, one.usd), ("--max-tokens", tokens, one.tokens)):
         if ceiling is not None and needs > ceiling:
             raise BenchError(
-                f"{option} {ceiling:g} does not allow for one request of {what}: it may use up to {needs_of(worst)}"
+                f"{option} {ceiling:g} is too small for one request of {what}, which may use up to "
+                f"{describe_max_cost(max_cost)}: raise {option}"
             )
 
 
-def needs_of(worst: Worst) -> str:
-    """What a request may use, in words."""
-    answer = "" if worst.answer_tokens is None else f" and {worst.answer_tokens:,} out"
-    tokens = f"{worst.prompt_tokens:,} tokens in{answer}"
-    return tokens if worst.usd is None else f"${worst.usd:,.6f} ({tokens})"
+def describe_max_cost(max_cost: MaxCost) -> str:
+    """The maximum cost of a request, in words."""
+    answer = "" if max_cost.answer_tokens is None else f" and {max_cost.answer_tokens:,} out"
+    tokens = f"{max_cost.prompt_tokens:,} tokens in{answer}"
+    return tokens if max_cost.usd is None else f"${max_cost.usd:,.6f} ({tokens})"
 
 
-class Purse:
-    """A ceiling, and what of it is taken. Lives in one event loop."""
+class Budget:
+    """A ceiling and the cost so far. Belongs to one event loop."""
 
     def __init__(self, usd: float | None, tokens: int | None) -> None:
-        """usd, tokens: None is no ceiling of that kind."""
+        """usd, tokens: the ceilings; None: no ceiling."""
         self._usd = usd
         self._tokens = tokens
-        self.spent = NOTHING
-        self._held = NOTHING
+        self.spent = NO_COST
+        self._held = NO_COST
         self._in_flight = 0
         self._changed = asyncio.Condition()
 
-    async def take(self, worst: Worst) -> bool:
-        """Hold the worst of a request until it is settled; waits for others to settle where it does not fit now.
+    async def take(self, max_cost: MaxCost) -> bool:
+        """Reserve the maximum cost of a request; wait for requests in flight if the request does not fit yet.
 
-        False: it does not fit, and nothing is in flight that could make room.
+        Returns False if the request does not fit and no request is in flight.
         """
         async with self._changed:
-            await self._changed.wait_for(lambda: self._fits(worst) or not self._in_flight)
-            if not self._fits(worst):
+            await self._changed.wait_for(lambda: self._fits(max_cost) or not self._in_flight)
+            if not self._fits(max_cost):
                 return False
-            self._held += at_worst(worst)
+            self._held += cost_at_max(max_cost)
             self._in_flight += 1
             return True
 
-    def refusal(self, worst: Worst) -> str:
+    def refusal(self, max_cost: MaxCost) -> str:
         """Why a request that does not fit is not sent."""
         left = [] if self._usd is None else [f"${max(0.0, self._usd - self.spent.usd):,.6f}"]
         left += [] if self._tokens is None else [f"{max(0, self._tokens - self.spent.tokens):,} tokens"]
         return (
-            f"the ceiling does not allow for another request: the next may use up to {needs_of(worst)}, and "
-            f"{' and '.join(left)} are left"
+            f"the ceiling does not allow for another request: the next request may use up to "
+            f"{describe_max_cost(max_cost)}, and {' and '.join(left)} are left"
         )
 
-    async def settle(self, worst: Worst, charge: Charge) -> None:
-        """What was held for a request is no more; this is what it used."""
+    async def settle(self, max_cost: MaxCost, cost: Cost) -> None:
+        """Replace the reservation of a finished request by the actual cost."""
         async with self._changed:
-            self._held -= at_worst(worst)
+            self._held -= cost_at_max(max_cost)
             self._in_flight -= 1
-            self.spent += charge
+            self.spent += cost
             if not self._in_flight:
-                self._held = NOTHING  # no rest of rounded sums
+                self._held = NO_COST  # no rest of rounded sums
             self._changed.notify_all()
 
-    def _fits(self, worst: Worst) -> bool:
-        all_ = self.spent + self._held + at_worst(worst)
+    def _fits(self, max_cost: MaxCost) -> bool:
+        all_ = self.spent + self._held + cost_at_max(max_cost)
         return (self._usd is None or all_.usd <= self._usd) and (self._tokens is None or all_.tokens <= self._tokens)

@@ -1,4 +1,4 @@
-"""One question to one variant: a streamed chat completion, timed, to a Reply. What fails is a Reply as well."""
+"""Ask one variant one question: a streamed chat completion, measured, as a Reply. A failure is a Reply, too."""
 
 import contextlib
 import time
@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
-from evaluation.answers.client.receipt_reader import Receipts
-from evaluation.answers.records import Asked, BenchError, Rag, Reply
+from evaluation.answers.client.receipt_reader import ReceiptReader
+from evaluation.answers.records import BenchError, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
 from proxy.dialects.chat import CHAT
@@ -28,30 +28,33 @@ _MOST_ERROR_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One attempt: what is asked, and how."""
+    """One attempt."""
 
-    asked: Asked
+    asked: RequestKey
     at_s: float
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    kept: Mapping[str, Any]  # the body as the run keeps it
+    kept: Mapping[str, Any]  # the body as written to the folder
     price: Price | None
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A reply, and what of it concerns the next attempt."""
+class AttemptResult:
+    """A reply, and the information for the next attempt."""
 
     reply: Reply
     code: str = ""  # of the error
     wait_s: float | None = None  # the gateway asks to wait so long
 
 
-class Gateway:
-    """The gateway that is asked, over HTTP."""
+class GatewayClient:
+    """The gateway, over HTTP."""
 
     def __init__(self, base_url: str, key: str, *, timeout_s: float, concurrency: int) -> None:
-        """key: "" sends none. timeout_s: of silence. Raises BenchError: that is no address."""
+        """key:
+
+        "" sends no key. timeout_s: the longest time without a byte. Raises BenchError: base_url is not a valid address.
+        """
         headers = {"authorization": f"Bearer {key}"} if key else {}
         limits = httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1)
         timeout = httpx.Timeout(timeout_s, connect=_CONNECT_S)
@@ -60,28 +63,28 @@ class Gateway:
         self.client = httpx.AsyncClient(
             base_url=base, headers=headers, limits=limits, timeout=timeout, trust_env=not is_loopback(base.host)
         )
-        self.receipts = Receipts(self.client)
+        self.receipts = ReceiptReader(self.client)
 
     async def close(self) -> None:
         await self.client.aclose()
 
     async def described(self) -> dict[str, Any]:
-        """What can be told of it: our version, and its collections where the key may list them.
+        """The facts about the gateway: our version, and the collections if the key may list collections.
 
-        Raises BenchError: it does not answer.
+        Raises BenchError: the gateway does not answer.
         """
         try:
             got = await self.client.get(_COLLECTIONS)
         except httpx.RequestError as error:
             raise BenchError(f"{self.client.base_url} does not answer: {_told(error)}") from error
         told: dict[str, Any] = {"version": version("ragway")}
-        with contextlib.suppress(ValueError, AttributeError):  # something else than a ragway
+        with contextlib.suppress(ValueError, AttributeError):  # the server is not ragway
             if got.status_code == 200:
                 told["collections"] = got.json().get("data")
         return told
 
-    async def ask(self, call: Call) -> Heard:
-        """What comes of it; only cancelling raises."""
+    async def ask(self, call: Call) -> AttemptResult:
+        """Send the request and return the result. Only cancellation raises."""
         clock = _Clock()
         sent = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
         reader, received, head, error = CHAT.reader(streamed=True), bytearray(), None, ""
@@ -95,7 +98,7 @@ class Gateway:
                     reader.feed(piece, clock.ms())
                 reader.close(clock.ms())
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
-            return Heard(_unsent(call, f"cannot connect to {self.client.base_url}: {_told(failure)}"))
+            return AttemptResult(_unsent(call, f"cannot connect to {self.client.base_url}: {_told(failure)}"))
         except (httpx.RequestError, ReplyTooLong) as failure:
             error = _told(failure)
         total_ms = clock.ms()
@@ -120,7 +123,7 @@ class Gateway:
             received.decode("utf-8", "replace"),
             reader.refused,
         )
-        return Heard(reply)
+        return AttemptResult(reply)
 
     async def _rag(self, head: httpx.Response | None) -> Rag:
         rag = _rag_of(head)
@@ -128,7 +131,7 @@ class Gateway:
 
 
 class _Clock:
-    """Milliseconds since it was made."""
+    """Milliseconds since the start."""
 
     def __init__(self) -> None:
         self._begun = time.perf_counter()
@@ -138,12 +141,12 @@ class _Clock:
 
 
 def _unsent(call: Call, error: str) -> Reply:
-    """What comes of an attempt that reached nobody."""
+    """The reply of an attempt that could not connect."""
     return Reply(*call.asked, call.at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, call.kept, "")
 
 
-async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
-    """What a reply says that is none."""
+async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> AttemptResult:
+    """The result of a reply whose status is not 200."""
     body = b""
     async for received in head.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
@@ -164,7 +167,7 @@ async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> Heard:
         call.kept,
         body.decode("utf-8", "replace"),
     )
-    return Heard(reply, code, wait_s(head.headers.get("retry-after", ""), time.time()))
+    return AttemptResult(reply, code, wait_s(head.headers.get("retry-after", ""), time.time()))
 
 
 def _address(base_url: str) -> httpx.URL:
@@ -178,7 +181,7 @@ def _address(base_url: str) -> httpx.URL:
 
 
 def wait_s(header: str, now_s: float) -> float | None:
-    """The seconds of a Retry-After header, which may be a date (RFC 9110, 10.2.3); None: it says nothing."""
+    """The seconds of a Retry-After header, which may be a date (RFC 9110, 10.2.3); None: no valid value."""
     try:
         return max(0.0, float(header))
     except ValueError:

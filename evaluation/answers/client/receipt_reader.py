@@ -1,4 +1,4 @@
-"""What a gateway's receipts say of the passages behind a reply; nothing where it keeps none."""
+"""Read the injected passages of a reply from the gateway's receipts, if the gateway keeps receipts."""
 
 import asyncio
 from dataclasses import replace
@@ -7,22 +7,23 @@ from urllib.parse import quote
 
 import httpx
 
-from evaluation.answers.records import Rag, Shown
+from evaluation.answers.records import Rag, ShownPassage
 
 _TIMEOUT_S = 5.0
-_AGAIN_S = 1.0  # another process of the gateway may have made it, and tells within a second
+# another process of the gateway may have written the receipt; receipts are visible to all processes within a second
+_AGAIN_S = 1.0
 
 
-class Receipts:
-    """The receipts of one gateway, read by the ids of its replies."""
+class ReceiptReader:
+    """The receipts of one gateway, by the ids of the replies."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
-        self._none = False  # it knows no such path
+        self._none = False  # the gateway has no receipts path
         self._patient = True
 
     async def of(self, rag: Rag) -> Rag:
-        """The same with its passages and their tokens, where there is a receipt to read."""
+        """Add the passages and the token count, if a receipt exists."""
         row = await self._read(rag.id)
         if row is None and self._patient and not self._none:
             await asyncio.sleep(_AGAIN_S)
@@ -49,7 +50,9 @@ def _with(rag: Rag, row: dict[str, Any]) -> Rag:
     shown = None
     if isinstance(passages, list):
         texts = ("source", "title", "text", "document")
-        shown = [Shown(*(str(each.get(name) or "") for name in texts)) for each in passages if isinstance(each, dict)]
+        shown = [
+            ShownPassage(*(str(each.get(name) or "") for name in texts)) for each in passages if isinstance(each, dict)
+        ]
     return replace(rag, passages=shown, injected_tokens=tokens if isinstance(tokens, int) else None)
 
 

@@ -1,7 +1,7 @@
-"""Requests to a gateway: so many at once, what may pass tried again, within a ceiling, until all ended or it stops.
+"""Send many requests to a gateway: a fixed number at once, with retries, within the budget, until all end or a stop.
 
-Every attempt stands in a folder before the next step: the most that it may cost before it is sent, what came of it as
-soon as it is there. So whatever stops the work, the next goes on where it was.
+Every attempt is written to the folder: the maximum cost before the request, the result as soon as the reply is there.
+So an interrupted run can continue.
 """
 
 import asyncio
@@ -12,77 +12,77 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from evaluation.answers.client.budget import NOTHING, Charge, Purse, at_worst, charge_of
-from evaluation.answers.client.gateway_client import Call, Gateway, Heard
-from evaluation.answers.records import Asked, Reply, Worst
+from evaluation.answers.client.budget import NO_COST, Budget, Cost, cost_at_max, cost_of
+from evaluation.answers.client.gateway_client import AttemptResult, Call, GatewayClient
+from evaluation.answers.records import MaxCost, Reply, RequestKey
 from proxy.access.prices import Price
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_MOST_IN_A_ROW = 5  # given up one after the other: nothing works
-_PASSES = (0, 200, 408, 409, 425, 429)  # 200: it broke off; and all from 500
-_HOPELESS = (401, 402, 403, 404, 405)  # no other request would fare better until somebody mends something
+_MOST_IN_A_ROW = 5  # consecutive requests given up: the gateway or the upstream does not work
+_PASSES = (0, 200, 408, 409, 425, 429)  # temporary errors; 200: the reply broke off; also every status from 500
+_HOPELESS = (401, 402, 403, 404, 405)  # every other request would fail, too
 _USED_UP = ("insufficient_quota", "billing_hard_limit_reached")
 
 One = TypeVar("One")
 Progress = Callable[[int, int, int], None]  # done, all, 0
-Heed = Callable[[Reply], None]
+OnReply = Callable[[Reply], None]
 
 
-def pass_over(_reply: Reply) -> None:
+def ignore_reply(_reply: Reply) -> None:
     """Heeds no reply."""
 
 
 class Rows(Protocol):
-    """What rows are appended to, off the event loop: `runs.Lines`, or another place."""
+    """A target for rows: `JsonLinesFile` or another object. `append` runs in a thread."""
 
     def append(self, row: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How far it came."""
+    """How far the work came."""
 
-    done: int  # of all that is to be asked; errors that stand included
+    done: int  # of all requests, including final errors
     total: int
-    stopped: str  # why it stopped before its end; ""
+    stopped: str  # why the work stopped early; ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is sent for one thing that is asked."""
+    """The request for one item."""
 
-    asked: Asked
-    key: Mapping[str, Any]  # names it in the folder
+    asked: RequestKey
+    key: Mapping[str, Any]  # identifies the request in the folder
     model: str
     body: Mapping[str, Any]
-    kept: Mapping[str, Any]  # the body as the folder keeps it
-    worst: Worst
+    kept: Mapping[str, Any]  # the body as written to the folder
+    max_cost: MaxCost
     price: Price | None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sender(ABC, Generic[One]):
-    """Sends what is left. A subclass says what is sent for one, what the folder has of its end, and what an end is."""
+    """Sends the remaining items. A subclass defines the request, the row in the folder, and which replies are final."""
 
     def __init__(
         self,
-        gateway: Gateway,
-        purse: Purse,
+        gateway: GatewayClient,
+        budget: Budget,
         *,
         concurrency: int,
         retries: int,
         progress: Progress,
-        answered: Heed = pass_over,
+        answered: OnReply = ignore_reply,
     ) -> None:
-        """answered: called with each end, once it stands in the folder."""
+        """answered: called with each final reply, after the reply is written to the folder."""
         self._gateway = gateway
-        self._purse = purse
+        self._purse = budget
         self._concurrency = concurrency
         self._retries = retries
         self._progress = progress
         self._answered = answered
-        self._without_usage: set[str] = set()  # models whose upstream refuses to be asked for it
+        self._without_usage: set[str] = set()  # models whose upstream refuses `stream_options`
         self._in_a_row = 0
         self._stopping = asyncio.Event()
         self._stopped = ""
@@ -99,21 +99,21 @@ class Sender(ABC, Generic[One]):
 
     @property
     def outcome(self) -> Outcome:
-        """How far it has come."""
+        """How far the work has come."""
         return Outcome(self._done, self._total, self._stopped)
 
     @property
     def stopping(self) -> bool:
-        """Whether it begins nothing more."""
+        """Whether the sender starts no more requests."""
         return self._stopping.is_set()
 
     def stop(self, why: str) -> None:
-        """Begin nothing more; what is in flight may end."""
+        """Start no more requests; requests in flight may end."""
         self._stopped = self._stopped or why
         self._stopping.set()
 
-    async def _all(self, left: Sequence[One], *, total: int, used: Charge, before: Rows, after: Rows) -> Outcome:
-        """Send what is left of `total`. used: what the folder's earlier attempts cost. Raises OSError."""
+    async def _all(self, left: Sequence[One], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
+        """Send the remaining items of `total`. used: the cost of earlier attempts in the folder. Raises OSError."""
         self._purse.spent = used
         self._before, self._after = _Writing(before), _Writing(after)
         self._left = deque(left)
@@ -130,12 +130,12 @@ class Sender(ABC, Generic[One]):
         try:
             while self._left and not self.stopping:
                 await self._ask(self._left.popleft())
-        except BaseException:  # a full disk: the others write what they have in flight, if they can
+        except BaseException:  # for example a full disk: the other workers still write their replies if possible
             self.stop("it failed")
             raise
 
     async def _ask(self, one: One) -> None:
-        """One of them until it ended, is given up, or all stops."""
+        """Send one item until the reply is final, the retries are used up, or the sender stops."""
         tries, pause_s = 0, _FIRST_PAUSE_S
         while not self.stopping:
             sent = self._sent(one)
@@ -158,8 +158,8 @@ class Sender(ABC, Generic[One]):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             await self._pause(wait_s)
 
-    def _give_up(self, heard: Heard, tries: int, wait_s: float) -> bool:
-        """Whether it is of no use to try again now; stops all where that holds for the others, too."""
+    def _give_up(self, heard: AttemptResult, tries: int, wait_s: float) -> bool:
+        """Whether a retry is useless; stop the sender if a retry is useless for every item."""
         reply = heard.reply
         passes = reply.status in _PASSES or reply.status >= 500
         if reply.status in _HOPELESS or heard.code in _USED_UP:
@@ -174,25 +174,25 @@ class Sender(ABC, Generic[One]):
                 self.stop(f"{self._in_a_row} in a row got no answer, the last: {reply.error}")
         return True
 
-    async def _attempt(self, one: One, sent: Sent) -> Heard | None:
-        """What comes of one request, once it stands in the folder; None: nothing was sent."""
-        if not await self._purse.take(sent.worst):
-            self.stop(self._purse.refusal(sent.worst))
+    async def _attempt(self, one: One, sent: Sent) -> AttemptResult | None:
+        """Send one request and write the result to the folder. None: the request was not sent."""
+        if not await self._purse.take(sent.max_cost):
+            self.stop(self._purse.refusal(sent.max_cost))
             return None
-        charge = at_worst(sent.worst)  # unless it comes to an end
+        cost = cost_at_max(sent.max_cost)  # if the attempt does not end
         try:
-            if self.stopping:  # while it waited for others
-                charge = NOTHING
+            if self.stopping:  # stopped while the request waited for the budget
+                cost = NO_COST
                 return None
             at_s = time.time()
-            await self._before.append({**sent.key, "at_s": at_s, **asdict(sent.worst)})
+            await self._before.append({**sent.key, "at_s": at_s, **asdict(sent.max_cost)})
             call = Call(sent.asked, at_s, sent.body, sent.headers, sent.kept, sent.price)
             heard = await self._gateway.ask(call)
             await self._after.append(self._row(one, heard.reply))
-            charge = charge_of(heard.reply, sent.worst, sent.price)
+            cost = cost_of(heard.reply, sent.max_cost, sent.price)
             return heard
         finally:
-            await self._purse.settle(sent.worst, charge)
+            await self._purse.settle(sent.max_cost, cost)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not beyond the stop."""
@@ -215,5 +215,5 @@ class _Writing:
             writing = asyncio.ensure_future(asyncio.to_thread(self._lines.append, row))
             try:
                 await asyncio.shield(writing)
-            finally:  # to its end also when the work is cancelled: the file is closed behind it
+            finally:  # finish the write also after a cancellation: the caller closes the file next
                 await asyncio.wait({writing})

@@ -1,6 +1,6 @@
-"""Questions drafted by a model from a collection, for a person to edit.
+"""Questions that a model drafts from a collection, for a person to edit.
 
-passages  a collection -> passages drawn from it
-drafts    a passage -> a question that a model drafts
-drafting  as lines of the file that a person edits
+passages    a collection -> a sample of passages
+drafts      a passage -> a drafted question
+draft_file  drafted questions -> lines of the file that a person edits
 """

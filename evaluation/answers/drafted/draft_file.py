@@ -1,9 +1,9 @@
-"""The replies of a run that drafts questions, as lines of the file that a person edits.
+"""Write the drafted questions of a run into the file that a person edits.
 
-    drafted.jsonl  in the run's folder: a row for each reply that was looked at, with why it was dropped, or null
+    drafted.jsonl  in the run's folder: a row for each reply, with the reason for a dropped draft, or null
 
-A line is written once, behind what is in the file. So what a person changed or took out stays so, and where the file is
-gone it is written anew from the replies that the folder has.
+A line is written once, at the end of the file, so that a person's changes and deletions stay. If the file is missing,
+the file is written again from the replies in the folder.
 """
 
 import contextlib
@@ -15,24 +15,24 @@ from typing import Self
 
 import orjson
 
-from evaluation.answers.drafted.drafts import ALIKE, Draft, Dropped, Known, draft_of, row_of
+from evaluation.answers.drafted.drafts import ALIKE, Draft, Dropped, KnownQuestions, draft_of, row_of
 from evaluation.answers.question_file import read_any
 from evaluation.answers.records import Question, Reply
-from evaluation.answers.run_folder import Lines, Run, append_to, rows_of
+from evaluation.answers.run_folder import JsonLinesFile, Run, append_to, rows_of
 
 FILE = "drafted.jsonl"
 
 
-class Drafting:
-    """What has become of the replies so far, and what becomes of the next ones. One process at a time has it."""
+class DraftFile:
+    """The file of drafted questions and the log of all replies so far. One process at a time holds the log."""
 
     def __init__(self, run: Run, out: Path) -> None:
-        """Raises BenchError: another process has it, or a line of the file cannot be read; OSError."""
+        """Raises OSError; BenchError: another process holds the log, or a line of the file cannot be read."""
         self._run = run
         self._out = out
-        self._model = run.head.variants[0].model
+        self._model = run.manifest.variants[0].model
         self._asked = {question.id: question for question in run.questions}
-        self._looked_at = Lines(run.folder / FILE)
+        self._looked_at = JsonLinesFile(run.folder / FILE)
         try:
             self._made = not out.exists()
             if self._made:
@@ -49,12 +49,12 @@ class Drafting:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
-            if self._made and not self._out.stat().st_size:  # nothing to edit
+            if self._made and not self._out.stat().st_size:  # no question was written
                 self._out.unlink()
         self._looked_at.close()
 
     def take(self, reply: Reply) -> None:
-        """Write the question that a reply drafts, or why there is none. Raises OSError."""
+        """Write the drafted question of a reply, or the reason why there is no question. Raises OSError."""
         why = None
         try:
             asked = self._asked[reply.question]
@@ -70,7 +70,7 @@ class Drafting:
         self._dropped[reply.question] = why
 
     def told(self) -> str:
-        """What has become of the passages, as lines of text."""
+        """How many questions were drafted and why drafts were dropped, as lines of text."""
         reasons = Counter(why for why in self._dropped.values() if why is not None)
         lines = [f"{self._out}: {self.drafted} questions drafted of {len(self._dropped)} passages"]
         return "\n".join([*lines, *(f"  {count} dropped: {why}" for why, count in reasons.most_common())])
@@ -81,17 +81,17 @@ class Drafting:
         return list(self._dropped.values()).count(None)
 
     def _catch_up(self) -> None:
-        """Look at the replies that a crash left in the folder alone."""
+        """Process the replies that a crash left without a row in the log."""
         left = [each for each in self._run.replies().values() if each.done and each.question not in self._dropped]
         self._mend(left)
         there = read_any(self._out)
         self._there = {question.id for question in there}
-        self._known = Known(there)
+        self._known = KnownQuestions(there)
         for reply in left:
             self.take(reply)
 
     def _mend(self, left: Sequence[Reply]) -> None:
-        """Cut off half a line of ours, which a crash left at the end; what a person left there stays."""
+        """Cut off half a line that a crash left; keep half a line that a person wrote."""
         tail = self._out.read_bytes().rpartition(b"\n")[2]
         if tail and any(line.startswith(tail) for line in self._lines(left)):
             with self._out.open("r+b") as file:
@@ -107,7 +107,7 @@ class Drafting:
         return orjson.dumps(row_of(asked, draft, reply, self._model), option=orjson.OPT_APPEND_NEWLINE)
 
     def _write(self, content: bytes) -> None:
-        """A line, after a whole one. Opened anew each time: an editor may have put another file in its place."""
+        """Append a line. The file is opened for each line, because an editor may have replaced the file."""
         with self._out.open("a+b", buffering=0) as file:
             whole = not file.tell() or os.pread(file.fileno(), 1, file.tell() - 1) == b"\n"
             append_to(file, content if whole else b"\n" + content)

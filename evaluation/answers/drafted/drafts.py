@@ -1,7 +1,7 @@
-"""A passage to a question that a model drafts of it: what is asked, and what of its reply is good enough for a person.
+"""A passage to a drafted question: the request to the model, and the strict check of the reply.
 
-The reply is read strictly: one JSON object of a question, a reference answer and facts, every fact both in the passage
-and in the reference, as answers are held against facts. What is otherwise is dropped with a reason; nothing is mended.
+A reply must be one JSON object with a question, a reference answer and facts. Every fact must occur in the passage and
+in the reference (compared like answers and facts in scoring). Other replies are dropped with a reason, never repaired.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evaluation.answers.prompts import Prompt, json_object
-from evaluation.answers.records import Question, Reply, Shown
+from evaluation.answers.records import Question, Reply, ShownPassage
 from evaluation.answers.scoring.normalize import terms
 from evaluation.answers.scoring.scores import states
 
 PLACES = ("title", "source", "passage")
-_ALIKE = 0.8  # share of the words of two questions that both have, where a fact is in both
+_ALIKE = 0.8  # minimum share of common words for two similar questions that also share a fact
 _ID_BYTES = 5
 
 UNREADABLE = "the reply is not the JSON that was asked for"
@@ -29,20 +29,20 @@ ALIKE = "the question is much like another one"
 
 
 class Dropped(ValueError):
-    """A reply of which no question is made; the text says why, in a few words that can be counted."""
+    """A reply without a usable question; the text is a short reason that can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a model made of a passage."""
+    """A drafted question."""
 
     question: str
     reference: str
     facts: tuple[str, ...]
 
 
-def asking(passage: Shown, collection: str, prompt: Prompt) -> Question:
-    """The question whose answer is a draft: its `reference` is the passage, its `gold` the passage's source."""
+def asking(passage: ShownPassage, collection: str, prompt: Prompt) -> Question:
+    """The request for a draft, as a Question: `reference` is the passage, `gold` the source of the passage."""
     text = prompt.render(title=passage.title, source=passage.source, passage=passage.text)
     digest = hashlib.blake2b(f"{passage.document}\0{passage.text}".encode(), digest_size=_ID_BYTES).hexdigest()
     messages = [{"role": "user", "content": text}]
@@ -50,7 +50,7 @@ def asking(passage: Shown, collection: str, prompt: Prompt) -> Question:
 
 
 def draft_of(asked: Question, reply: Reply) -> Draft:
-    """The draft of a reply that stands. Raises Dropped."""
+    """The draft in a final reply. Raises Dropped."""
     if reply.error is not None:
         raise Dropped(f"the model refused it: {reply.error}")
     try:
@@ -85,7 +85,7 @@ def read_reply(text: str, passage: str) -> Draft:
 
 
 def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str, Any]:
-    """The line of the questions' file, with its mark."""
+    """The line for the file of questions, marked as drafted."""
     at = datetime.fromtimestamp(reply.at_s, UTC).isoformat(timespec="seconds")
     return {
         "id": asked.id,
@@ -97,14 +97,14 @@ def row_of(asked: Question, draft: Draft, reply: Reply, model: str) -> dict[str,
     }
 
 
-class Known:
-    """The questions that there are, to tell whether another one says anything new."""
+class KnownQuestions:
+    """The existing questions, for the check whether a draft is new."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
         self._all = [(_words(_asked(one)), {_words(fact) for fact in one.must}) for one in questions]
 
     def has(self, draft: Draft) -> bool:
-        """Whether one has the same words, or most of them and a fact that is asked for."""
+        """Whether a question with the same words exists, or a question with most of the words and a common fact."""
         words, facts = _words(draft.question), {_words(fact) for fact in draft.facts}
         return any(
             words == other or (len(words & other) >= _ALIKE * len(words | other) and facts & theirs)
@@ -116,7 +116,7 @@ class Known:
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
-    """A text that is not empty and can be written. Raises ValueError."""
+    """A non-empty text that can be encoded. Raises ValueError."""
     text = found.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{name} must be a text that is not empty")

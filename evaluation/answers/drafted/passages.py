@@ -1,4 +1,4 @@
-"""A collection to passages of it, drawn evenly from its documents, by the Knowledge API."""
+"""Draw passages evenly from the documents of a collection, by the Knowledge API."""
 
 import itertools
 import random
@@ -10,27 +10,28 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from evaluation.answers.records import BenchError, Shown
+from evaluation.answers.records import BenchError, ShownPassage
 from evaluation.answers.scoring.normalize import terms
 from proxy.dialects.replies import read_error
 
 PASSAGE_CHARS = 2000  # at most: 500 tokens of English
 _LEAST_TERMS = 5  # fewer words are a heading
 _PAGE = 1000
-_UNEVEN = 4  # a long document stands in for short ones with so many times its share of passages
+_UNEVEN = 4  # a long document may supply this multiple of an equal share, to replace passages that short documents lack
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 _FITS = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|\Z)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
 
 
-async def drawn(client: httpx.AsyncClient, collection: str, count: int, *, seed: int) -> list[Shown]:
-    """Passages, at most so many: one of each document in random order, then a second one of each, and so on.
+async def drawn(client: httpx.AsyncClient, collection: str, count: int, *, seed: int) -> list[ShownPassage]:
+    """At most `count` passages: one of each document in random order, then a second of each, and so on.
 
-    The same collection and seed give the same passages. Raises BenchError: it cannot be read, or has none.
+    The same collection and seed give the same passages. Raises BenchError: the collection cannot be read or has no
+    text.
     """
     ids = await _documents(client, collection)
     random.Random(seed).shuffle(ids)
     share = _UNEVEN * count // max(1, len(ids)) + 1
-    rounds: list[list[Shown]] = []
+    rounds: list[list[ShownPassage]] = []
     for id in ids:
         if len(rounds) == count:
             break
@@ -45,7 +46,7 @@ async def drawn(client: httpx.AsyncClient, collection: str, count: int, *, seed:
 
 
 def cut(text: str) -> list[str]:
-    """A document's text in pieces of whole paragraphs as long as they fit; without those that say nothing."""
+    """Cut a document into pieces of whole paragraphs, as long as possible, without pieces of a few words."""
     pieces, piece = [], ""
     for part in (part for paragraph in _PARAGRAPHS.split(text) for part in _FITS.findall(paragraph)):
         if piece and len(piece) + 2 + len(part) > PASSAGE_CHARS:
@@ -57,7 +58,7 @@ def cut(text: str) -> list[str]:
 
 
 async def _documents(client: httpx.AsyncClient, collection: str) -> list[str]:
-    """The ids of its documents."""
+    """The ids of the documents."""
     path, after, ids = f"/v1/knowledge/collections/{quote(collection, safe='')}/documents", "", []
     while True:
         page = await _read(client, f"{path}?limit={_PAGE}{after}", collection)
@@ -72,14 +73,14 @@ async def _documents(client: httpx.AsyncClient, collection: str) -> list[str]:
             ) from error
 
 
-async def _pieces(client: httpx.AsyncClient, collection: str, id: str) -> list[Shown]:
+async def _pieces(client: httpx.AsyncClient, collection: str, id: str) -> list[ShownPassage]:
     row = await _read(client, f"/v1/knowledge/documents/{quote(id, safe='')}", collection)
     source, title, text = (str(row.get(name) or "") for name in ("source", "title", "text"))
-    return [Shown(source or id, title, piece, id) for piece in cut(text)]
+    return [ShownPassage(source or id, title, piece, id) for piece in cut(text)]
 
 
 async def _read(client: httpx.AsyncClient, path: str, collection: str) -> Mapping[str, Any]:
-    """What a path of the Knowledge API tells. Raises BenchError."""
+    """Read a path of the Knowledge API. Raises BenchError."""
     why = f"the collection {collection!r} cannot be read"
     try:
         got = await client.get(path)

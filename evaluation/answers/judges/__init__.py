@@ -1,7 +1,7 @@
-"""Answers judged by a model.
+"""A model judges answers.
 
-judge      what a model that judges is asked, and its reply, read strictly
-judging    it is asked
-judgements what it said, as the folder has it
-agreement  how far it can be believed
+judge_tasks      the questions for a judge, and the strict reading of a judge's reply
+judge_runner     send the questions to the judge
+judgement_files  the judgements in a run's folder
+agreement        how reliable the judge is
 """

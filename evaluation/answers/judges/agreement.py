@@ -1,4 +1,4 @@
-"""How far a judge can be believed: what it could not say, whether the order sways it, whether rules agree with it."""
+"""How reliable a judge is: missing scores, preferences that depend on the order, agreement with the rules."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from evaluation.answers.judges.judge_tasks import KINDS, Judgement, in_both_orders
 from evaluation.answers.judges.judgement_files import said_by
-from evaluation.answers.records import Asked
+from evaluation.answers.records import RequestKey
 from evaluation.answers.scoring.faults import Fault, counted
-from evaluation.answers.scoring.scored_replies import Scored
+from evaluation.answers.scoring.scored_replies import ScoredReply
 from evaluation.answers.scoring.verdict import SAME
 
 _HALF = 0.5
@@ -16,40 +16,40 @@ _HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One kind of judgement beside the deterministic score of the same answers. tau: Kendall's tau-b, from -1 to 1.
+    """One kind of judgement compared with the rule-based score of the same answers. tau: Kendall's tau-b, from -1 to 1.
 
-    of, same: answers of which both are above or both below one half; of a preference, pairs of answers of which both
-    prefer one, and the same one.
+    of: answers where both scores differ from one half; same: answers where both scores are on the same side of one
+    half. For preferences: pairs of answers where both prefer an answer, and pairs where both prefer the same answer.
     """
 
     of: int
     same: int
-    tau: float | None  # None: fewer than two, or one of both always says the same
+    tau: float | None  # None: fewer than two pairs, or all scores of a side are equal
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReport:
-    """What a judge did, by kind where that matters."""
+    """The work of a judge, by kind of judgement."""
 
     model: str
     asked: Mapping[str, int]
-    faults: Mapping[str, Mapping[Fault, int]]  # kind -> what has no score, and why
+    faults: Mapping[str, Mapping[Fault, int]]  # kind -> failure -> judgements without a score
     tokens_in: int
     tokens_out: int
     cost_usd: float
     cost_unknown: int  # replies without a known price
-    swapped: int  # pairs of answers that were shown in both orders
-    swayed: int  # of those, where the order changed which one is preferred
+    swapped: int  # pairs of answers shown in both orders
+    swayed: int  # pairs where the order changed the preferred answer
     agreement: Mapping[str, Agreement]
 
     @property
     def failures(self) -> int:
-        """Of all that it was asked, what has no score."""
+        """Judgements without a score."""
         return sum(sum(found.values()) for found in self.faults.values())
 
 
-def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scored]) -> JudgeReport:
-    """Of one judge. What it cost holds requests that failed, too, and what was asked again."""
+def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[ScoredReply]) -> JudgeReport:
+    """The report about one judge. The cost includes failed and repeated requests."""
     its = [one for one in attempts if one.model == model]
     said = said_by(model, its)
     by_rule = {one.reply.asked: score for one in found if (score := one.scores["score"]) is not None}
@@ -72,20 +72,22 @@ def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[Scor
 
 
 def _fault(one: Judgement) -> Fault | None:
-    """Why it has no verdict; an earlier version kept only that it has none."""
+    """Why a judgement has no verdict; an earlier version did not store the reason."""
     if one.error is not None:
         return "failed"
     return None if one.verdict is not None else one.fault or "unreadable"
 
 
-def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[Asked, float]) -> Agreement:
+def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[RequestKey, float]) -> Agreement:
     pairs = _preferred(judgements, by_rule) if kind == "preference" else _scored(kind, judgements, by_rule)
     sides = [(x, y) for x, y in pairs if _HALF not in (x, y)]
     return Agreement(len(sides), sum((x > _HALF) == (y > _HALF) for x, y in sides), _tau(pairs))
 
 
-def _scored(kind: str, judgements: Iterable[Judgement], by_rule: Mapping[Asked, float]) -> list[tuple[float, float]]:
-    """(judged, by rule) of each answer that has both."""
+def _scored(
+    kind: str, judgements: Iterable[Judgement], by_rule: Mapping[RequestKey, float]
+) -> list[tuple[float, float]]:
+    """(judged score, rule-based score) of each answer with both scores."""
     return [
         (one.score, rule)
         for one in judgements
@@ -95,8 +97,8 @@ def _scored(kind: str, judgements: Iterable[Judgement], by_rule: Mapping[Asked, 
     ]
 
 
-def _preferred(judgements: Iterable[Judgement], by_rule: Mapping[Asked, float]) -> list[tuple[float, float]]:
-    """(judged, by rule) of each pair of answers: 1 where the first is better, 0 where the second, else one half."""
+def _preferred(judgements: Iterable[Judgement], by_rule: Mapping[RequestKey, float]) -> list[tuple[float, float]]:
+    """(judged, rule-based) of each pair of answers: 1 if the first answer is better, 0 if the second, else one half."""
     found = []
     for (question, variant, against, repeat, *_), scores in in_both_orders(judgements).items():
         first, second = by_rule.get((question, variant, repeat)), by_rule.get((question, against or "", repeat))

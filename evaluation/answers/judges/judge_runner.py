@@ -1,7 +1,7 @@
-"""A run's replies to its judgements, through a gateway that knows the judge.
+"""Send the answers of a run to a judge, through a gateway that knows the judge's model.
 
-What a judge said stands in the folder and is not asked again, also where it could not be read. What failed is left for
-the next time.
+A judgement is written to the folder and not repeated, even if the judge's reply could not be read. A failed request is
+repeated by the next command.
 """
 
 from collections import Counter
@@ -13,17 +13,17 @@ from typing import Any
 import orjson
 
 from evaluation.answers.client.budget import (
-    NOTHING,
+    NO_COST,
+    Budget,
     PriceOf,
-    Purse,
-    Spent,
-    at_worst,
-    spent_of,
-    worst_of,
+    Spend,
+    cost_at_max,
+    max_cost_of,
+    spend_of,
 )
-from evaluation.answers.client.gateway_client import Gateway
+from evaluation.answers.client.gateway_client import GatewayClient
 from evaluation.answers.client.sender import Outcome, Progress, Sender, Sent
-from evaluation.answers.judges.judge_tasks import Judgement, Said, Task, read_reply
+from evaluation.answers.judges.judge_tasks import Judgement, JudgeReply, JudgeTask, read_reply
 from evaluation.answers.judges.judgement_files import (
     asked_file,
     attempts,
@@ -34,7 +34,7 @@ from evaluation.answers.judges.judgement_files import (
 )
 from evaluation.answers.records import Reply, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
-from evaluation.answers.run_folder import Lines
+from evaluation.answers.run_folder import JsonLinesFile
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.scores import refuses
 from proxy.access.prices import Price
@@ -47,16 +47,16 @@ ANSWER_TOKENS = 100  # of an ordinary judgement: an assumption, which the estima
 class Judge:
     """Which model is asked, and how."""
 
-    variant: Variant  # raw: a judge gets no passages but those it is shown
+    variant: Variant  # always raw: a judge gets only the passages in the prompt
     price: Price | None
-    answer_tokens: int | None  # the most that it can write
+    answer_tokens: int | None  # the longest answer of the judge
     concurrency: int
     retries: int
 
-    def sent(self, task: Task, *, usage: bool) -> Sent:
-        """The request that asks it."""
+    def sent(self, task: JudgeTask, *, usage: bool) -> Sent:
+        """The request for a task."""
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
-        worst = worst_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
+        max_cost = max_cost_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
         question, variant, against, repeat, kind, order = task.key
         key = {
             "question": question,
@@ -73,13 +73,13 @@ class Judge:
             self.variant.model,
             body,
             body,
-            worst,
+            max_cost,
             self.price,
             headers_of(self.variant),
         )
 
-    def told(self, todo: Sequence[Task]) -> str:
-        """What is about to be asked, and what it will use, about and at most."""
+    def told(self, todo: Sequence[JudgeTask]) -> str:
+        """The planned requests, with the expected and the maximum cost, as text."""
         kinds = Counter(task.kind for task in todo)
         asked = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
         about, most = self._estimate(todo)
@@ -90,39 +90,49 @@ class Judge:
             money = f"${self.price.of(about):,.4f}{limit}"
         return f"{self.variant.model} is asked {len(todo)} times ({asked}): about {tokens}; {money}"
 
-    def _estimate(self, todo: Sequence[Task]) -> tuple[Tokens, float]:
+    def _estimate(self, todo: Sequence[JudgeTask]) -> tuple[Tokens, float]:
         """Tokens, about, and dollars, at most."""
         answer = ANSWER_TOKENS if self.answer_tokens is None else min(ANSWER_TOKENS, self.answer_tokens)
-        prompt, most = 0, NOTHING
+        prompt, most = 0, NO_COST
         for task in todo:
             one = self.sent(task, usage=True)
             prompt += estimated_tokens(orjson.dumps(one.body["messages"]))
-            most += at_worst(one.worst)
+            most += cost_at_max(one.max_cost)
         return Tokens(prompt, answer * len(todo)), most.usd
 
 
-class Judging(Sender[Task]):
-    """Asks a judge what it has not said yet."""
+class JudgeRunner(Sender[JudgeTask]):
+    """Sends the remaining tasks to a judge."""
 
     def __init__(
-        self, folder: Path, judge: Judge, gateway: Gateway, purse: Purse, price_of: PriceOf, *, progress: Progress
+        self,
+        folder: Path,
+        judge: Judge,
+        gateway: GatewayClient,
+        budget: Budget,
+        price_of: PriceOf,
+        *,
+        progress: Progress,
     ) -> None:
-        super().__init__(gateway, purse, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
+        super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
         self._folder = folder
         self._judge = judge
         self._price_of = price_of
 
-    async def go(self, tasks: Sequence[Task]) -> Outcome:
-        """Ask it all, or until something stops it. Raises BenchError: another process has the folder; OSError."""
-        with Lines(asked_file(self._folder)) as before, Lines(file(self._folder)) as after:
+    async def go(self, tasks: Sequence[JudgeTask]) -> Outcome:
+        """Send the tasks until all are judged or the runner stops.
+
+        Raises BenchError: another process holds the folder; OSError.
+        """
+        with JsonLinesFile(asked_file(self._folder)) as before, JsonLinesFile(file(self._folder)) as after:
             left = left_of(tasks, attempts(self._folder), self._judge.variant.model)
-            used = spent(self._folder, self._price_of).charged
+            used = spent(self._folder, self._price_of).cost
             return await self._all(left, total=len(tasks), used=used, before=before, after=after)
 
-    def _sent(self, one: Task) -> Sent:
+    def _sent(self, one: JudgeTask) -> Sent:
         return self._judge.sent(one, usage=self._judge.variant.model not in self._without_usage)
 
-    def _row(self, one: Task, reply: Reply) -> Mapping[str, Any]:
+    def _row(self, one: JudgeTask, reply: Reply) -> Mapping[str, Any]:
         return {
             **asdict(judgement_of(one, reply, self._judge.variant.model)),
             "request": reply.request,
@@ -133,21 +143,21 @@ class Judging(Sender[Task]):
         return reply.error is None
 
 
-def left_of(tasks: Iterable[Task], attempts: Iterable[Judgement], model: str) -> list[Task]:
-    """What this judge has not said yet of these prompts."""
+def left_of(tasks: Iterable[JudgeTask], attempts: Iterable[Judgement], model: str) -> list[JudgeTask]:
+    """The tasks without a judgement for the current prompt."""
     said = {one.key: one.prompt for one in said_by(model, attempts)}
     return [task for task in tasks if said.get(task.key) != prompt_hash(task.prompt)]
 
 
-def spent(folder: Path, price_of: PriceOf) -> Spent:
-    """The sum of all that judges were asked in a run's folder."""
-    asked = (((key, model, at_s), worst, price_of(model)) for key, model, at_s, worst in sent(folder))
-    return spent_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
+def spent(folder: Path, price_of: PriceOf) -> Spend:
+    """The cost of all requests to judges in a run's folder."""
+    asked = (((key, model, at_s), max_cost, price_of(model)) for key, model, at_s, max_cost in sent(folder))
+    return spend_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
 
 
-def judgement_of(task: Task, reply: Reply, model: str) -> Judgement:
-    """What a judge said of a task, or why it said nothing."""
-    said, fault = Said(None, None, ""), fault_of(reply)
+def judgement_of(task: JudgeTask, reply: Reply, model: str) -> Judgement:
+    """The judgement in a judge's reply, or the reason for a missing judgement."""
+    said, fault = JudgeReply(None, None, ""), fault_of(reply)
     if reply.error is None:
         said = read_reply(task.kind, reply.answer or "", task.order)
         unread: Fault = "refused" if refuses(reply.answer or "") else "unreadable"

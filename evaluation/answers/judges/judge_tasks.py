@@ -1,8 +1,9 @@
-"""Answers judged by a model: faithfulness to the passages, relevance, correctness against the reference, preference.
+"""Judge answers by a model: faithfulness to the passages, relevance, correctness against the reference, preference.
 
-Prompts are files. The reply of a judge is read strictly: one JSON object of the kind's form (a code fence around it is
-passed over), or there is no score, which is kept and counted, never guessed. Two answers are shown in both orders, and
-both count, since judges prefer a place (Zheng et al. 2023, "Judging LLM-as-a-Judge"). Scores are between 0 and 1.
+Prompts are files. A judge's reply is read strictly: one JSON object of the expected form, with or without a code fence.
+Any other reply has no score; missing scores are stored and counted, never guessed. Two answers are shown in both orders
+and both judgements count, because judges prefer a position (Zheng et al. 2023, "Judging LLM-as-a-Judge"). Scores are
+between 0 and 1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +31,8 @@ _FIRST = {"first": 1.0, "neither": 0.5, "second": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One thing to ask a judge. `against`: the other variant of a preference; `order` 1: that one is shown first."""
+class JudgeTask:
+    """A question for a judge. `against`: the other variant of a preference; `order` 1: that variant comes first."""
 
     question: str
     variant: str
@@ -48,7 +49,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a judge said. score None: it could not be read, and `reason` says why, or there was none, then `error`."""
+    """A judge's answer to a task.
+
+    score None: `reason` says why the reply is unreadable, or `error` why there is no reply.
+    """
 
     question: str
     variant: str
@@ -56,16 +60,16 @@ class Judgement:
     repeat: int
     kind: Kind
     order: int
-    score: float | None  # of `variant`, from 0 to 1; of a preference 1: it is preferred, 0.5: neither
+    score: float | None  # of `variant`, from 0 to 1; preference: 1 prefers `variant`, 0.5 prefers neither
     verdict: str | None
     reason: str
     usage: Tokens | None
     cost_usd: float | None
     model: str
-    at_s: float = 0.0  # since the epoch, when it was asked
-    error: str | None = None  # None: it said something
-    prompt: str = ""  # the hash of what it was asked
-    fault: Fault | None = None  # why it has no verdict
+    at_s: float = 0.0  # when the judge was asked, in seconds since the epoch
+    error: str | None = None  # None: the judge replied
+    prompt: str = ""  # the hash of the prompt
+    fault: Fault | None = None  # why the judgement has no verdict
 
     @property
     def key(self) -> Key:
@@ -73,7 +77,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class JudgeReply:
     """A judge's reply, read."""
 
     score: float | None
@@ -81,16 +85,16 @@ class Said:
     reason: str
 
 
-class Prompts:
-    """The texts that ask a judge."""
+class JudgePrompts:
+    """The prompts for a judge."""
 
     def __init__(self, prompts: Mapping[Kind, Prompt]) -> None:
         self._prompts = prompts
 
     @staticmethod
-    def read(folder: Path) -> "Prompts":
-        """judge_KIND.txt of every kind. Raises BenchError if one cannot be read or lacks a place that it must have."""
-        return Prompts({kind: Prompt.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
+    def read(folder: Path) -> "JudgePrompts":
+        """Read judge_KIND.txt of every kind. Raises BenchError if a file cannot be read or lacks a placeholder."""
+        return JudgePrompts({kind: Prompt.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
 
     def render(self, kind: Kind, **values: str) -> str:
         """The prompt, as `Prompt.render`."""
@@ -101,14 +105,14 @@ def tasks(
     questions: Mapping[str, Question],
     replies: Iterable[Reply],
     baselines: Mapping[str, str],
-    prompts: Prompts,
+    prompts: JudgePrompts,
     *,
     kinds: Sequence[Kind] = KINDS,
-) -> Iterator[Task]:
-    """Everything there is to ask of replies that brought an answer, in their order.
+) -> Iterator[JudgeTask]:
+    """All tasks for the replies with an answer, in the order of the replies.
 
-    baselines: variant -> the variant it is compared with. Faithfulness is asked where the passages are known,
-    correctness where there is a reference, preference where both answered the same question in the same repeat.
+    baselines: variant -> the variant for the comparison. Faithfulness needs known passages, correctness needs a
+    reference, preference needs an answer of both variants to the same question in the same repeat.
     """
     answered = {reply.asked: reply for reply in replies if reply.error is None and (reply.answer or "").strip()}
     for reply in answered.values():
@@ -121,7 +125,7 @@ def tasks(
 
 
 def in_both_orders(judgements: Iterable[Judgement]) -> dict[Key, tuple[float, float]]:
-    """The first key of each pair of answers -> its scores in both orders, where both could be read."""
+    """The key of each pair of answers -> the scores in both orders, for pairs with two readable judgements."""
     found: dict[Key, dict[int, float]] = {}
     for one in judgements:
         if one.kind == "preference" and one.score is not None:
@@ -129,46 +133,46 @@ def in_both_orders(judgements: Iterable[Judgement]) -> dict[Key, tuple[float, fl
     return {key: (orders[0], orders[1]) for key, orders in found.items() if len(orders) == 2}
 
 
-def read_reply(kind: Kind, text: str, order: int = 0) -> Said:
-    """A judge's reply. One that is not exactly what was asked for has no score, and a reason that says why."""
+def read_reply(kind: Kind, text: str, order: int = 0) -> JudgeReply:
+    """Parse a judge's reply. A reply of another form has no score; the reason says what is wrong."""
     try:
         found = json_object(text)
         if kind == "faithfulness":
             return _claims(found)
         return _preference(found, order) if kind == "preference" else _points(found)
     except (ValueError, RecursionError) as error:
-        return Said(None, None, f"unreadable: {error}: {text.strip()[:200]!r}")
+        return JudgeReply(None, None, f"unreadable: {error}: {text.strip()[:200]!r}")
 
 
 def asked_text(question: Question) -> str:
-    """The question as a judge is shown it: its last message, with what was said before where there is any."""
+    """The question as the judge sees the question: the last message, after the messages before."""
     said = [f"{message.get('role', '')}: {_content(message)}" for message in question.messages[:-1]]
     last = _content(question.messages[-1])
     return "\n".join(["Before it was said:", *said, "", "The question:", last]) if said else last
 
 
 def _tasks_of(
-    question: Question, reply: Reply, other: Reply | None, prompts: Prompts, kinds: Sequence[Kind]
-) -> Iterator[Task]:
+    question: Question, reply: Reply, other: Reply | None, prompts: JudgePrompts, kinds: Sequence[Kind]
+) -> Iterator[JudgeTask]:
     values = {"question": asked_text(question), "answer": reply.answer or "", "reference": question.reference or ""}
     at = (question.id, reply.variant)
     if "faithfulness" in kinds and reply.rag.passages:
         shown = "\n\n".join(f"[{n}] {one.title}\n{one.text}" for n, one in enumerate(reply.rag.passages, 1))
         prompt = prompts.render("faithfulness", passages=shown, **values)
-        yield Task(*at, None, reply.repeat, "faithfulness", 0, prompt)
+        yield JudgeTask(*at, None, reply.repeat, "faithfulness", 0, prompt)
     if "relevance" in kinds:
-        yield Task(*at, None, reply.repeat, "relevance", 0, prompts.render("relevance", **values))
+        yield JudgeTask(*at, None, reply.repeat, "relevance", 0, prompts.render("relevance", **values))
     if "correctness" in kinds and question.reference:
-        yield Task(*at, None, reply.repeat, "correctness", 0, prompts.render("correctness", **values))
+        yield JudgeTask(*at, None, reply.repeat, "correctness", 0, prompts.render("correctness", **values))
     if "preference" in kinds and other is not None:
         both = (reply.answer or "", other.answer or "")
         for order, (first, second) in enumerate((both, both[::-1])):
             prompt = prompts.render("preference", first=first, second=second, **values)
-            yield Task(*at, other.variant, reply.repeat, "preference", order, prompt)
+            yield JudgeTask(*at, other.variant, reply.repeat, "preference", order, prompt)
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """A message's text; of one in parts, that of its text parts."""
+    """The text of a message: the content, or the text parts of the content."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -183,8 +187,8 @@ def _reason(found: Mapping[str, Any]) -> str:
     return reason
 
 
-def _claims(found: Mapping[str, Any]) -> Said:
-    """The share of claims that the passages support; an answer without a claim has no score, and is no failure."""
+def _claims(found: Mapping[str, Any]) -> JudgeReply:
+    """The share of supported claims; an answer without claims has no score but is not a failure."""
     claims = found.get("claims")
     if not isinstance(claims, list):
         raise ValueError("claims must be a list")
@@ -194,19 +198,19 @@ def _claims(found: Mapping[str, Any]) -> Said:
             raise ValueError("each claim must be an object with supported: true or false")
         supported.append(claim["supported"])
     verdict = f"{sum(supported)} of {len(supported)} claims supported"
-    return Said(sum(supported) / len(supported) if supported else None, verdict, _reason(found))
+    return JudgeReply(sum(supported) / len(supported) if supported else None, verdict, _reason(found))
 
 
-def _points(found: Mapping[str, Any]) -> Said:
+def _points(found: Mapping[str, Any]) -> JudgeReply:
     score = found.get("score")
     if isinstance(score, bool) or not isinstance(score, int) or not 1 <= score <= _MOST_POINTS:
         raise ValueError(f"score must be a whole number from 1 to {_MOST_POINTS}, got {score!r}")
-    return Said((score - 1) / (_MOST_POINTS - 1), f"{score} of {_MOST_POINTS}", _reason(found))
+    return JudgeReply((score - 1) / (_MOST_POINTS - 1), f"{score} of {_MOST_POINTS}", _reason(found))
 
 
-def _preference(found: Mapping[str, Any], order: int) -> Said:
+def _preference(found: Mapping[str, Any], order: int) -> JudgeReply:
     better = found.get("better")
     if not isinstance(better, str) or better not in _FIRST:
         raise ValueError(f"better must be first, second or neither, got {better!r}")
     first = _FIRST[better]
-    return Said(first if order == 0 else 1 - first, better, _reason(found))
+    return JudgeReply(first if order == 0 else 1 - first, better, _reason(found))

@@ -1,9 +1,9 @@
-"""What judges said of a run, in its folder.
+"""The files with judgements in a run's folder.
 
-    judge_asked.jsonl  a line before each request to a judge, with the most that it may cost
-    judgements.jsonl   a line for each that ended, with the request and what was said
+    judge_asked.jsonl  a line before each request to a judge, with the maximum cost of the request
+    judgements.jsonl   a line for each finished request, with the request and the judgement
 
-Of several lines of one judge about the same the last one that is no error stands.
+The last line without an error counts, if a judge has several lines for the same task.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.answers.judges.judge_tasks import Judgement, Key
-from evaluation.answers.records import BenchError, Worst
+from evaluation.answers.records import BenchError, MaxCost
 from evaluation.answers.run_folder import rows_of
 from proxy.dialects.token_counts import Tokens
 
@@ -38,25 +38,25 @@ def attempts(folder: Path) -> Iterator[Judgement]:
 
 
 def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:
-    """What stands of one judge."""
+    """The valid judgements of one judge."""
     return list({one.key: one for one in attempts if one.model == model and one.error is None}.values())
 
 
 def judges(attempts: Iterable[Judgement]) -> list[str]:
-    """The models that said something, the last one last."""
+    """The models with at least one judgement; the latest judge comes last."""
     return list(dict.fromkeys(reversed([one.model for one in attempts if one.error is None])))[::-1]
 
 
-def sent(folder: Path) -> Iterator[tuple[Key, str, float, Worst]]:
-    """Every row of judge_asked.jsonl: what was asked, whom, when, and the most that it may have used."""
+def sent(folder: Path) -> Iterator[tuple[Key, str, float, MaxCost]]:
+    """Every row of judge_asked.jsonl: the task, the model, the time in seconds since the epoch, the maximum cost."""
     for row in rows_of(asked_file(folder)):
-        worst = Worst(row["prompt_tokens"], row["answer_tokens"], row["usd"])
+        max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
         key = row["question"], row["variant"], row["against"], row["repeat"], row["kind"], row["order"]
-        yield key, row["model"], row["at_s"], worst
+        yield key, row["model"], row["at_s"], max_cost
 
 
 def prompt_hash(prompt: str) -> str:
-    """By which it is known whether a judge was asked with the prompts of now."""
+    """A hash that shows whether a judge saw the current prompt."""
     return hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=_HASH_BYTES).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Two runs question by question: the same variants asked before and after something was changed."""
+"""Compare two runs question by question: the same variants before and after a change."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from evaluation.answers.reports.view import number
 from evaluation.answers.scoring.costs import QUANTITIES, extra
 from evaluation.answers.scoring.faults import told
 from evaluation.answers.scoring.scored_replies import JUDGED
-from evaluation.answers.scoring.verdict import Compared, Values, compared
+from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared
 from evaluation.retrieval.tables import table
 from evaluation.stats.significance import Difference, interval
 
@@ -22,13 +22,13 @@ _TURNS: Mapping[str, Sequence[tuple[bool | None, bool | None]]] = {
     "an answer before, none or a failure after": [(True, None), (False, None)],
     "none or a failure before, an answer after": [(None, True), (None, False)],
 }  # fmt: skip
-_SAYS_NOTHING = ("id", "object")  # of a collection: its name is known
-_COMPARED_OF_HEAD = ("questions_file", "base_url", "repeats", "seed", "left_out", "gateway")
+_SAYS_NOTHING = ("id", "object")  # members of a collection's row without information
+_COMPARED_OF_MANIFEST = ("questions_file", "base_url", "repeats", "seed", "left_out", "gateway")
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """A question that came out otherwise. None: there was no answer, or a failure."""
+class ChangedOutcome:
+    """A question with a changed result. None: no answer, or a failure."""
 
     id: str
     asked: str
@@ -38,39 +38,39 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """One variant in both runs, over the questions that both have."""
+    """One variant in both runs, over the common questions."""
 
     variant: str
-    main: Compared | None  # of the score that verdicts are made of
-    scores: Mapping[str, Compared]
+    main: ScoreComparison | None  # of the score that decides verdicts
+    scores: Mapping[str, ScoreComparison]
     more: Mapping[str, Difference]
-    score: str  # that tells right, above one half, from wrong; ""
-    turned: Mapping[str, tuple[Turned, ...]]  # what became of questions -> these
+    score: str  # the score that separates right (above one half) from wrong; ""
+    turned: Mapping[str, tuple[ChangedOutcome, ...]]  # kind of change -> questions
 
 
 @dataclass(frozen=True, slots=True)
 class Diffs:
-    """All variants of two runs. only_*: names and ids that the other run lacks."""
+    """All variants of two runs. only_*: names and ids missing in the other run."""
 
     before: str
     after: str
     variants: tuple[Diff, ...]
-    settings: tuple[str, ...]  # what differs in how they were asked
+    settings: tuple[str, ...]  # the differences in the settings
     failures: tuple[str, ...]  # of each run, in words
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     changed_questions: tuple[str, ...]  # same id, other row: left out
-    judges: tuple[str, ...]  # before, after, where they differ: judged scores are left out
+    judges: tuple[str, ...]  # before and after, if different: judged scores are left out
 
 
 def diff(before: Measured, after: Measured) -> Diffs:
-    """What changed between two runs. A variant is the same by its name, a question by its whole row."""
+    """The changes between two runs. Variants match by name, questions by the whole row."""
     same = {id for id, question in after.questions.items() if before.questions.get(id) == question}
     judges = [_judge(run) for run in (before, after)]
-    common = [one.name for one in after.head.variants if one.name in before.values]
+    common = [one.name for one in after.manifest.variants if one.name in before.values]
     return Diffs(
-        before.head.id,
-        after.head.id,
+        before.manifest.id,
+        after.manifest.id,
         tuple(_diff(name, before, after, same) for name in common),
         settings=_settings(before, after),
         failures=(*_failures("before", before), *_failures("after", after)),
@@ -87,7 +87,7 @@ def as_json(found: Diffs) -> dict[str, Any]:
 
 
 def text(found: Diffs, *, markdown: bool = False) -> str:
-    """What changed, as tables and lists for a terminal."""
+    """The changes as tables and lists for a terminal."""
     rows = [
         [
             f"{one.variant}: {each.score}",
@@ -150,7 +150,7 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
                 score,
                 old[score],
                 kept[score],
-                seed=after.head.seed,
+                seed=after.manifest.seed,
                 groups=after.groups,
                 wrong=[(before.wrong[name][score], _only(after.wrong[name][score], same))],
             )
@@ -168,24 +168,24 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
     main = next((scores[score] for score in MAIN if score in scores), None)
     told_by = next((score for score in MAIN if score != "preference" and (score in old or score in new)), "")
     turned = _changes(old.get(told_by, {}), new.get(told_by, {}), after, same)
-    return Diff(name, main, scores, extra(*rows, seed=after.head.seed, groups=after.groups), told_by, turned)
+    return Diff(name, main, scores, extra(*rows, seed=after.manifest.seed, groups=after.groups), told_by, turned)
 
 
-def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[str, tuple[Turned, ...]]:
+def _changes(old: Values, new: Values, after: Measured, same: Set[str]) -> dict[str, tuple[ChangedOutcome, ...]]:
     """Right to wrong, back, and to and from failures, in the order of the questions."""
-    found: dict[str, list[Turned]] = {name: [] for name in _TURNS}
+    found: dict[str, list[ChangedOutcome]] = {name: [] for name in _TURNS}
     for id in (id for id in after.questions if id in same):
         states = tuple(None if value is None else value > _HALF for value in (old.get(id), new.get(id)))
         for name, turn in _TURNS.items():
             if states in turn:
-                found[name].append(Turned(id, asked_text(after.questions[id]), old.get(id), new.get(id)))
+                found[name].append(ChangedOutcome(id, asked_text(after.questions[id]), old.get(id), new.get(id)))
     return {name: tuple(rows) for name, rows in found.items() if rows}
 
 
 def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
-    """What of the runs' heads differs, but for what names a run."""
+    """The differences between the manifests, without ids and times."""
     old, new = (
-        _flat("", {name: value for name, value in asdict(run.head).items() if name in _COMPARED_OF_HEAD})
+        _flat("", {name: value for name, value in asdict(run.manifest).items() if name in _COMPARED_OF_MANIFEST})
         for run in (before, after)
     )
     return tuple(
@@ -196,7 +196,7 @@ def _settings(before: Measured, after: Measured) -> tuple[str, ...]:
 
 
 def _flat(name: str, value: Any) -> dict[str, str]:
-    """Nested values by dotted names; rows of a list by their id."""
+    """Nested values by dotted names; rows of a list by id."""
     if isinstance(value, list):
         value = {str(row.get("id", at)) if isinstance(row, dict) else str(at): row for at, row in enumerate(value)}
     if not isinstance(value, dict):
@@ -219,17 +219,17 @@ def _only(values: Values, ids: Set[str]) -> Values:
 
 
 def _judge(run: Measured) -> str:
-    """The model whose judgements count; scores of two judges are no change of answers."""
+    """The model whose judgements count. Scores of two judges cannot be compared."""
     return run.judges[-1] if run.judges else ""
 
 
 def _missing(one: Measured, other: Measured) -> tuple[str, ...]:
-    names = [each.name for each in one.head.variants if each.name not in other.values]
+    names = [each.name for each in one.manifest.variants if each.name not in other.values]
     return (*names, *(id for id in one.questions if id not in other.questions))
 
 
 def _turned(one: Diff) -> list[str]:
-    """The questions that are right now and were not, and the like, each on a line."""
+    """The questions with a changed result, one per line."""
     lines = []
     for name, rows in one.turned.items():
         lines.append(f"{one.variant}: {name} ({len(rows)}, {one.score}):")
@@ -247,7 +247,7 @@ def _short(text: str) -> str:
 
 
 def _questions(one: Diff) -> list[str]:
-    """The questions that came out otherwise, the worst first."""
+    """The helped and harmed questions, the largest change first."""
     if one.main is None:
         return []
     named = [("harmed", one.main.harmed), ("helped", one.main.helped)]

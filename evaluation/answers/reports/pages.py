@@ -1,7 +1,7 @@
-"""A report to its files: report.json, report.md and report.html, one page without scripts that asks no network.
+"""Write a report to report.json, report.md and report.html: one page without scripts and without network access.
 
-Answers and passages are untrusted text: the page escapes everything, its policy forbids whatever loads or runs, and
-Markdown quotes them in fences that they cannot close.
+Answers and passages are untrusted text: the page escapes all text, the page's policy forbids scripts and downloads, and
+Markdown quotes text in fences that the text cannot close.
 """
 
 import os
@@ -14,22 +14,22 @@ import orjson
 from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports import plots
 from evaluation.answers.reports.plots import Bar, Tone
-from evaluation.answers.reports.report import Report, as_json
-from evaluation.answers.reports.view import Card, Changed, View, failures
-from evaluation.answers.scoring.verdict import SAME, Compared, Word
+from evaluation.answers.reports.report import BenchReport, as_json
+from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
+from evaluation.answers.scoring.verdict import SAME, ScoreComparison, Word
 from evaluation.retrieval.tables import table
 
 _TONES: dict[Word, Tone] = {
     "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
 }  # fmt: skip
 _MOST_ROWS = 30  # of a plot
-_MOST_OF_EACH = 4  # verdicts that have plots of their own; all are in the tables
-_AT_ONCE = 8  # changed questions that are listed before one asks for the others
+_MOST_OF_EACH = 4  # verdicts with a plot; the tables show all verdicts
+_AT_ONCE = 8  # changed questions visible before "show all"
 _FENCE = re.compile(r"`{3,}")
 _MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
 
 
-def write(made: Report, shown: View, folder: Path) -> list[Path]:
+def write(made: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
     """Write all three files, each whole or not at all. Raises OSError."""
     contents = {
         "report.json": orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
@@ -47,8 +47,8 @@ def write(made: Report, shown: View, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def summary(made: Report, shown: View) -> list[str]:
-    """What failed, then the verdicts in a line or two each, for a terminal."""
+def summary(made: BenchReport, shown: ReportView) -> list[str]:
+    """The failures, then one or two lines per verdict, for a terminal."""
     lines = failures(made) + [
         line
         for one in shown.verdicts
@@ -59,7 +59,7 @@ def summary(made: Report, shown: View) -> list[str]:
     return [*lines, about] if about else lines
 
 
-def page(made: Report, shown: View) -> str:
+def page(made: BenchReport, shown: ReportView) -> str:
     """The page."""
     from jinja2 import Environment
 
@@ -78,13 +78,13 @@ def page(made: Report, shown: View) -> str:
     )
 
 
-def markdown(shown: View) -> str:
+def markdown(shown: ReportView) -> str:
     """The same without plots."""
     parts = [f"# {_line(shown.title)}", _line(shown.about), *(f"> {_line(note)}" for note in shown.notes), "## Verdict"]
     for one in shown.verdicts:
         parts += [f"### {_line(one.title)}", _line(one.sentence), *([one.counts] if one.total else []), one.price]
     for one in shown.verdicts:
-        parts += _changed("Harmed", one, one.worst_of, one.worst)
+        parts += _changed("Harmed", one, one.max_cost_of, one.worst)
     for section in (shown.beside, *shown.tables) if shown.beside.rows else shown.tables:
         rows = [[_line(cell) for cell in row] for row in section.rows]
         parts += [
@@ -98,7 +98,7 @@ def markdown(shown: View) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _changed(what: str, one: Card, of: str, rows: Sequence[Changed]) -> list[str]:
+def _changed(what: str, one: VerdictCard, of: str, rows: Sequence[ChangedQuestion]) -> list[str]:
     if not rows:
         return []
     parts = [f"## {what}: {_line(one.title)}", of]
@@ -114,7 +114,7 @@ def _changed(what: str, one: Card, of: str, rows: Sequence[Changed]) -> list[str
     return parts
 
 
-def _plots(made: Report) -> list[tuple[str, str]]:
+def _plots(made: BenchReport) -> list[tuple[str, str]]:
     """(caption, SVG)."""
     found = []
     mains = [(f"{one.variant} against {one.against}", one.main) for one in made.leading if one.main]
@@ -144,16 +144,16 @@ def _plots(made: Report) -> list[tuple[str, str]]:
     return found
 
 
-def _bar(label: str, one: Compared) -> Bar:
+def _bar(label: str, one: ScoreComparison) -> Bar:
     return Bar(label, one.change.mean, one.change.low, one.change.high, _TONES[one.word])
 
 
 def _line(text: str) -> str:
-    """Text on one line, in which Markdown and HTML see nothing."""
+    """Text on one line, escaped for Markdown and HTML."""
     return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def _fenced(text: str) -> str:
-    """Text in a fence that is longer than any in it."""
+    """Text in a fence longer than any fence in the text."""
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in _FENCE.findall(text)), default=0))
     return f"{fence}text\n{text.strip()}\n{fence}"

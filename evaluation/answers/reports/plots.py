@@ -1,6 +1,6 @@
-"""The report's plots, drawn by matplotlib as SVG that stands in the page: its colours are the page's, light or dark.
+"""The report's plots, drawn by matplotlib as inline SVG in the colours of the page, light or dark.
 
-They are narrow, with each label above its row, so that they can be read on a phone without turning it.
+Plots are narrow, with each label above the row, so that a phone shows a plot without rotation.
 """
 
 import io
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 Tone = Literal["good", "bad", "flat", "unsure"]
 
 _WIDTH_IN = 4.7
-# Colours that nothing else has, replaced by the page's own names of them.
+# Unique placeholder colours, replaced by the page's CSS names.
 _INK, _FAINT, _PAGE = "#010101", "#020202", "#070707"
 _TONES: dict[Tone, str] = {"good": "#030303", "bad": "#040404", "flat": "#050505", "unsure": "#060606"}
 _NAMES = {_INK: "currentColor", _FAINT: "var(--faint)", _PAGE: "var(--page)"} | {
     hue: f"var(--{tone})" for tone, hue in _TONES.items()
 }
-_STYLE: dict[Any, Any] = {  # Any: its stubs list every name that there is
+_STYLE: dict[Any, Any] = {  # Any: the type stubs require every name
     "svg.fonttype": "none", "svg.hashsalt": "ragway", "font.family": "sans-serif", "font.size": 9,
     "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.edgecolor": _FAINT, "axes.labelcolor": _INK,
     "text.parse_math": False,
@@ -34,7 +34,7 @@ _MOST_LABEL = 56  # characters that fit above a row
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row of an interval plot."""
+    """A row of an interval plot."""
 
     label: str
     mean: float
@@ -44,7 +44,7 @@ class Bar:
 
 
 def intervals(rows: Sequence[Bar], *, title: str, axis: str) -> str:
-    """Means with their intervals, one below the other, and a line at 0."""
+    """Means with intervals, one row each, and a line at 0."""
 
     def draw(axes: "Axes") -> None:
         axes.axvline(0, color=_INK, linewidth=0.8)
@@ -61,7 +61,7 @@ def intervals(rows: Sequence[Bar], *, title: str, axis: str) -> str:
 
 
 def times(rows: Sequence[tuple[str, float, float]], *, title: str, axis: str) -> str:
-    """Label, median and 95th percentile: a dot for the one and a line to the other."""
+    """Label, median and 95th percentile: a dot at the median and a line to the percentile."""
 
     def draw(axes: "Axes") -> None:
         for at, (label, p50, p95) in enumerate(rows):
@@ -103,19 +103,19 @@ def changes(values: Sequence[float], *, same: float, title: str, axis: str) -> s
 def _label(axes: "Axes", at: int, label: str, numbers: str) -> None:
     shown = label if len(label) <= _MOST_LABEL else label[: _MOST_LABEL - 1] + "…"
     across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
-    behind = {"facecolor": _PAGE, "edgecolor": "none", "pad": 1}  # no line goes through it
+    behind = {"facecolor": _PAGE, "edgecolor": "none", "pad": 1}  # no line crosses the label
     axes.text(0, at - 0.47, shown, transform=across, va="bottom", bbox=behind)
     axes.text(0, at - 0.2, numbers, transform=across, va="bottom", bbox=behind)
 
 
 def _drawn(draw: Any, *, rows: int, title: str, rows_named: bool = True) -> str:
-    """The SVG of a plot, without a header and without anything of the time or the place it was made."""
+    """The SVG of a plot, without an XML header, timestamps and ids."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that the measuring font lacks: the reader's browser has its own
+        warnings.simplefilter("ignore")  # the font may lack a letter; the reader's browser has fonts with more letters
         figure = Figure(figsize=(_WIDTH_IN, 0.62 + 0.6 * rows), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()

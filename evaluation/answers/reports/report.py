@@ -1,6 +1,6 @@
-"""A run's folder to its report: verdicts, scores, costs, what changed for the worse; as plain values for every form.
+"""A run's folder to a report: verdicts, scores, costs and harmed questions, as plain values for every output form.
 
-Everything is computed anew from the requests and replies that the folder keeps.
+The report is computed from the requests and replies in the folder, each time.
 """
 
 import itertools
@@ -14,14 +14,14 @@ from evaluation.answers.judges.agreement import JudgeReport, judge_report
 from evaluation.answers.judges.judge_tasks import Judgement
 from evaluation.answers.judges.judgement_files import judges, said_by
 from evaluation.answers.question_file import are_mixed
-from evaluation.answers.records import Asked, BenchError, Question, Reply, Variant
-from evaluation.answers.run_folder import Head
+from evaluation.answers.records import BenchError, Question, Reply, RequestKey, Variant
+from evaluation.answers.run_folder import RunManifest
 from evaluation.answers.scoring.costs import Costs, costs, extra
 from evaluation.answers.scoring.faults import MANY, Fault, counted, fault_of
 from evaluation.answers.scoring.groups import groups_of
 from evaluation.answers.scoring.scored_replies import (
     JUDGED,
-    Scored,
+    ScoredReply,
     across,
     baselines,
     judged_values,
@@ -32,79 +32,80 @@ from evaluation.answers.scoring.scored_replies import (
     wrong_values,
 )
 from evaluation.answers.scoring.scores import refuses
-from evaluation.answers.scoring.verdict import Compared, Pair, Values, by_tag, compared, grouped
+from evaluation.answers.scoring.verdict import Pair, ScoreComparison, Values, by_tag, compared, grouped
 from evaluation.stats.significance import Difference
 
 VERSION = 1  # of the JSON
-MAIN = ("score", "correctness", "preference")  # a verdict is made of the first of these that both variants have
+MAIN = ("score", "correctness", "preference")  # the first of these scores that both variants have decides the verdict
 RULES = ("score", "exact", "normalised", "f1", "reference", "numbers", "must", "must_not", "facts", "refusal")
 FOUND = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
 
 
 @dataclass(frozen=True, slots=True)
 class VariantReport:
-    """What one variant did."""
+    """The results of one variant."""
 
     variant: Variant
-    replies: int  # that brought an answer, whole or not
-    asked: int  # all that there is to ask, asked or not
-    missing: int  # of those, without any reply
-    faults: Mapping[Fault, int]  # what went wrong -> how often
-    faulty: Sequence[str]  # the questions where it did
+    replies: int  # with an answer, complete or not
+    asked: int  # number of planned requests
+    missing: int  # planned requests without a reply
+    faults: Mapping[Fault, int]  # failure -> count
+    faulty: Sequence[str]  # questions with a failure
     failures: Mapping[str, int]  # error -> how often
-    declined: int  # answers in words that say that they cannot be given
+    declined: int  # answers that refuse to answer in words
     statuses: Mapping[str, int]  # x-rag-status -> how often
-    scores: Mapping[str, float]  # means over questions, failures left out; without those that no question has
+    scores: Mapping[str, float]  # means over the questions, without failures and without missing scores
     costs: Costs
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One variant beside another. `main` None: no question has a score in both."""
+    """One variant compared with another. `main` None: no question has a score in both variants."""
 
     variant: str
     against: str
     own: bool  # the same model, raw
-    main: Compared | None
-    scores: Mapping[str, Compared]
-    tags: Mapping[str, Compared]  # of `main`
-    origins: Mapping[str, Compared]  # of `main`, over drafted and over written questions; {} where all are of one kind
-    more: Mapping[str, Difference]  # quantity -> what a question costs more
+    main: ScoreComparison | None
+    scores: Mapping[str, ScoreComparison]
+    tags: Mapping[str, ScoreComparison]  # of `main`
+    origins: Mapping[str, ScoreComparison]  # of `main`, over drafted and over written questions; {} for a single kind
+    more: Mapping[str, Difference]  # quantity -> extra cost of a question
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The scores of a run."""
 
-    head: Head
+    manifest: RunManifest
     questions: Mapping[str, Question]
-    scored: Sequence[Scored]
-    values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> its mean; judged ones, too
+    scored: Sequence[ScoredReply]
+    values: Mapping[str, Mapping[str, Values]]  # variant -> score -> question -> mean, including judged scores
     wrong: Mapping[str, Mapping[str, Values]]  # the same with failures counted as wrong, but for preferences
-    judges: Sequence[str]  # models whose judgements the folder has; the last one's are counted
-    groups: Mapping[str, str]  # question -> the first of those that count as one with it
-    faults: Mapping[str, Mapping[Fault, int]]  # variant -> what went wrong -> how often
-    missing: int  # (question, variant, repeat) without any reply: there is no verdict before there is one of each
+    judges: Sequence[str]  # models with judgements in the folder; only the last model's judgements count
+    groups: Mapping[str, str]  # question -> the first question of the group
+    faults: Mapping[str, Mapping[Fault, int]]  # variant -> failure -> count
+    missing: int  # (question, variant, repeat) without a reply: a verdict needs a reply to every request
 
-    def answers(self, question: str, variant: str) -> list[Scored]:
+    def answers(self, question: str, variant: str) -> list[ScoredReply]:
         """The answers of a variant to a question, by repeat."""
         found = [one for one in self.scored if (one.reply.question, one.reply.variant) == (question, variant)]
         return sorted(found, key=lambda one: one.reply.repeat)
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Measured):
+class BenchReport(Measured):
     """All of a run."""
 
     variants: Sequence[VariantReport]
-    leading: Sequence[Verdict]  # beside the same model raw; where nothing was asked raw, beside the first variant
-    beside: Sequence[Verdict]  # beside other models raw: of these the main score and the costs
+    # compared with the same model raw; without a raw variant, compared with the first variant
+    leading: Sequence[Verdict]
+    beside: Sequence[Verdict]  # compared with other models raw: only the main score and the costs
     judge: JudgeReport | None
     unasked: int  # (question, variant, repeat) without an answer or a lasting refusal
 
     @property
     def many_failures(self) -> bool:
-        """Whether so much failed that it may hide or make a difference that matters."""
+        """Whether failures may hide or cause a difference that matters."""
         shares = [(sum(one.faults.values()), one.asked) for one in self.variants]
         if self.judge is not None:
             shares.append((self.judge.failures, sum(self.judge.asked.values())))
@@ -113,17 +114,17 @@ class Report(Measured):
 
 
 def measured(
-    head: Head,
+    manifest: RunManifest,
     questions: Sequence[Question],
     replies: Sequence[Reply],
     attempts: Sequence[Judgement],
     *,
     judge: str | None = None,
 ) -> Measured:
-    """The scores of what a run's folder holds, whole or not.
+    """The scores of a run, complete or not.
 
-    attempts: to judge. judge: the model whose judgements count (default: the one that judged last). Raises BenchError:
-    that one judged nothing.
+    attempts: of judges. judge: the model whose judgements count (default: the latest judge). Raises BenchError: the
+    named judge has no judgement.
     """
     known = {question.id: question for question in questions}
     models = judges(attempts)
@@ -134,7 +135,7 @@ def measured(
     judged = said_by(models[-1], attempts) if models else []
     found = scored(known, replies)
     faulty = {one.asked for one in replies if fault_of(one) is not None}
-    values = {one.name: _values(one.name, found, judged, faulty) for one in head.variants}
+    values = {one.name: _values(one.name, found, judged, faulty) for one in manifest.variants}
     its = [one for one in attempts if models and one.model == models[-1]]
     wrong = {
         name: {
@@ -146,32 +147,33 @@ def measured(
         }
         for name, scores in values.items()
     }
-    missing = sum(_missing(one.name, head, known, replies) for one in head.variants)
+    missing = sum(_missing(one.name, manifest, known, replies) for one in manifest.variants)
     faults = {
-        one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name) for one in head.variants
+        one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name)
+        for one in manifest.variants
     }
-    return Measured(head, known, found, values, wrong, models, groups_of(questions), faults, missing)
+    return Measured(manifest, known, found, values, wrong, models, groups_of(questions), faults, missing)
 
 
 def report(
-    head: Head,
+    manifest: RunManifest,
     questions: Sequence[Question],
     replies: Sequence[Reply],
     attempts: Sequence[Judgement],
     *,
     judge: str | None = None,
-) -> Report:
-    """The report of what a run's folder holds; arguments and errors as of `measured`."""
-    of = measured(head, questions, replies, attempts, judge=judge)
-    own, others = baselines(head.variants).items(), across(head.variants)
+) -> BenchReport:
+    """The report of a run. Arguments and errors: see `measured`."""
+    of = measured(manifest, questions, replies, attempts, judge=judge)
+    own, others = baselines(manifest.variants).items(), across(manifest.variants)
     leading, beside = (own, others) if own else (others, ())
     judged = said_by(of.judges[-1], attempts) if of.judges else []
 
     def preferences(variant: str, against: str) -> list[Pair]:
         return wrong_preferences(judged, replies, variant, against)
 
-    return Report(
-        of.head,
+    return BenchReport(
+        of.manifest,
         of.questions,
         of.scored,
         of.values,
@@ -180,19 +182,19 @@ def report(
         of.groups,
         of.faults,
         of.missing,
-        [_variant(one, replies, of) for one in head.variants],
+        [_variant(one, replies, of) for one in manifest.variants],
         [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
         [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
         judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
-        len(head.variants) * len(questions) * head.repeats - sum(reply.done for reply in replies),
+        len(manifest.variants) * len(questions) * manifest.repeats - sum(reply.done for reply in replies),
     )
 
 
-def as_json(made: Report) -> dict[str, Any]:
+def as_json(made: BenchReport) -> dict[str, Any]:
     """The report as plain values, with every question's means, without the texts (which the folder has)."""
     return {
         "ragway_bench_report": VERSION,
-        "run": asdict(made.head),
+        "run": asdict(made.manifest),
         "questions": len(made.questions),
         "groups": len(set(made.groups.values())),
         "drafted": sum(one.drafted is not None for one in made.questions.values()),
@@ -207,7 +209,7 @@ def as_json(made: Report) -> dict[str, Any]:
 
 
 def sentence_of(of: Measured, one: Verdict) -> str:
-    """What a reader is told of a verdict, in a sentence or two."""
+    """A verdict for a reader, in one or two sentences."""
     if of.missing:
         return f"No verdict: the run is not complete, {of.missing} replies are missing."
     if one.main is not None:
@@ -223,16 +225,16 @@ def sentence_of(of: Measured, one: Verdict) -> str:
     return "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
 
 
-def _missing(variant: str, head: Head, questions: Iterable[str], replies: Iterable[Reply]) -> int:
-    """Of all that there is to ask of a variant, what has no reply."""
+def _missing(variant: str, manifest: RunManifest, questions: Iterable[str], replies: Iterable[Reply]) -> int:
+    """The number of a variant's planned requests without a reply."""
     there = {(reply.question, reply.repeat) for reply in replies if reply.variant == variant}
-    return len(set(itertools.product(questions, range(head.repeats))) - there)
+    return len(set(itertools.product(questions, range(manifest.repeats))) - there)
 
 
 def _values(
-    variant: str, found: Sequence[Scored], judged: Sequence[Judgement], faulty: Set[Asked]
+    variant: str, found: Sequence[ScoredReply], judged: Sequence[Judgement], faulty: Set[RequestKey]
 ) -> dict[str, Values]:
-    """Score -> question -> its mean, without scores that no question has."""
+    """Score -> question -> mean, without scores that no question has."""
     given: dict[str, Values] = {score: values_of(found, variant, score) for score in (*RULES, *FOUND)}
     given |= {kind: judged_values(judged, variant, kind, faulty=faulty) for kind in JUDGED}
     return {score: values for score, values in given.items() if values}
@@ -241,13 +243,13 @@ def _values(
 def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> VariantReport:
     its = [reply for reply in replies if reply.variant == variant.name]
     answered = [one for one in of.scored if one.reply.variant == variant.name]
-    asked = len(of.questions) * of.head.repeats
+    asked = len(of.questions) * of.manifest.repeats
     faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
     return VariantReport(
         variant,
         len(answered),
         asked,
-        _missing(variant.name, of.head, of.questions, replies),
+        _missing(variant.name, of.manifest, of.questions, replies),
         of.faults[variant.name],
         tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
@@ -269,19 +271,19 @@ def _verdict(
         name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
         for name in (against, variant)
     }
-    more = extra(rows[against], rows[variant], seed=of.head.seed, groups=of.groups)
+    more = extra(rows[against], rows[variant], seed=of.manifest.seed, groups=of.groups)
     if of.missing:
         return Verdict(variant, against, own, None, {}, {}, {}, more)
     before, after = dict(of.values[against]), dict(of.values[variant])
     if not own:
-        after.pop("preference", None)  # of the variant over its own model's raw one
+        after.pop("preference", None)  # judged against the raw variant of the variant's own model
     if preferred := after.get("preference"):  # judged of the pair: the other side of the same judgement
         before["preference"] = {question: 1 - score for question, score in preferred.items()}
 
     known = [score for score in (*RULES, *JUDGED) if set(before.get(score, ())) & set(after.get(score, ()))]
     main = next((score for score in MAIN if score in known), None)
     shown = known if parts else [score for score in known if score == main]
-    seed, groups = of.head.seed, of.groups
+    seed, groups = of.manifest.seed, of.groups
     wrong = {
         score: preferences(variant, against)
         if score == "preference"
@@ -307,7 +309,7 @@ def _verdict(
 
 
 def _parts(questions: Mapping[str, Question]) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
-    """Question -> its tags, and what it comes from, where they come from both."""
+    """Question -> tags, and question -> origin (drafted or written) if the run has both origins."""
     mixed = are_mixed(questions.values())
     origins = {id: ["written" if one.drafted is None else "drafted"] for id, one in questions.items()} if mixed else {}
     return {id: one.tags for id, one in questions.items()}, origins

@@ -1,4 +1,4 @@
-"""A report to what a reader sees of it: sentences, cards and tables of text, the same for the page and for Markdown."""
+"""A report to the sentences, cards and tables that a reader sees, the same for HTML and Markdown."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ from evaluation.answers.question_file import about_drafted
 from evaluation.answers.reports.report import (
     FOUND,
     RULES,
-    Report,
+    BenchReport,
     VariantReport,
     Verdict,
     sentence_of,
@@ -20,16 +20,16 @@ from evaluation.answers.reports.report import (
 from evaluation.answers.run.collection_checks import about_leaks
 from evaluation.answers.scoring.costs import QUANTITIES, Costs
 from evaluation.answers.scoring.faults import TOLD, Fault, told
-from evaluation.answers.scoring.scored_replies import JUDGED, Scored
-from evaluation.answers.scoring.verdict import MATTERS, SAME, Compared
+from evaluation.answers.scoring.scored_replies import JUDGED, ScoredReply
+from evaluation.answers.scoring.verdict import MATTERS, SAME, ScoreComparison
 from evaluation.stats.significance import FEWEST, interval
 
-MOST_SHOWN = 50  # changed questions of one verdict that are shown with their texts
+MOST_SHOWN = 50  # changed questions per verdict with full texts
 MOST_HELPED = 10
-_MOST_GROUPS = 5  # that are named
+_MOST_GROUPS = 5  # groups named in a note
 _MOST_ERROR_CHARS = 160
 _WITHOUT_PASSAGES = ("empty", "skipped")
-_MOST_FAULTY = 20  # questions that are named
+_MOST_FAULTY = 20  # questions named in a table
 _NONE = "–"
 _TITLES = {
     "better": ("it helps", "better"), "worse": ("it makes answers worse", "worse"),
@@ -57,29 +57,29 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShownAnswer:
     variant: str
     scores: str
     answer: str
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A question that came out otherwise. passages None: not known."""
+class ChangedQuestion:
+    """A question with a changed result. passages None: not known."""
 
     id: str
     change: str
     asked: str
     tags: str
-    known: Sequence[tuple[str, str]]  # what the question's row says of the right answer
-    said: Sequence[Said]
+    known: Sequence[tuple[str, str]]  # the known facts about the right answer
+    said: Sequence[ShownAnswer]
     passages: Sequence[Any] | None
     sources: str
     open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class VerdictCard:
     """One verdict."""
 
     title: str
@@ -90,10 +90,10 @@ class Card:
     unchanged: int
     harmed: int
     price: str
-    worst_of: str
-    worst: Sequence[Changed]
+    max_cost_of: str
+    worst: Sequence[ChangedQuestion]
     best_of: str
-    best: Sequence[Changed]
+    best: Sequence[ChangedQuestion]
 
     @property
     def total(self) -> int:
@@ -101,27 +101,27 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReportView:
     title: str
     about: str
     notes: Sequence[str]
-    verdicts: Sequence[Card]
+    verdicts: Sequence[VerdictCard]
     beside: Table  # verdicts beside other models
     tables: Sequence[Table]
     reading: str = _READING
 
 
-def view(made: Report) -> View:
-    """Everything that is shown of a report, in its order."""
-    head = made.head
-    day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(head.created_s))
-    repeats = f", each asked {head.repeats} times" if head.repeats > 1 else ""
+def view(made: BenchReport) -> ReportView:
+    """All parts of a report, in reading order."""
+    manifest = made.manifest
+    day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(manifest.created_s))
+    repeats = f", each asked {manifest.repeats} times" if manifest.repeats > 1 else ""
     cards = [_card(made, one) for one in made.leading]
-    title = cards[0].title if len(cards) == 1 else f"{len(made.questions)} questions, {len(head.variants)} variants"
-    return View(
+    title = cards[0].title if len(cards) == 1 else f"{len(made.questions)} questions, {len(manifest.variants)} variants"
+    return ReportView(
         title=title,
-        about=f"Run {head.id}, {day}; {len(made.questions)} questions of {Path(head.questions_file).name}{repeats}; "
-        f"{', '.join(one.name for one in head.variants)}",
+        about=f"Run {manifest.id}, {day}; {len(made.questions)} questions of "
+        f"{Path(manifest.questions_file).name}{repeats}; {', '.join(one.name for one in manifest.variants)}",
         notes=_notes(made),
         verdicts=cards,
         beside=_beside(made),
@@ -149,9 +149,9 @@ def number(value: float | None, form: str = ".3f") -> str:
     return _NONE if value is None else format(value, form)
 
 
-def failures(made: Report) -> list[str]:
-    """What went wrong, variant by variant, which a reader must know before any verdict."""
-    lines = [leaked] if (leaked := about_leaks(made.head.leaked, len(made.questions))) else []
+def failures(made: BenchReport) -> list[str]:
+    """The failures of each variant, which a reader must see before any verdict."""
+    lines = [leaked] if (leaked := about_leaks(made.manifest.leaked, len(made.questions))) else []
     if made.unasked > 0:
         lines.append(
             f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
@@ -179,7 +179,7 @@ def _failures_of(one: VariantReport) -> Iterator[str]:
         yield f"{one.declined} of {one.asked} answers say that they cannot be given; they are scored as answers."
 
 
-def _notes(made: Report) -> list[str]:
+def _notes(made: BenchReport) -> list[str]:
     notes = failures(made)
     if about := about_drafted(made.questions.values()):
         notes.append(about)
@@ -191,12 +191,12 @@ def _notes(made: Report) -> list[str]:
     estimated = sum(one.reply.usage is not None and one.reply.usage.estimated for one in made.scored)
     if estimated:
         notes.append(f"The upstream did not say the tokens of {estimated} answers: they are estimated.")
-    notes += [f"{name} was left out: {why}" for name, why in made.head.left_out.items()]
+    notes += [f"{name} was left out: {why}" for name, why in made.manifest.left_out.items()]
     return notes
 
 
-def _one_question(made: Report) -> str:
-    """Which questions count as one; "" where none do."""
+def _one_question(made: BenchReport) -> str:
+    """A note about the groups of questions; "" without groups."""
     forms = Counter(made.groups.values())
     many = [f"{id} ({times})" for id, times in forms.most_common(_MOST_GROUPS) if times > 1]
     if not many:
@@ -208,14 +208,14 @@ def _one_question(made: Report) -> str:
     )
 
 
-def _card(made: Report, one: Verdict) -> Card:
+def _card(made: BenchReport, one: Verdict) -> VerdictCard:
     title = f"{one.variant} against {one.against}"
     price = f"A question costs {more}." if (more := _price(one)) else "What it costs is not known."
     if one.main is None:
-        return Card(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
+        return VerdictCard(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
     main = one.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
-    return Card(
+    return VerdictCard(
         title=f"{title}: {_TITLES[main.word][not one.own]}",
         css=main.word,
         sentence=f"{sentence_of(made, one)} {_named(main.score).capitalize()} {main.before:.3f} before, "
@@ -225,14 +225,14 @@ def _card(made: Report, one: Verdict) -> Card:
         unchanged=len(main.unchanged),
         harmed=len(main.harmed),
         price=price,
-        worst_of=_of(main.harmed, MOST_SHOWN),
+        max_cost_of=_of(main.harmed, MOST_SHOWN),
         worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
         best_of=_of(main.helped, MOST_HELPED),
         best=_changed(made, one, main.helped[:MOST_HELPED]),
     )
 
 
-def _beside(made: Report) -> Table:
+def _beside(made: BenchReport) -> Table:
     rows = [
         [
             f"{one.variant} against {one.against}",
@@ -262,7 +262,7 @@ def _named(score: str) -> str:
 
 
 def _price(one: Verdict) -> str:
-    """What a question costs more, in one line."""
+    """The extra cost of a question, in one line."""
     parts = []
     for name, unit, form in (
         ("first_ms", "ms to the first token", "+z,.0f"),
@@ -276,14 +276,14 @@ def _price(one: Verdict) -> str:
     return ", ".join(parts)
 
 
-def _changed(made: Report, one: Verdict, ids: Sequence[str]) -> list[Changed]:
-    """Questions of a verdict; the first one is shown open."""
+def _changed(made: BenchReport, one: Verdict, ids: Sequence[str]) -> list[ChangedQuestion]:
+    """The changed questions of a verdict; the first question is open."""
     if one.main is None:
         return []
     return [_change(made, one, id, one.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
 
 
-def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) -> Changed:
+def _change(made: BenchReport, one: Verdict, id: str, change: float, *, first: bool) -> ChangedQuestion:
     question = made.questions[id]
     before, after = made.answers(id, one.against), made.answers(id, one.variant)
     shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
@@ -297,7 +297,7 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
         known.append(("answerable", "no: it should be refused"))
     if question.drafted is not None:
         known.append(("drafted", "by a model, not checked by a person"))
-    return Changed(
+    return ChangedQuestion(
         id=id,
         change=number(change, "+z.2f"),
         asked=asked_text(question),
@@ -310,14 +310,14 @@ def _change(made: Report, one: Verdict, id: str, change: float, *, first: bool) 
     )
 
 
-def _said(one: Scored) -> Said:
+def _said(one: ScoredReply) -> ShownAnswer:
     scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := one.scores.get(name)) is not None)
     repeat = f" (repeat {one.reply.repeat + 1})" if one.reply.repeat else ""
     fault = f" ({TOLD[one.fault]})" if one.fault else ""
-    return Said(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
+    return ShownAnswer(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
 
 
-def _differences(made: Report) -> Table:
+def _differences(made: BenchReport) -> Table:
     rows = [
         [_once(one, at), _named(each.score), *_compared(each)]
         for one in made.leading
@@ -328,14 +328,14 @@ def _differences(made: Report) -> Table:
 
 
 def _once(one: Verdict, at: int) -> str:
-    """What the first of several rows says of all."""
+    """The label of the first of several rows; "" for the other rows."""
     return "" if at else f"{one.variant} against {one.against}"
 
 
 _COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable", "needed")
 
 
-def _compared(each: Compared) -> list[str]:
+def _compared(each: ScoreComparison) -> list[str]:
     return [
         number(each.before),
         number(each.after),
@@ -348,16 +348,16 @@ def _compared(each: Compared) -> list[str]:
     ]
 
 
-def _origins(made: Report) -> Table:
+def _origins(made: BenchReport) -> Table:
     text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
     return _parts("Drafted and written", text, [(one, one.origins) for one in made.leading])
 
 
-def _tags(made: Report) -> Table:
+def _tags(made: BenchReport) -> Table:
     return _parts("By tag", "", [(one, one.tags) for one in made.leading])
 
 
-def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, Compared]]]) -> Table:
+def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, ScoreComparison]]]) -> Table:
     """A verdict for each part of the questions."""
     rows = [
         [f"{part}: {one.variant}", each.word, *_compared(each)]
@@ -367,16 +367,16 @@ def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str,
     return Table(title, text, ["questions of", "verdict", *_COMPARED], rows)
 
 
-def _scores(made: Report) -> Table:
+def _scores(made: BenchReport) -> Table:
     text = "Means over the questions that have the score. docs/bench-scores.md says what each is."
     return _means(made, "Scores of each variant", text, (*RULES, *JUDGED))
 
 
-def _found(made: Report) -> Table:
+def _found(made: BenchReport) -> Table:
     return _means(made, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
 
 
-def _means(made: Report, title: str, text: str, scores: Sequence[str]) -> Table:
+def _means(made: BenchReport, title: str, text: str, scores: Sequence[str]) -> Table:
     names = [name for name in scores if any(name in one.scores for one in made.variants)]
     rows = [
         [one.variant.name, *(number(one.scores.get(name)) for name in names)]
@@ -386,7 +386,7 @@ def _means(made: Report, title: str, text: str, scores: Sequence[str]) -> Table:
     return Table(title, text, ["variant", *map(_named, names)], rows)
 
 
-def _costs(made: Report) -> Table:
+def _costs(made: BenchReport) -> Table:
     rows = [[one.variant.name, str(one.replies), *_spent(one.costs)] for one in made.variants]
     head = [
         "variant",
@@ -418,7 +418,7 @@ def _spent(its: Costs) -> list[str]:
     return [*cells, number(money.mean if money else None, ".6f"), number(money.total if money else None, ".4f")]
 
 
-def _more(made: Report) -> Table:
+def _more(made: BenchReport) -> Table:
     rows = [
         [
             _once(one, at),
@@ -432,7 +432,7 @@ def _more(made: Report) -> Table:
     return Table("What a question costs more", "", ["compared", "of", "difference [95 %]", "questions"], rows)
 
 
-def _stages(made: Report) -> Table:
+def _stages(made: BenchReport) -> Table:
     longest_first = sorted((list(one.costs.stages_ms) for one in made.variants), key=len, reverse=True)
     names = list(dict.fromkeys(stage for stages in longest_first for stage in stages))
     rows = [
@@ -443,7 +443,7 @@ def _stages(made: Report) -> Table:
     return Table("Stages", "Median milliseconds in the gateway, from Server-Timing.", ["variant", *names], rows)
 
 
-def _failures(made: Report) -> Table:
+def _failures(made: BenchReport) -> Table:
     rows = [
         [one.variant.name, str(times), error[:300]] for one in made.variants for error, times in one.failures.items()
     ]
@@ -460,7 +460,7 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_MOST_FAULTY]) + (f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else "")
 
 
-def _judge(made: Report) -> Table:
+def _judge(made: BenchReport) -> Table:
     judge = made.judge
     if judge is None:
         return Table("The judge", "", [], [])
@@ -473,7 +473,7 @@ def _judge(made: Report) -> Table:
     return Table("The judge", text, ["kind", "asked", "without a score"], rows)
 
 
-def _agreement(made: Report) -> Table:
+def _agreement(made: BenchReport) -> Table:
     rows = [
         [kind, f"{one.same} of {one.of}", number(one.tau, ".2f")]
         for kind, one in (made.judge.agreement.items() if made.judge else ())

@@ -1,9 +1,9 @@
-"""A run: the same questions to models raw and with passages.
+"""A run: ask models the same questions raw and with passages.
 
-searched the collections: are they there, and do they hold the questions
-matrix   models, modes, collections, settings -> variants -> what is sent
-whole    a whole collection in the prompt, where it fits
-estimate what it will use, told before it starts
-running  the requests of a run, in random order
-job      a run begun, or gone on with where it stopped
+collection_checks  do the collections exist, and do the documents contain the questions?
+matrix             models, modes, collections, settings -> variants -> request bodies
+whole_collection   a whole collection in the prompt, if the collection fits
+estimate           the tokens and dollars of a run, printed before the start
+runner             the requests of a run, in random order
+run_plan           a new run, or the rest of an interrupted run
 """

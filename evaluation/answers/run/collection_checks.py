@@ -1,8 +1,9 @@
-"""The collections of a run, before its first request: are they there, do they hold documents, and even the questions?
+"""Checks before the first request of a run: do the collections exist, hold documents, or even contain the questions?
 
-A question that stands in a document nearly word for word is found by its own words, perhaps with its answer behind it:
-what a run says of such questions holds for no other ones. It is found by the runs of three words that it shares with a
-document within a window of about its own length; the numbers of a question must all be there.
+Retrieval finds a question that a document contains almost word for word by the question's own words, perhaps with the
+answer next to the question. Results for leaked questions say nothing about other questions. A leak is found by the runs
+of three words that a question shares with a window of a document about as long as the question; all numbers of the
+question must be in the window.
 """
 
 import asyncio
@@ -26,13 +27,14 @@ _MOST_BYTES = 64 * 2**20  # of documents, over all collections
 _SHARED = 0.8  # of the runs of three words: nearly word for word
 _WINDOW = 1.3  # of the question's length
 _LEAST_TERMS, _LEAST_CHARS = 4, 12  # shorter questions ("Is TLS on?") stand anywhere by chance
-_NEAR_TERMS = 200  # behind a question, within which its answer is looked for
-_MOST_PLACES, _MOST_WINDOWS = 2000, 100  # of a question in a document: one that says the same over and over
-_MANY = 50  # documents that are looked through at a time
+_NEAR_TERMS = 200  # terms after a question in which the answer is searched
+# of a question in a document, for documents that repeat the question many times
+_MOST_PLACES, _MOST_WINDOWS = 2000, 100
+_MANY = 50  # documents per batch
 
 
 def searched(variants: Iterable[Variant]) -> list[str]:
-    """The collections that variants name."""
+    """The collections that the variants name."""
     named = (name for one in variants if one.mode != "raw" for name in one.collections or ())
     return list(dict.fromkeys(named))
 
@@ -40,11 +42,11 @@ def searched(variants: Iterable[Variant]) -> list[str]:
 async def checked(
     client: httpx.AsyncClient, variants: Sequence[Variant], listed: Sequence[str] | None, default: Sequence[str]
 ) -> list[str]:
-    """The collections that a run searches, each with documents in it.
+    """The collections that a run searches; each has documents.
 
-    listed: those that the gateway tells; None: it tells none. default: those that it searches where a variant names
-    none, as far as they are listed. Raises BenchError where one that is named is not there or has no documents, or
-    where none is left.
+    listed: the collections that the gateway lists; None: the gateway lists none. default: the collections of a variant
+    that names none; only listed collections count. Raises BenchError if a named collection is missing or empty, or if
+    no collection remains.
     """
     names = searched(variants)
     for name in names:
@@ -63,8 +65,8 @@ async def checked(
 async def leaks(
     client: httpx.AsyncClient, collections: Sequence[str], questions: Sequence[Question]
 ) -> tuple[dict[str, Leak], str]:
-    """Question -> where it stands in a document, and why not all documents were looked through; "" where all were."""
-    looked = _Looked(questions)
+    """Question -> its leak, and why some documents were not searched ("" if all documents were searched)."""
+    looked = _LeakSearch(questions)
     left = _MOST_BYTES
     for name in collections:
         batch: list[bytes] = []
@@ -84,7 +86,7 @@ async def leaks(
 
 
 def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
-    """What a reader must know of them; "" where there are none."""
+    """A warning about leaks for the reader; "" without leaks."""
     if not leaked:
         return ""
     answers = sum(one.answer for one in leaked.values())
@@ -98,7 +100,7 @@ def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
 
 
 async def _empty(client: httpx.AsyncClient, name: str) -> bool:
-    """Whether a collection has no document to read. Raises BenchError where it cannot be read."""
+    """Whether a collection has no documents. Raises BenchError if the collection cannot be read."""
     why = f"the collection {name!r} cannot be read"
     try:
         got = await client.get(_PATH.format(quote(name, safe=""), "documents"), params={"limit": 1})
@@ -127,22 +129,22 @@ async def _lines(client: httpx.AsyncClient, name: str) -> AsyncIterator[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A question in the form in which it is looked for."""
+class _SoughtQuestion:
+    """A question, prepared for the search."""
 
     id: str
     size: int  # terms
     runs: int
     numbers: frozenset[str]
-    answers: Sequence[Sequence[str]]  # all of these must stand near it
+    answers: Sequence[Sequence[str]]  # every phrase must occur near the question
 
 
-class _Looked:
+class _LeakSearch:
     """Documents looked through for questions."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self.found: dict[str, Leak] = {}
-        self._runs: dict[tuple[str, ...], list[tuple[_Wanted, int]]] = defaultdict(list)
+        self._runs: dict[tuple[str, ...], list[tuple[_SoughtQuestion, int]]] = defaultdict(list)
         for one in questions:
             said = terms(asked_text(one).rpartition("The question:\n")[2])
             if len(said) < _LEAST_TERMS or sum(map(len, said)) < _LEAST_CHARS:
@@ -151,12 +153,12 @@ class _Looked:
             known = [one.reference] if one.reference else one.must
             answers = [phrase for text in known if (phrase := terms(text))]
             numbers = frozenset(term for term in said if term[-1].isdecimal())
-            wanted = _Wanted(one.id, len(said), len(set(runs)), numbers, answers)
+            wanted = _SoughtQuestion(one.id, len(said), len(set(runs)), numbers, answers)
             for at, run in enumerate(runs):
                 self._runs[run].append((wanted, at))
 
     def take(self, rows: Sequence[bytes]) -> None:
-        """Look through documents, as an export has them."""
+        """Search documents (rows of an export) for the questions."""
         for row in rows:
             document = orjson.loads(row)
             text = f"{document.get('title', '')}\n\n{document.get('text', '')}"
@@ -164,7 +166,7 @@ class _Looked:
 
     def _look(self, held: Sequence[str], source: str) -> None:
         met: dict[str, list[tuple[int, int]]] = defaultdict(list)  # question -> (place in the document, which run)
-        wanted: dict[str, _Wanted] = {}
+        wanted: dict[str, _SoughtQuestion] = {}
         for place, run in enumerate(_runs(held)):
             for one, at in self._runs.get(run, ()):
                 if len(met[one.id]) < _MOST_PLACES:
@@ -191,8 +193,8 @@ def _runs(said: Sequence[str]) -> list[tuple[str, ...]]:
     return list(zip(said, said[1:], said[2:], strict=False))
 
 
-def _windows(places: Sequence[tuple[int, int]], wanted: _Wanted) -> Iterable[int]:
-    """Where in a document windows begin that hold enough of a question's runs."""
+def _windows(places: Sequence[tuple[int, int]], wanted: _SoughtQuestion) -> Iterable[int]:
+    """The start of each window of a document with enough of a question's three-word runs."""
     longest = int(_WINDOW * wanted.size) + 1
     starts = [place for place, _ in places]
     for begin in dict.fromkeys(starts):

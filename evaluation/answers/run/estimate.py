@@ -1,14 +1,13 @@
-"""What a run will use, told before it starts: tokens and dollars, about and at most."""
+"""The expected and the maximum tokens and dollars of a run, printed before the start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
 
-from evaluation.answers.client.budget import answer_cap, worst_of
-from evaluation.answers.records import Asked, Question, Variant, Worst
-from evaluation.answers.client.budget import answer_cap, worst_of
-from evaluation.answers.run.runner import Terms, body_of
+from evaluation.answers.client.budget import answer_cap, max_cost_of
+from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
+from evaluation.answers.run.runner import RunOptions, body_of
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 
 ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table says
@@ -16,14 +15,14 @@ ANSWER_TOKENS = 300  # of an ordinary answer: an assumption, which the table say
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the requests of a variant will use, about and at most."""
+    """The expected and the maximum cost of a variant's requests."""
 
     variant: str
     requests: int
     prompt_tokens: int
     answer_tokens: int
     usd: float | None  # None: the price is not known
-    most_usd: float | None  # None: that, or the longest answer, is not known
+    most_usd: float | None  # None: the price or the longest answer is not known
 
     def __add__(self, other: "Estimate") -> "Estimate":
         return Estimate(
@@ -37,9 +36,9 @@ class Estimate:
 
 
 def estimates(
-    left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
+    left: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], terms: RunOptions
 ) -> list[Estimate]:
-    """Of each variant, in their order, what is left to be asked."""
+    """The estimate of each variant for the remaining requests, in the order of the variants."""
     asked = {question.id: question for question in questions}
     found = {variant.name: Estimate(variant.name, 0, 0, 0, 0.0, 0.0) for variant in variants}
     ways = {variant.name: variant for variant in variants}
@@ -52,28 +51,28 @@ def estimates(
 
 
 def largest(
-    left: Iterable[Asked], questions: Sequence[Question], variants: Sequence[Variant], terms: Terms
-) -> tuple[Worst, str] | None:
-    """The request that may use the most of what is left to be asked, and its variant; None: nothing is left."""
+    left: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], terms: RunOptions
+) -> tuple[MaxCost, str] | None:
+    """The maximum cost of the most expensive remaining request, and the variant; None: no request remains."""
     asked, ways = {one.id: one for one in questions}, {one.name: one for one in variants}
     found = [(_worst(asked[id], ways[name], terms), name) for id, name in {one[:2] for one in left}]
     return max(found, key=lambda one: (one[0].usd or 0.0, one[0].prompt_tokens), default=None)
 
 
-def _worst(question: Question, variant: Variant, terms: Terms) -> Worst:
+def _worst(question: Question, variant: Variant, terms: RunOptions) -> MaxCost:
     body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
     price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
-    return worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+    return max_cost_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
 
 
-def _one(question: Question, variant: Variant, terms: Terms) -> Estimate:
+def _one(question: Question, variant: Variant, terms: RunOptions) -> Estimate:
     body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
     price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
     prompt = estimated_tokens(orjson.dumps(body["messages"])) + (terms.budget_tokens if variant.mode == "rag" else 0)
     answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
     usd = None if price is None else price.of(Tokens(prompt, answer))
-    worst = worst_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
-    return Estimate(variant.name, 1, prompt, answer, usd, worst.usd)
+    max_cost = max_cost_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+    return Estimate(variant.name, 1, prompt, answer, usd, max_cost.usd)
 
 
 def table(rows: Sequence[Estimate]) -> str:
@@ -90,13 +89,13 @@ def table(rows: Sequence[Estimate]) -> str:
     return "\n".join("  ".join([cells[0].lstrip().ljust(widths[0]), *cells[1:]]) for cells in lines)
 
 
-def unknown_prices(variants: Sequence[Variant], terms: Terms) -> list[str]:
-    """The models whose price is not known."""
+def unknown_prices(variants: Sequence[Variant], terms: RunOptions) -> list[str]:
+    """The models without a known price."""
     return [model for model in dict.fromkeys(one.model for one in variants) if terms.price_of(model) is None]
 
 
-def unknown_caps(variants: Sequence[Variant], terms: Terms) -> list[str]:
-    """The models whose longest answer is not known."""
+def unknown_caps(variants: Sequence[Variant], terms: RunOptions) -> list[str]:
+    """The models without a known longest answer."""
     caps: Mapping[str, int | None] = {one.name: answer_cap(one.settings, terms.size_of(one.model)) for one in variants}
     return list(dict.fromkeys(one.model for one in variants if caps[one.name] is None))
 

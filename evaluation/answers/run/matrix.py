@@ -8,7 +8,7 @@ import orjson
 
 from evaluation.answers.records import BenchError, Mode, Variant
 
-# What the bench says itself.
+# The bench sets these members of the request.
 _OURS = ("model", "messages", "stream", "stream_options", "rag", "n")
 _OF_RETRIEVAL = ("k",)
 _MOST_K = 100
@@ -20,10 +20,10 @@ Settings = Mapping[str, Any]
 def variants(
     models: Sequence[str], modes: Sequence[Mode], collections: Sequence[str], settings: Sequence[str]
 ) -> list[Variant]:
-    """Every combination, raw ones first of each model. Raises BenchError.
+    """Every combination; for each model the raw variants come first. Raises BenchError.
 
-    collections: each "a" or "a,b" (searched together), none: the gateway's own. settings: each "name=value,name=value",
-    as one variant has them, none: the gateway's own.
+    collections: each "a" or "a,b" (searched together); empty: the gateway's default. settings: each
+    "name=value,name=value", for one variant; empty: the gateway's default.
     """
     chosen: Sequence[Sequence[str] | None] = [names_of(each) for each in collections] or [None]
     sets: Sequence[Settings] = [settings_of(each) for each in settings] or [{}]
@@ -57,9 +57,9 @@ def names_of(collections: str) -> list[str]:
 
 
 def settings_of(text: str) -> Settings:
-    """The settings of "k=3,temperature=0": values are JSON where they can be read as it, else texts.
+    """Parse "k=3,temperature=0". A value is JSON if possible, else text.
 
-    A comma within brackets, braces or quotes is the value's. Raises BenchError.
+    A comma in brackets, braces or quotes belongs to the value. Raises BenchError.
     """
     found: dict[str, Any] = {}
     for part in _parts(text):
@@ -78,7 +78,7 @@ def settings_of(text: str) -> Settings:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The text at its commas, those within JSON's brackets and quotes left."""
+    """Split a text at commas outside JSON brackets and quotes."""
     depth, quoted, escaped, part = 0, False, False, ""
     for char in text:
         if char == "," and not depth and not quoted:
@@ -113,7 +113,7 @@ def _check_model(model: str) -> None:
 
 
 def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage: bool) -> dict[str, Any]:
-    """The body of the request that asks a variant. usage: whether it asks for the tokens it takes."""
+    """The request body for a variant. usage: whether the request asks for the token usage."""
     body: dict[str, Any] = {"model": variant.model, "messages": list(messages)}
     body |= {name: value for name, value in variant.settings.items() if name not in _OF_RETRIEVAL}
     body["stream"] = True
@@ -128,5 +128,5 @@ def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage
 
 
 def headers_of(variant: Variant) -> dict[str, str]:
-    """The headers that go with it."""
+    """The request headers for a variant."""
     return {"x-rag": "on" if variant.mode == "rag" else "off"}

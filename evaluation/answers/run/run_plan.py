@@ -1,4 +1,4 @@
-"""A run that is wanted: begun, or gone on with where an earlier one of the same kind stopped."""
+"""A planned run: a new run, or the rest of an interrupted run with the same questions and variants."""
 
 import os
 import time
@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 
-from evaluation.answers.client.budget import Purse, check_ceiling, must_fit, spent
+from evaluation.answers.client.budget import Budget, check_ceiling, check_request_fits, spent
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.run import whole_collection
 from evaluation.answers.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
-from evaluation.answers.run.runner import Terms, Whole, body_of, order_of
-from evaluation.answers.run_folder import Head, Run, differences
+from evaluation.answers.run.runner import RunOptions, WholeText, body_of, order_of
+from evaluation.answers.run_folder import Run, RunManifest, differences
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
 
@@ -22,8 +22,8 @@ _ID_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user says of a run."""
+class RunSpec:
+    """The user's options for a run."""
 
     questions_file: Path
     questions: Sequence[Question]
@@ -37,44 +37,44 @@ class Wish:
     draft: Mapping[str, Any] | None = None  # as of a run's Head
 
 
-class Job:
-    """A run on its way: what is asked in it, what was asked before, what is left."""
+class RunPlan:
+    """A run: the questions and variants, the finished requests, the remaining requests."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, spec: RunSpec) -> None:
         """Raises BenchError: the folder has another run."""
-        self._wish = wish
-        self.folder = wish.folder
-        self._questions: Sequence[Question] = wish.questions
-        self._before = Run.at(wish.folder)
+        self._wish = spec
+        self.folder = spec.folder
+        self._questions: Sequence[Question] = spec.questions
+        self._before = Run.at(spec.folder)
         self._done = set() if self._before is None else self._before.done()
-        self._left_out: Mapping[str, str] = {} if self._before is None else self._before.head.left_out
+        self._left_out: Mapping[str, str] = {} if self._before is None else self._before.manifest.left_out
         if self._before is not None:
-            if differs := differences(self._before, self._head({}, {}), self._questions):
-                text = f"{wish.folder} has another run ({'; '.join(differs)}): name another folder with --run"
+            if differs := differences(self._before, self._manifest({}, {}), self._questions):
+                text = f"{spec.folder} has another run ({'; '.join(differs)}): name another folder with --run"
                 raise BenchError(text)
             self._questions = self._before.questions
 
     @property
     def variants(self) -> list[Variant]:
-        """Those that can be asked."""
+        """The variants that can run."""
         return [one for one in self._wish.variants if one.name not in self._left_out]
 
-    def _head(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> Head:
-        wish, now_s = self._wish, time.time()
-        return Head(
+    def _manifest(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> RunManifest:
+        spec, now_s = self._wish, time.time()
+        return RunManifest(
             f"run-{os.urandom(_ID_BYTES).hex()}",
             now_s,
-            str(wish.questions_file),
-            wish.base_url,
-            wish.repeats,
-            wish.seed,
+            str(spec.questions_file),
+            spec.base_url,
+            spec.repeats,
+            spec.seed,
             self.variants,
             self._left_out,
-            wish.max_usd,
-            wish.max_tokens,
+            spec.max_usd,
+            spec.max_tokens,
             gateway,
             leaked,
-            wish.draft,
+            spec.draft,
         )
 
     @property
@@ -83,7 +83,7 @@ class Job:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the folder has a part of it."""
+        """Whether the folder already holds a part of the run."""
         return self._before is not None
 
     @property
@@ -96,13 +96,14 @@ class Job:
 
     async def wholes(
         self, client: httpx.AsyncClient, template: Template, default: Sequence[str], size_of: Callable[[str], Size]
-    ) -> dict[str, Whole]:
-        """Name of each variant that puts a whole collection in front -> that text.
+    ) -> dict[str, WholeText]:
+        """The text of the whole collection for each variant of mode `whole`, by the name of the variant.
 
-        A run that goes on takes the texts that it has. Variants that do not fit are left out from now on. default: the
-        collections of variants that name none. Raises BenchError where a collection cannot be read, or nothing is left.
+        A continued run uses the texts in the folder. Variants whose text does not fit are left out from now on.
+        default: the collections of variants that name none. Raises BenchError if a collection cannot be read, or if no
+        variant remains.
         """
-        found: dict[str, Whole] = {}
+        found: dict[str, WholeText] = {}
         texts: dict[tuple[str, ...], str] = {}
         left_out = dict(self._left_out)
         for variant in (one for one in self.variants if one.mode == "whole"):
@@ -116,7 +117,7 @@ class Job:
             if self._before is None and (why := self._misfit(variant, texts[names], size_of(variant.model))):
                 left_out[variant.name] = why
             else:
-                found[variant.name] = Whole(texts[names], file.name)
+                found[variant.name] = WholeText(texts[names], file.name)
         self._left_out = left_out
         if not self.variants:
             raise BenchError("; ".join(f"{name} is left out: {why}" for name, why in left_out.items()))
@@ -128,21 +129,21 @@ class Job:
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Name of a variant -> why it cannot be asked."""
+        """Name of a variant -> why the variant cannot run."""
         return self._left_out
 
-    def purse(self, terms: Terms) -> Purse:
-        """The ceiling. Raises BenchError where it could not be kept, or does not allow for a request that is left."""
-        wish = self._wish
+    def budget(self, terms: RunOptions) -> Budget:
+        """The budget. Raises BenchError if the ceiling cannot be enforced or is smaller than one remaining request."""
+        spec = self._wish
         unpriced, uncapped = unknown_prices(self.variants, terms), unknown_caps(self.variants, terms)
-        check_ceiling(wish.max_usd, wish.max_tokens, unpriced=unpriced, uncapped=uncapped)
-        ceiling = wish.max_usd is not None or wish.max_tokens is not None
+        check_ceiling(spec.max_usd, spec.max_tokens, unpriced=unpriced, uncapped=uncapped)
+        ceiling = spec.max_usd is not None or spec.max_tokens is not None
         if ceiling and (most := largest(self._left(), self._questions, self.variants, terms)) is not None:
-            must_fit(wish.max_usd, wish.max_tokens, *most)
-        return Purse(wish.max_usd, wish.max_tokens)
+            check_request_fits(spec.max_usd, spec.max_tokens, *most)
+        return Budget(spec.max_usd, spec.max_tokens)
 
-    def told(self, terms: Terms) -> str:
-        """What is about to be asked, and what it will use, as lines of text."""
+    def told(self, terms: RunOptions) -> str:
+        """The remaining requests and the estimated cost, as lines of text."""
         left = self._left()
         lines = [table(estimates(left, self._questions, self.variants, terms))]
         if models := unknown_prices(self.variants, terms):
@@ -154,15 +155,17 @@ class Job:
         return "\n".join(lines)
 
     def run(
-        self, wholes: Mapping[str, Whole], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
+        self, wholes: Mapping[str, WholeText], gateway: Mapping[str, Any], leaked: Mapping[str, Leak] | None = None
     ) -> Run:
         """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
         if self._before is None:
-            run = Run.begin(self.folder, self._head(gateway, leaked or {}), self._questions)
+            run = Run.begin(self.folder, self._manifest(gateway, leaked or {}), self._questions)
         else:
-            head = replace(self._before.head, ceiling_usd=self._wish.max_usd, ceiling_tokens=self._wish.max_tokens)
-            run = replace(self._before, head=head)
-            run.write_head()
+            manifest = replace(
+                self._before.manifest, ceiling_usd=self._wish.max_usd, ceiling_tokens=self._wish.max_tokens
+            )
+            run = replace(self._before, manifest=manifest)
+            run.write_manifest()
         for one in wholes.values():
             run.keep(one.file, one.text)
         return run

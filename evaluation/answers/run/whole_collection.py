@@ -1,4 +1,4 @@
-"""A whole collection in the prompt, where it fits: its documents by the Knowledge API, shown as passages are."""
+"""A whole collection in the prompt, if the collection fits: all documents, read by the Knowledge API, as passages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 async def text_of(client: httpx.AsyncClient, collections: Sequence[str], template: Template) -> str:
-    """All documents of the collections as one block, each a passage. Raises BenchError."""
+    """All documents of the collections as one block of passages. Raises BenchError."""
     passages: list[Passage] = []
     for name in collections:
         passages += [_passage(row) for row in await _exported(client, name)]
@@ -57,7 +57,7 @@ def _passage(row: Mapping[str, Any]) -> Passage:
 
 
 def misfit(body: Mapping[str, Any], whole: str, size: Size, model: str) -> str:
-    """Why a text does not fit in front of a request; "" where it does."""
+    """Why a text does not fit in front of a request; "" if the text fits."""
     if size.window_tokens is None:
         return f"the window of {model} is not known: give it with --window {model}=TOKENS"
     needed = len(whole.encode()) // _BYTES_A_TOKEN

@@ -1,7 +1,7 @@
-"""What replies cost: time, tokens and money of each variant, and what one variant costs more than another.
+"""The cost of replies: time, tokens and money of each variant, and the extra cost of a variant.
 
-A quantity is None where a reply does not tell it (no price known, no usage said): it is left out and counted, never
-taken for 0.
+A quantity is None if a reply does not contain the quantity (no known price, no usage). Such a reply is left out of the
+mean and counted, never taken as 0.
 """
 
 import statistics
@@ -15,7 +15,7 @@ from evaluation.stats.significance import Difference, of_few
 
 Quantities = Mapping[str, float | None]
 
-# Quantity -> its name for readers.
+# Quantity -> the name for readers.
 QUANTITIES = {
     "first_ms": "time to first token, ms", "total_ms": "total time, ms", "prompt": "tokens in",
     "completion": "tokens out", "cached": "of those in, cached", "reasoning": "of those out, reasoning",
@@ -25,10 +25,10 @@ COMPARED = ("first_ms", "total_ms", "prompt", "completion", "injected", "cost_us
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class QuantityStats:
     """One quantity over the replies of a variant."""
 
-    known: int  # replies that tell it
+    known: int  # replies with the quantity
     unknown: int
     total: float
     mean: float
@@ -38,11 +38,11 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a variant's replies cost: only of those that brought an answer."""
+    """The cost of a variant's answers."""
 
     replies: int
-    spent: Mapping[str, Spent]  # without quantities that no reply tells
-    stages_ms: Mapping[str, float]  # stage -> median over the replies that name it
+    spent: Mapping[str, QuantityStats]  # quantities that at least one reply contains
+    stages_ms: Mapping[str, float]  # stage -> median over the replies with the stage
 
 
 def costs(replies: Sequence[Quantities], stages_ms: Sequence[Mapping[str, float]]) -> Costs:
@@ -62,9 +62,9 @@ def extra(
     seed: int,
     groups: Mapping[str, str] = NO_GROUPS,
 ) -> dict[str, Difference]:
-    """Quantity -> how much more a question costs in the second variant. before, after: (question, its quantities).
+    """Quantity -> the extra cost of a question in the second variant. before, after: (question, quantities).
 
-    groups: as of `groups_of`.
+    groups: see `groups_of`.
     """
     found = {}
     for name in COMPARED:
@@ -75,9 +75,9 @@ def extra(
     return found
 
 
-def _spent(values: Sequence[float | None]) -> Spent | None:
+def _spent(values: Sequence[float | None]) -> QuantityStats | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
     p50, p95 = (float(np.percentile(known, percent)) for percent in (50, 95))
-    return Spent(len(known), len(values) - len(known), sum(known), statistics.fmean(known), p50, p95)
+    return QuantityStats(len(known), len(values) - len(known), sum(known), statistics.fmean(known), p50, p95)

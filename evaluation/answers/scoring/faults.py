@@ -1,13 +1,13 @@
-"""What went wrong with an answer or a judgement, so that its score says nothing: counted, and told before any verdict.
+"""The failures of answers and judgements. A failed answer has no meaningful score, so a report counts failures first.
 
-    failed      an error in place of a reply, or one that broke off
-    refused     a filter, or the model by the reply's own "refusal", kept it back; of a judge also in words
-    cut         `finish_reason: length`: more would have come
+    failed      an error in place of a reply, or a reply that broke off
+    refused     a filter or the reply's "refusal" withheld the answer; for a judge also a refusal in words
+    cut         `finish_reason: length`: the answer was cut off
     empty       a reply without text
-    degraded    the gateway could not search, and the model got no passages
-    unreadable  of a judge: something else than what was asked for
+    degraded    retrieval failed, and the model got no passages
+    unreadable  a judge's reply has the wrong form
 
-An answer in words that says that it cannot be given is none of these: it is an answer, and is scored.
+An answer in words that refuses to answer is not a failure: the answer gets a score.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from typing import Literal
 from evaluation.answers.records import Reply
 
 Fault = Literal["failed", "refused", "cut", "empty", "degraded", "unreadable"]
-MANY = 0.05  # a share of failures that can move a mean score by a difference that matters
-# Fault -> what is said of so many.
+MANY = 0.05  # a share of failures that can change a mean score by a difference that matters
+# Failure -> the words after the number.
 TOLD: dict[Fault, str] = {
     "failed": "failed", "refused": "refused", "cut": "cut off at the longest answer", "empty": "empty",
     "degraded": "without the search, which failed", "unreadable": "unreadable",
@@ -26,7 +26,7 @@ TOLD: dict[Fault, str] = {
 
 
 def fault_of(reply: Reply) -> Fault | None:
-    """What is wrong with a reply; None: it is an answer."""
+    """The failure of a reply; None: the reply is an answer."""
     if reply.error is not None:
         return "failed"
     if reply.refused or reply.finish_reason == "content_filter":

@@ -1,8 +1,8 @@
-"""Which questions are one question: those of one `group`, and those that ask the same in the same or in other words.
+"""Group questions that count as one question: questions with the same `group`, and questions with the same meaning.
 
-Scores of questions that ask the same move together. Counted one by one they make an interval too narrow: with five
-questions in a group, Student's t over all of them holds the truth in 58 to 65 runs of 100
-(`benchmarks/verdicts/intervals.py`). So a group counts once, as the mean of its questions.
+The scores of similar questions are correlated. Counted one by one, similar questions make an interval too narrow: with
+five questions per group, Student's t over all questions covers the truth in only 58 to 65 of 100 runs
+(`benchmarks/verdicts/intervals.py`). So a group counts once, with the mean of the questions.
 """
 
 from collections import Counter, defaultdict
@@ -12,15 +12,15 @@ from typing import Any
 from evaluation.answers.records import Question
 from evaluation.answers.scoring.normalize import terms
 
-ALIKE = 0.8  # share of the words of two questions that both have, where the same answer is expected of both
+ALIKE = 0.8  # minimum share of common words for two similar questions that expect the same answer
 
 
 def groups_of(questions: Iterable[Question]) -> dict[str, str]:
-    """Question -> the first question of its group; itself where it stands alone.
+    """Question -> the first question of the group; a question without a group maps to the question itself.
 
-    Questions that name a `group` are of that one alone. Of the others those are one that a user asks in the same words,
-    but for case and signs, and those of which the same answer is known and that have most of their words in common,
-    numbers aside. Where no answer is known, words in common say little: whole programs ask in one form.
+    Questions with a `group` belong only to that group. Other questions form a group if the words are the same (ignoring
+    case and punctuation), or if the known answer is the same and most words are the same (ignoring numbers). Without a
+    known answer, common words prove little: whole programs use one form of question.
     """
     asked = list(questions)
     said = {one.id: terms(_said(one)) for one in asked}
@@ -35,7 +35,8 @@ def groups_of(questions: Iterable[Question]) -> dict[str, str]:
         exact = ("words", *said[one.id]) if said[one.id] else ("text", _said(one))
         expected = (one.reference, *map(tuple, (one.must, one.must_not, one.gold)))
         words = frozenset(word for word in said[one.id] if any(expected) and not word[-1].isdecimal())
-        # Two sets that share ALIKE of their words share one of the rarest of each, so the others need no look.
+        # Two sets that share ALIKE of the words also share one of the rarest words of each set, so other sets are
+        # skipped.
         rarest = sorted(words, key=lambda word: (spread[word], word))[: len(words) - int(ALIKE * len(words)) + 1]
         near = (first for word in rarest for other, first in known[expected, word] if _alike(words, other))
         found[one.id] = first = firsts.get(exact) or next(near, one.id)
@@ -50,10 +51,10 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _said(question: Question) -> str:
-    """What the user says, the other roles left out: many questions share a system prompt."""
+    """The user's messages. Other roles are left out, because many questions share a system prompt."""
     return "\n".join(_text(message) for message in question.messages if message["role"] == "user")
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """A message's content; of one in parts everything, since a picture may be what is asked about."""
+    """The content of a message; all parts count, because a picture may be the subject of the question."""
     return str(message.get("content"))

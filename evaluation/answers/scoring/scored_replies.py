@@ -1,4 +1,4 @@
-"""A run's replies and judgements to scores: what each reply scored and cost, and what each question came to."""
+"""A run's replies and judgements to scores: the score and cost of each reply, and the mean of each question."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.answers.judges.judge_tasks import Judgement, in_both_orders
-from evaluation.answers.records import Asked, Question, Reply, Variant
+from evaluation.answers.records import Question, Reply, RequestKey, Variant
 from evaluation.answers.scoring.costs import Quantities
 from evaluation.answers.scoring.faults import Fault, fault_of
 from evaluation.answers.scoring.scores import Scores, answer_scores, found_scores
@@ -16,8 +16,8 @@ JUDGED = ("correctness", "relevance", "faithfulness", "preference")
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """One reply that brought an answer."""
+class ScoredReply:
+    """A reply with an answer, with scores and costs."""
 
     reply: Reply
     scores: Scores
@@ -28,25 +28,25 @@ class Scored:
         return fault_of(self.reply)
 
 
-def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[Scored]:
-    """Every reply but those with an error, scored. Those with another fault cost something, but count in no score."""
+def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[ScoredReply]:
+    """Score every reply without an error. A reply with another failure counts for the costs but not for the scores."""
     return [
-        Scored(reply, _scores(questions[reply.question], reply), _costs(reply))
+        ScoredReply(reply, _scores(questions[reply.question], reply), _costs(reply))
         for reply in replies
         if reply.error is None and reply.question in questions
     ]
 
 
-def values_of(found: Iterable[Scored], variant: str, score: str) -> Values:
-    """Question -> its mean score in a variant, failures left out."""
+def values_of(found: Iterable[ScoredReply], variant: str, score: str) -> Values:
+    """Question -> the mean score in a variant, without failures."""
     its = (one for one in found if one.reply.variant == variant and one.fault is None)
     return means((one.reply.question, one.scores.get(score)) for one in its)
 
 
 def wrong_values(
-    questions: Mapping[str, Question], found: Iterable[Scored], replies: Iterable[Reply], variant: str, score: str
+    questions: Mapping[str, Question], found: Iterable[ScoredReply], replies: Iterable[Reply], variant: str, score: str
 ) -> Values:
-    """The same with failures counted as wrong: 0 where an empty answer would have that score."""
+    """Like `values_of`, with failures as wrong answers: score 0, if an empty answer would have that score."""
     known = {one.reply.asked: one.scores.get(score) for one in found if one.fault is None}
     its = (one for one in replies if one.variant == variant and one.question in questions)
     return means(
@@ -55,10 +55,12 @@ def wrong_values(
     )
 
 
-def judged_values(judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[Asked] = ()) -> Values:
-    """Question -> its mean judged score in a variant; of a preference, of pairs judged in both orders.
+def judged_values(
+    judgements: Iterable[Judgement], variant: str, kind: str, *, faulty: Iterable[RequestKey] = ()
+) -> Values:
+    """Question -> the mean judged score in a variant; a preference counts only for pairs judged in both orders.
 
-    faulty: answers that are none, and whose judgements do not count.
+    faulty: failed answers, whose judgements do not count.
     """
     without = set(faulty)
     its = [one for one in judgements if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]
@@ -68,9 +70,12 @@ def judged_values(judgements: Iterable[Judgement], variant: str, kind: str, *, f
 
 
 def wrong_judged_values(
-    judgements: Iterable[Judgement], asked: Iterable[Judgement], variant: str, kind: str, faulty: Iterable[Asked]
+    judgements: Iterable[Judgement], asked: Iterable[Judgement], variant: str, kind: str, faulty: Iterable[RequestKey]
 ) -> Values:
-    """The same of a kind that is no preference, with 0 for what has no score. asked: every attempt of the judge."""
+    """Like `judged_values` for kinds other than preference, with 0 for a missing score.
+
+    asked: all attempts of the judge.
+    """
     without = set(faulty)
     scores = {one.key: one.score for one in judgements if one.score is not None or one.verdict is not None}
     keys = {one.key for one in asked if (one.variant, one.kind) == (variant, kind)}
@@ -83,9 +88,9 @@ def wrong_judged_values(
 def wrong_preferences(
     judgements: Iterable[Judgement], replies: Iterable[Reply], variant: str, against: str
 ) -> list[Pair]:
-    """(before, after) of a preference with failures counted: one answer that failed loses, of two none is preferred.
+    """(before, after) of a preference with failures: a single failed answer loses, two failed answers are a tie.
 
-    A pair without a judgement that can be read is counted as lost, and in the second of both readings as won.
+    A pair without a readable judgement counts as lost in the first result and as won in the second result.
     """
     its = [one for one in judgements if (one.variant, one.against, one.kind) == (variant, against, "preference")]
     known = {(key[0], key[3]): statistics.fmean(scores) for key, scores in in_both_orders(its).items()}
@@ -103,9 +108,11 @@ def wrong_preferences(
 
 
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:
-    """Variant -> what it is compared with: the raw variant of its model with its settings, else the model's first one.
+    """Variant -> the baseline:
 
-    A model's first raw variant has none; its other raw ones are compared with it.
+    the raw variant of the same model with the same settings, else the model's first raw variant.
+
+    The first raw variant of a model has no baseline; it is the baseline of the model's other raw variants.
     """
     raw: dict[str, list[Variant]] = {}
     for one in variants:
@@ -125,14 +132,14 @@ def baselines(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def _of_the_model(variant: Variant) -> dict[str, Any]:
-    """The settings that the model is asked with; `k` is retrieval's."""
+    """The model's settings; `k` is a setting of retrieval."""
     return {name: value for name, value in variant.settings.items() if name != "k"}
 
 
 def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
-    """(variant, raw variant of another model): whether a small model with passages does as well as a large one raw.
+    """(variant, raw variant of another model): does a small model with passages equal a large model without?
 
-    Where the run has no raw variant at all, every variant and the first one.
+    In a run without a raw variant: every variant with the first variant.
     """
     raw = [one for one in variants if one.mode == "raw"]
     if not raw:
@@ -142,13 +149,13 @@ def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
     ]
 
 
-def _judged(one: Judgement) -> list[Asked]:
-    """The answers that a judgement is of."""
+def _judged(one: Judgement) -> list[RequestKey]:
+    """The answers that a judgement compares."""
     return [(one.question, name, one.repeat) for name in (one.variant, one.against) if name is not None]
 
 
 def _lowest(question: Question, score: str) -> float | None:
-    """What no answer scores; None where no answer has this score."""
+    """The score of a missing answer; None if every answer lacks the score."""
     scores = answer_scores(
         "", reference=question.reference, must=question.must, must_not=question.must_not, answerable=question.answerable
     )

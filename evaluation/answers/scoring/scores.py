@@ -1,7 +1,7 @@
-"""An answer to its scores, by rules alone: the same answer gets the same scores, and no model is asked.
+"""Score an answer by rules alone: the same answer always gets the same scores, without a model.
 
-Every score is between 0 and 1, and None where the question gives nothing to hold the answer against. `score` is the one
-that verdicts are made of. What is compared, and why no evaluation library does it, is in docs/bench-scores.md.
+A score is between 0 and 1, or None if the question has no fact to compare with. Verdicts use `score`.
+docs/bench-scores.md explains the comparison, and why no evaluation library is used.
 """
 
 import re
@@ -14,7 +14,7 @@ from evaluation.retrieval.judged import judged_id
 
 Scores = dict[str, float | None]
 
-# How an answer begins that says it cannot be given. Looked for in its first sentences only: an answer that ends with
+# The first words of an answer that refuses to answer. Only the first sentences are searched: an answer that ends with
 # "the pages do not mention Windows" has answered. "X does not include Y" is an answer, too, unless X is the material.
 _MATERIAL = (
     r"(?:context|documents?|documentation|passages?|texts?|sources?|pages?|materials?|excerpts?|references?|article"
@@ -50,13 +50,13 @@ _MARKS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 def answer_scores(
     answer: str, *, reference: str | None, must: Sequence[str], must_not: Sequence[str], answerable: bool | None
 ) -> Scores:
-    """What can be said of an answer from the question's own row.
+    """The scores of an answer from the facts in the question's row.
 
-    exact, normalised: it is the reference, to the letter or in SQuAD's form. f1: SQuAD's token F1. reference: 1 where
-    the reference stands in it as a phrase, else f1. numbers: share of the reference's numbers and versions in it.
-    must: share of the required facts in it. must_not: share of the forbidden ones that are not. facts: must, or 0 where
-    a forbidden one is in it. refusal: it says that it cannot be given, where that is right, and does not where it
-    is wrong (only where the question says which).
+    exact, normalised: the answer equals the reference, literally or in SQuAD's form. f1: SQuAD's token F1. reference: 1
+    if the answer contains the reference as a phrase, else f1. numbers: share of the reference's numbers and versions in
+    the answer. must: share of the required facts in the answer. must_not: share of the forbidden facts not in the
+    answer. facts: must, or 0 if the answer contains a forbidden fact. refusal: 1 if the answer refuses an unanswerable
+    question or answers an answerable question (only if the question has `answerable`).
     """
     held, refused = terms(answer), refuses(answer)
     there = [states(answer, held, fact) for fact in must]
@@ -83,18 +83,18 @@ def answer_scores(
 
 
 def refuses(answer: str) -> bool:
-    """Whether an answer begins by saying that it cannot be given. English, German, French and Spanish are known."""
+    """Whether an answer begins with a refusal. Supports English, German, French and Spanish."""
     sentences = [part for part in _SENTENCE_END.split(answer.replace("’", "'").strip()) if part]
     return bool(_REFUSALS.search(" ".join(" ".join(sentences[:_REFUSED_WITHIN]).split())))
 
 
 def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str], gold: Sequence[str]) -> Scores:
-    """What can be said of the passages that stood in front of the model, best first, and of how the answer cites them.
+    """The scores of the injected passages, best first, and of the citations in the answer.
 
-    sources, documents: of each passage (documents may be empty). gold: sources or ids of documents; without any, or
-    without passages to look at, everything is None. A document is cited by the number of one of its passages in
-    brackets, as in [2], or by its source. cited: share of the gold documents that were in front and are cited.
-    cited_gold: share of the citations that are of gold documents.
+    sources, documents: of each passage (documents may be empty). gold: sources or ids of documents; without gold or
+    passages every score is None. An answer cites a document by the number of a passage in brackets, for example [2], or
+    by the source. cited: share of the injected gold documents that the answer cites. cited_gold: share of the citations
+    that cite gold documents.
     """
     names = ("context_precision", "context_recall", "ndcg", "cited", "cited_gold")
     if not gold:
@@ -115,9 +115,9 @@ def found_scores(answer: str, *, sources: Sequence[str], documents: Sequence[str
 
 
 def _score(scores: Scores, *, answerable: bool | None, refused: bool) -> float | None:
-    """The one score: of refusing where nothing answers, else of the facts, else of the reference.
+    """The main score: the refusal of an unanswerable question, else the facts, else the reference.
 
-    A refusal has words in common with many a reference, and gets nothing for them.
+    A refusal shares words with many references; the shared words count 0.
     """
     if answerable is False:
         return scores["refusal"]
@@ -140,7 +140,7 @@ def _against(answer: str, held: Sequence[str], reference: str) -> Scores:
 
 
 def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
-    """SQuAD's: the harmonic mean of the shares of common words; of two texts without words 1, of one of them 0."""
+    """SQuAD's F1: the harmonic mean of the shares of common words; both texts empty: 1, one text empty: 0."""
     if not answered or not wanted:
         return float(not answered and not wanted)
     common = (Counter(answered) & Counter(wanted)).total()
@@ -148,9 +148,9 @@ def _f1(answered: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def states(answer: str, held: Sequence[str], fact: str) -> bool:
-    """Whether a fact stands in an answer; one without words or numbers ("--", "=>") is looked for as it is.
+    """Whether an answer contains a fact. A fact without words or numbers ("--", "=>") is searched literally.
 
-    held: the answer's terms.
+    held: the terms of the answer.
     """
     phrase = terms(fact)
     return holds(held, phrase) if phrase else bool(fact.strip()) and fact.strip() in answer

@@ -1,14 +1,14 @@
-"""Scores of two variants to a verdict: does the one answer better than the other, and could that have been seen?
+"""Scores of two variants to a verdict: is one variant better than the other, and are there enough questions to tell?
 
-A question counts once, however often it was asked: its score is the mean of its repeats, and that of questions that are
-one (`groups`) is the mean of theirs. Differences are paired, after
-- before, over the questions that both variants answered. What is said follows from the interval alone:
+A question counts once: the score is the mean of the repeats. A group of questions (`groups`) counts once: the score is
+the mean of the questions. Differences are paired, after - before, over the questions that both variants answered. The
+verdict follows from the interval alone:
 
-    better     the whole interval lies above +MATTERS
-    worse      it lies below -MATTERS
-    no better  it lies between the two: whatever the difference is, it does not matter
-    undecided  it reaches across one of them: there is no verdict, and `needed` says how many questions give one
-    depends    it says one thing where failures are left out and another where they count as wrong: there is no verdict
+    better     the whole interval is above +MATTERS
+    worse      the whole interval is below -MATTERS
+    no better  the whole interval is between -MATTERS and +MATTERS: the difference does not matter
+    undecided  the interval contains -MATTERS or +MATTERS; `needed` is the number of questions for a verdict
+    depends    the verdict without failures differs from the verdict with failures as wrong answers
 """
 
 import statistics
@@ -20,12 +20,13 @@ from typing import Literal
 from evaluation.stats.significance import Difference, detectable, interval, needed, of_few
 
 Word = Literal["better", "worse", "no better", "undecided", "depends"]
-Values = Mapping[str, float]  # question -> its score, repeats averaged
+Values = Mapping[str, float]  # question -> mean score over the repeats
 NO_GROUPS: Mapping[str, str] = MappingProxyType({})
 
-SAME = 0.05  # a question whose score moved by no more is unchanged: token F1 moves so for the order of a few words
-MATTERS = 0.05  # a mean difference up to it is not worth a gateway, and no harm to speak of
-# Of the same model raw, and of another one.
+# a smaller change of a question's score counts as unchanged: the order of a few words changes token F1 by as much
+SAME = 0.05
+MATTERS = 0.05  # a smaller mean difference justifies no gateway and is no real harm
+# For the same model raw, and for another model.
 _SAID: Mapping[Word, tuple[str, str]] = {
     "better": ("It helps", "It is better"), "worse": ("It makes the answers worse", "It is worse"),
     "no better": ("It does not help", "It is no better"), "undecided": ("No verdict", "No verdict"),
@@ -34,28 +35,28 @@ _SAID: Mapping[Word, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One score of two variants over the questions that both have. helped … harmed: ids, the largest change first.
+class ScoreComparison:
+    """One score of two variants over the common questions. helped, harmed: ids, the largest change first.
 
-    change.questions: groups of questions that count as one; questions that stand alone are such, too. All but
-    `with_failures` leaves failures out.
+    change.questions: the number of groups; a question alone is a group, too. Only `with_failures` includes failures.
     """
 
     score: str
     before: float
     after: float
     change: Difference
-    detectable: float  # the smallest true difference that so many questions show to matter in four runs of five
-    needed: int  # questions that tell in four runs of five whether the difference matters
+    # the smallest true difference that this number of questions shows to matter, in four of five runs
+    detectable: float
+    needed: int  # questions for a verdict in four of five runs
     word: Word
     changes: Mapping[str, float]  # question -> after - before
     helped: tuple[str, ...]
     unchanged: tuple[str, ...]
     harmed: tuple[str, ...]
-    with_failures: tuple[Difference, ...] = ()  # the change where failures count as wrong; () where there are none
+    with_failures: tuple[Difference, ...] = ()  # the change with failures as wrong answers; () without failures
 
     def sentence(self, *, own: bool = True) -> str:
-        """What a reader is told, in words and numbers. own: it is the same model raw that it is compared with."""
+        """The verdict for a reader, in words and numbers. own: the other variant is the same model, raw."""
         found = interval(self.change)
         over = f"over {self.change.questions} question{'s' if self.change.questions != 1 else ''}"
         if len(self.changes) > self.change.questions:
@@ -70,12 +71,12 @@ class Compared:
         return f"{said}: {found} {over}; a difference of {MATTERS:g} or more is {shown}.{also}"
 
     def _wrong(self) -> str:
-        """What comes of it with the failures."""
+        """The result with failures as wrong answers."""
         found = " or ".join(f"{interval(one)} over {one.questions}" for one in self.with_failures)
         return f"counted as wrong: {found}"
 
     def _crossed(self) -> str:
-        """The ends of what matters that lie in the interval."""
+        """The thresholds inside the interval."""
         ends = [f"{end:+g}" for end in (-MATTERS, MATTERS) if self.change.low <= end <= self.change.high]
         return " and ".join(ends)
 
@@ -87,7 +88,7 @@ class Compared:
 
 
 def means(rows: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """(question, score) of each repeat -> the question's mean; without those that have no score at all."""
+    """(question, score) of each repeat -> the mean of each question; questions without any score are left out."""
     given: dict[str, list[float]] = {}
     for question, score in rows:
         if score is not None:
@@ -96,7 +97,7 @@ def means(rows: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 
 def grouped(values: Values, groups: Mapping[str, str]) -> dict[str, float]:
-    """Group -> the mean of its questions; a question that is in none is a group of its own."""
+    """Group -> the mean of the questions; a question without a group is a group."""
     return means((groups.get(question, question), score) for question, score in values.items())
 
 
@@ -111,11 +112,11 @@ def compared(
     seed: int,
     groups: Mapping[str, str] = NO_GROUPS,
     wrong: Iterable[Pair] = (),
-) -> Compared | None:
-    """The verdict on `after`; None where no question has a score in both. groups: as of `groups_of`.
+) -> ScoreComparison | None:
+    """The verdict on `after`; None if no question has a score in both variants. groups: see `groups_of`.
 
-    before, after: without failures. wrong: the same with failures counted as wrong answers, in each way to do so. The
-    verdict holds only where all of these agree.
+    before, after: without failures. wrong: the same values with failures as wrong answers, for each way to count. The
+    verdict is valid only if all agree.
     """
     both = sorted(id for id in after if id in before)
     if not both:
@@ -126,7 +127,7 @@ def compared(
     others = tuple(_change(*pair, seed=seed, groups=groups) for pair in wrong if pair != (before, after))
     word = word_for(change)
     rising = sorted(both, key=lambda id: changes[id])
-    return Compared(
+    return ScoreComparison(
         score=score,
         before=statistics.fmean(grouped({id: before[id] for id in both}, groups).values()),
         after=statistics.fmean(grouped({id: after[id] for id in both}, groups).values()),
@@ -151,10 +152,10 @@ def by_tag(
     seed: int,
     groups: Mapping[str, str] = NO_GROUPS,
     wrong: Sequence[Pair] = (),
-) -> dict[str, Compared]:
-    """Tag -> the verdict over its questions; tags: of each question. Many tags make some verdicts wrong by chance.
+) -> dict[str, ScoreComparison]:
+    """Tag -> the verdict over the questions with the tag. With many tags, some verdicts are wrong by chance.
 
-    The rest as of `compared`.
+    tags: question -> tags. Other arguments: see `compared`.
     """
     questions: dict[str, list[str]] = {}
     for question, its in tags.items():
@@ -179,13 +180,13 @@ def _only(values: Values, ids: Iterable[str]) -> Values:
 
 
 def _change(before: Values, after: Values, *, seed: int, groups: Mapping[str, str]) -> Difference:
-    """The mean change over the questions that both have, at least one."""
+    """The mean change over the common questions, at least one."""
     changes = {id: after[id] - before[id] for id in sorted(after) if id in before}
     return of_few(list(grouped(changes, groups).values()), seed=seed)
 
 
 def word_for(change: Difference) -> Word:
-    """What an interval allows to say."""
+    """The verdict that an interval allows."""
     if change.low > MATTERS:
         return "better"
     if change.high < -MATTERS:

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evaluation.answers.records import Question, Rag, Reply, Shown, Variant
-from evaluation.answers.run_folder import Head, Lines, Run
+from evaluation.answers.records import Question, Rag, Reply, ShownPassage, Variant
+from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest
 from proxy.dialects.token_counts import Tokens
 
 RAW, DOCS = Variant("m raw", "m", "raw"), Variant("m rag docs", "m", "rag", ["docs"])
@@ -25,9 +25,9 @@ def question(number: int) -> Question:
     )
 
 
-def shown(of: Question) -> Shown:
+def shown(of: Question) -> ShownPassage:
     """The passage that answers a question."""
-    return Shown(of.gold[0], f"Service <{of.id}>", f"Its port is {of.must[0]}.", f"d-{of.id}")
+    return ShownPassage(of.gold[0], f"Service <{of.id}>", f"Its port is {of.must[0]}.", f"d-{of.id}")
 
 
 def only_with_the_passage(of: Question, variant: Variant, _: random.Random) -> str:
@@ -83,8 +83,8 @@ def replies(
     ]
 
 
-def head(variants: Sequence[Variant] = (RAW, DOCS), *, repeats: int = 1, name: str = "run-1") -> Head:
-    return Head(
+def manifest(variants: Sequence[Variant] = (RAW, DOCS), *, repeats: int = 1, name: str = "run-1") -> RunManifest:
+    return RunManifest(
         id=name,
         created_s=1_700_000_000.0,
         questions_file="questions.jsonl",
@@ -98,8 +98,8 @@ def head(variants: Sequence[Variant] = (RAW, DOCS), *, repeats: int = 1, name: s
 def folder(path: Path, model: Model, *, count: int = 40, repeats: int = 1) -> Path:
     """A run's folder with every reply in it."""
     asked, variants = [question(number) for number in range(count)], (RAW, DOCS)
-    run = Run.begin(path, head(variants, repeats=repeats, name=path.name), asked)
-    with Lines(run.replies_file()) as file:
+    run = Run.begin(path, manifest(variants, repeats=repeats, name=path.name), asked)
+    with JsonLinesFile(run.replies_file()) as file:
         for row in replies(model, questions=asked, variants=variants, repeats=repeats):
             file.append(row)
     return path

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluation.answers.records import BenchError, Question, Rag, Reply, Shown, Variant, Worst
-from evaluation.answers.run_folder import Head, Lines, Run, differences, rows_of
+from evaluation.answers.records import BenchError, MaxCost, Question, Rag, Reply, ShownPassage, Variant
+from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest, differences, rows_of
 from proxy.dialects.token_counts import Tokens
 
 QUESTIONS = [Question("1", [{"role": "user", "content": "Why?"}], must=["because"]), Question("2", [{"role": "user"}])]
 RAW, RAG = Variant("m raw", "m", "raw"), Variant("m rag docs k=3", "m", "rag", ["docs"], {"k": 3})
-HEAD = Head("run-1", 1.5, "questions.jsonl", None, 1, 0, [RAW, RAG], gateway={"version": "0"})
+HEAD = RunManifest("run-1", 1.5, "questions.jsonl", None, 1, 0, [RAW, RAG], gateway={"version": "0"})
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 some = st.none() | texts
@@ -24,7 +24,7 @@ rags = st.builds(
     texts,
     texts,
     st.lists(texts, max_size=2),
-    st.none() | st.lists(st.builds(Shown, *[texts] * 4), max_size=2),
+    st.none() | st.lists(st.builds(ShownPassage, *[texts] * 4), max_size=2),
     st.none(),
 )
 replies = st.builds(
@@ -48,7 +48,7 @@ def test_what_was_appended_whole_is_read_again_wherever_the_file_was_cut(
 ) -> None:
     run = Run(tmp_path, HEAD, QUESTIONS)
     run.replies_file().unlink(missing_ok=True)
-    with Lines(run.replies_file()) as file:
+    with JsonLinesFile(run.replies_file()) as file:
         for row in rows:
             file.append(row)
     assert list(run.attempts()) == rows
@@ -57,7 +57,7 @@ def test_what_was_appended_whole_is_read_again_wherever_the_file_was_cut(
     run.replies_file().write_bytes(written[:cut])
     whole = written[:cut].count(b"\n")
     assert list(run.attempts()) == rows[:whole]
-    with Lines(run.replies_file()) as file:
+    with JsonLinesFile(run.replies_file()) as file:
         file.append(a_reply())
     assert list(run.attempts()) == [*rows[:whole], a_reply()]
 
@@ -66,21 +66,25 @@ def test_a_run_that_was_begun_is_read_again(tmp_path: Path) -> None:
     begun = Run.begin(tmp_path / "new", HEAD, QUESTIONS)
     read = Run.read(begun.folder)
     assert differences(read, HEAD, QUESTIONS) == []
-    assert (read.head.id, read.head.variants[1].settings, read.questions[0].must) == ("run-1", {"k": 3}, ["because"])
-    replace(read, head=replace(read.head, ceiling_usd=2.5)).write_head()
-    assert Run.read(begun.folder).head.ceiling_usd == 2.5
+    assert (read.manifest.id, read.manifest.variants[1].settings, read.questions[0].must) == (
+        "run-1",
+        {"k": 3},
+        ["because"],
+    )
+    replace(read, manifest=replace(read.manifest, ceiling_usd=2.5)).write_manifest()
+    assert Run.read(begun.folder).manifest.ceiling_usd == 2.5
     assert read.replies() == {}
 
 
 def test_the_last_attempt_stands_and_each_that_was_sent_is_known(tmp_path: Path) -> None:
-    run, worst = Run.begin(tmp_path, HEAD, QUESTIONS), Worst(10, None, 0.5)
-    with Lines(run.asked_file()) as asked, Lines(run.replies_file()) as file:
+    run, max_cost = Run.begin(tmp_path, HEAD, QUESTIONS), MaxCost(10, None, 0.5)
+    with JsonLinesFile(run.asked_file()) as asked, JsonLinesFile(run.replies_file()) as file:
         for at_s in (1.0, 2.0, 3.0):
-            asked.append({"question": "1", "variant": "m raw", "repeat": 0, "at_s": at_s, **asdict(worst)})
+            asked.append({"question": "1", "variant": "m raw", "repeat": 0, "at_s": at_s, **asdict(max_cost)})
         file.append(a_reply(at_s=1.0, error="busy", status=503))
         file.append(a_reply(at_s=3.0))
     assert run.replies() == {("1", "m raw", 0): a_reply(at_s=3.0)}
-    assert list(run.sent()) == [(("1", "m raw", 0), at_s, worst) for at_s in (1.0, 2.0, 3.0)]
+    assert list(run.sent()) == [(("1", "m raw", 0), at_s, max_cost) for at_s in (1.0, 2.0, 3.0)]
 
 
 @pytest.mark.parametrize(("status", "done"), [(0, False), (429, False), (401, False), (200, False), (400, True)])
@@ -117,11 +121,11 @@ def test_a_folder_left_by_a_crash_before_the_run_began_is_taken(tmp_path: Path) 
 
 def test_a_run_of_a_later_format_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
     Run.begin(tmp_path, HEAD, QUESTIONS)
-    head = (tmp_path / "run.json").read_text("utf-8")
-    (tmp_path / "run.json").write_text(head.replace('"ragway_bench": 1', '"ragway_bench": 2'), "utf-8")
+    manifest = (tmp_path / "run.json").read_text("utf-8")
+    (tmp_path / "run.json").write_text(manifest.replace('"ragway_bench": 1', '"ragway_bench": 2'), "utf-8")
     with pytest.raises(BenchError, match="format 2"):
         Run.read(tmp_path)
-    (tmp_path / "run.json").write_text(head.replace('"seed"', '"sead"'), "utf-8")
+    (tmp_path / "run.json").write_text(manifest.replace('"seed"', '"sead"'), "utf-8")
     with pytest.raises(BenchError, match="seed"):
         Run.read(tmp_path)
 
@@ -133,6 +137,6 @@ def test_a_line_in_the_middle_that_is_damaged_is_named(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
-    with Lines(tmp_path / "replies.jsonl"), pytest.raises(BenchError, match="another process"):
-        Lines(tmp_path / "replies.jsonl")
-    Lines(tmp_path / "replies.jsonl").close()
+    with JsonLinesFile(tmp_path / "replies.jsonl"), pytest.raises(BenchError, match="another process"):
+        JsonLinesFile(tmp_path / "replies.jsonl")
+    JsonLinesFile(tmp_path / "replies.jsonl").close()

@@ -12,7 +12,7 @@ import pytest
 
 from evaluation.retrieval import judged
 from evaluation.retrieval.compare import against, between, earlier, run_of
-from evaluation.retrieval.measure import Measuring, measure
+from evaluation.retrieval.measure import MeasureOptions, measure
 from evaluation.retrieval.results import RungResult, SetResult, as_json, averages, per_query
 from evaluation.retrieval.tables import average_table, comparison_table, set_table
 from retrieval.errors import RetrievalError
@@ -45,7 +45,7 @@ def measured(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Measure:
     zephyr = judged_folder(home / "zephyr")
 
     def work(folder: Path | None = None, **how: Any) -> SetResult:
-        given = replace(Measuring(plan, home / "cache"), **how)
+        given = replace(MeasureOptions(plan, home / "cache"), **how)
         return asyncio.run(measure(judged.read(folder or zephyr), given, unseen))
 
     return work

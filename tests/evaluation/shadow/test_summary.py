@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 
 from cli import ragway
 from config.settings import PROMPTS
-from evaluation.answers.client.budget import Purse
+from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.judges.judge_runner import Judge
-from evaluation.answers.judges.judge_tasks import Prompts
+from evaluation.answers.judges.judge_tasks import JudgePrompts
 from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Variant
-from evaluation.shadow.preferences import LiveJudging, judgements, left, tasks_of
-from evaluation.shadow.summary import LiveReport, as_json, live_report
+from evaluation.shadow.preferences import ShadowJudgeRunner, judgements, left, tasks_of
+from evaluation.shadow.summary import ShadowReport, as_json, shadow_report
 from evaluation.shadow.text import shown, text
 from proxy.access.prices import Price
 from proxy.access.rights import EVERYTHING
@@ -87,23 +87,23 @@ def unreadable(_received: Received, _: int) -> list[bytes]:
     return [streamed("I like both.")]
 
 
-async def judged(shelf: Shelf, answer: Answer, *, purse: Purse | None = None) -> tuple[Outcome, int]:
+async def judged(shelf: Shelf, answer: Answer, *, budget: Budget | None = None) -> tuple[Outcome, int]:
     """How far a judge came, and how often it was asked."""
     found = read(shelf)
-    todo = left(found, tasks_of(found, Prompts.read(PROMPTS)), "j")
+    todo = left(found, tasks_of(found, JudgePrompts.read(PROMPTS)), "j")
     async with asking(answer) as (gateway, requests):
-        judging = LiveJudging(
-            shelf, JUDGE, gateway, purse or Purse(None, None), progress=lambda _done, _total, _more: None
+        judging = ShadowJudgeRunner(
+            shelf, JUDGE, gateway, budget or Budget(None, None), progress=lambda _done, _total, _more: None
         )
         return await judging.go(todo), len(requests)
 
 
-def told(found: Sequence[Comparison], judge: str | None = "j") -> LiveReport:
+def told(found: Sequence[Comparison], judge: str | None = "j") -> ShadowReport:
     said = [each for row in found for each in judgements(row)]
-    return live_report(found, said_by(judge or "", said), judge, {"key-1": "app (key-1)"}, seed=0)
+    return shadow_report(found, said_by(judge or "", said), judge, {"key-1": "app (key-1)"}, seed=0)
 
 
-def words(made: LiveReport) -> dict[tuple[str, str], str | None]:
+def words(made: ShadowReport) -> dict[tuple[str, str], str | None]:
     return {
         (group.of, group.name): None if group.preference is None else group.preference.word for group in made.groups
     }
@@ -169,8 +169,8 @@ async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shel
     assert set(words(told(rows, None)).values()) == {None}
     assert "no verdict" in text(told(rows, None), markdown=False)
     put(shelf, rows[:1])
-    worst = JUDGE.sent(tasks_of(rows[:1], Prompts.read(PROMPTS))[0], usage=True).worst
-    outcome, _ = await judged(shelf, fair, purse=Purse(None, worst.prompt_tokens + 150))
+    max_cost = JUDGE.sent(tasks_of(rows[:1], JudgePrompts.read(PROMPTS))[0], usage=True).max_cost
+    outcome, _ = await judged(shelf, fair, budget=Budget(None, max_cost.prompt_tokens + 150))
     assert outcome.done == 1, "the ceiling ends it"
     assert told(read(shelf)).groups[0].preference is None
     await judged(shelf, fair)
@@ -202,7 +202,7 @@ async def test_a_verdict_holds_only_where_answers_that_passages_cost_count_as_lo
 def test_what_only_one_of_both_answered_is_counted_and_not_judged() -> None:
     fine, none = side("It is right."), side(None, error="too many tokens")
     rows = [one(0, fine, fine), one(1, none, fine), one(2, none, fine), one(3, fine, none), one(4, none, none)]
-    assert len(tasks_of(rows, Prompts.read(PROMPTS))) == 2
+    assert len(tasks_of(rows, JudgePrompts.read(PROMPTS))) == 2
     whole = told(rows, None).groups[0]
     assert (whole.comparisons, whole.both, whole.only_rag, whole.only_raw) == (5, 1, 1, 2)
 

@@ -4,8 +4,8 @@ import json
 
 import httpx
 
-from evaluation.answers.client.receipt_reader import Receipts
-from evaluation.answers.records import Rag, Shown
+from evaluation.answers.client.receipt_reader import ReceiptReader
+from evaluation.answers.records import Rag, ShownPassage
 from tests.support.completions import refusal
 from tests.support.upstream_servers import Wire, reply, upstream
 
@@ -23,13 +23,13 @@ async def read(answer: bytes, times: int = 1) -> tuple[list[Rag], list[bytes]]:
             await wire.send(answer)
 
     async with upstream(script) as server, httpx.AsyncClient(base_url=server.url) as client:
-        receipts = Receipts(client)
+        receipts = ReceiptReader(client)
         return [await receipts.of(RAG) for _ in range(times)], [one.line.split()[1] for one in server.requests]
 
 
 async def test_the_passages_of_a_reply_are_those_of_its_receipt() -> None:
     (rag,), asked = await read(reply(json.dumps(KEPT).encode()))
-    assert rag.passages == [Shown("a.md", "A", "Port 1", "d1")]
+    assert rag.passages == [ShownPassage("a.md", "A", "Port 1", "d1")]
     assert (rag.injected_tokens, rag.status) == (40, "augmented")
     assert asked == [b"/v1/knowledge/receipts/rag-1"]
 

@@ -8,21 +8,23 @@ import pytest
 
 from config.settings import PROMPTS
 from evaluation.answers.drafted import drafts
-from evaluation.answers.drafted.draft_file import FILE, Drafting
+from evaluation.answers.drafted.draft_file import FILE, DraftFile
 from evaluation.answers.drafted.drafts import PLACES, asking
 from evaluation.answers.prompts import Prompt
 from evaluation.answers.question_file import read
-from evaluation.answers.records import BenchError, Question, Rag, Reply, Shown, Variant
-from evaluation.answers.run_folder import Head, Lines, Run
+from evaluation.answers.records import BenchError, Question, Rag, Reply, ShownPassage, Variant
+from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest
 
 PROMPT = Prompt.read(PROMPTS / "draft.txt", PLACES)
-PASSAGES = [Shown(f"{n}.md", f"Service {n}", f"Service {n} listens on port {5000 + n}.", f"d{n}") for n in range(4)]
+PASSAGES = [
+    ShownPassage(f"{n}.md", f"Service {n}", f"Service {n} listens on port {5000 + n}.", f"d{n}") for n in range(4)
+]
 ASKED = [asking(passage, "docs", PROMPT) for passage in PASSAGES]
 DRAFTS = Variant("m drafts docs", "m", "raw")
 
 
 def begun(folder: Path) -> Run:
-    return Run.begin(folder / "run", Head("r", 0.0, "q.jsonl", None, 1, 0, [DRAFTS], draft={"count": 4}), ASKED)
+    return Run.begin(folder / "run", RunManifest("r", 0.0, "q.jsonl", None, 1, 0, [DRAFTS], draft={"count": 4}), ASKED)
 
 
 def reply(number: int, answer: str | None = None, *, error: str | None = None, finish: str = "stop") -> Reply:
@@ -54,13 +56,13 @@ def reply(number: int, answer: str | None = None, *, error: str | None = None, f
 
 def kept(run: Run, *replies: Reply) -> None:
     """Have replies in the folder, as if a crash had come before they were looked at."""
-    with Lines(run.replies_file()) as lines:
+    with JsonLinesFile(run.replies_file()) as lines:
         for each in replies:
             lines.append(each)
 
 
 def drafted(run: Run, out: Path, replies: Sequence[Reply] = ()) -> str:
-    with Drafting(run, out) as drafting:
+    with DraftFile(run, out) as drafting:
         for each in replies:
             kept(run, each)
             drafting.take(each)
@@ -134,7 +136,7 @@ def test_after_a_crash_within_a_line_the_line_stands_once(left: int | None, tmp_
 
 def test_an_editor_that_ends_no_line_loses_none_while_it_runs(tmp_path: Path) -> None:
     run, out = begun(tmp_path), tmp_path / "q.jsonl"
-    with Drafting(run, out) as drafting:
+    with DraftFile(run, out) as drafting:
         drafting.take(reply(0))
         other = tmp_path / "saved"
         other.write_bytes(out.read_bytes().rstrip(b"\n"))
@@ -150,7 +152,7 @@ def test_a_line_that_cannot_be_read_is_told_before_anything_is_asked_and_lost_no
     whole = out.read_text("utf-8")
     out.write_text(whole + "{half", "utf-8")
     with pytest.raises(BenchError, match=r"q\.jsonl, line 2: not JSON"):
-        Drafting(run, out)
+        DraftFile(run, out)
     out.write_text(whole, "utf-8")
     drafted(run, out)
     assert numbers(out) == [0, 1]
@@ -158,5 +160,5 @@ def test_a_line_that_cannot_be_read_is_told_before_anything_is_asked_and_lost_no
 
 def test_one_process_has_it(tmp_path: Path) -> None:
     run, out = begun(tmp_path), tmp_path / "q.jsonl"
-    with Drafting(run, out), pytest.raises(BenchError, match="another process works on"):
-        Drafting(run, out)
+    with DraftFile(run, out), pytest.raises(BenchError, match="another process works on"):
+        DraftFile(run, out)

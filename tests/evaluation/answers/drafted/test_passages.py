@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from evaluation.answers.drafted.passages import PASSAGE_CHARS, cut, drawn
-from evaluation.answers.records import BenchError, Shown
+from evaluation.answers.records import BenchError, ShownPassage
 from tests.support.completions import refusal
 from tests.support.upstream_servers import Wire, reply, upstream
 
@@ -22,7 +22,7 @@ def text_of(name: str, pieces: int) -> str:
 
 async def passages(
     texts: Mapping[str, str], count: int, *, seed: int = 0, page: int = 2, answer: bytes | None = None
-) -> list[Shown]:
+) -> list[ShownPassage]:
     """What is drawn of a collection with these documents, listed so many at once; answer: what is sent in place."""
     names = list(texts)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from config.settings import PROMPTS
-from evaluation.answers.client.budget import Purse
+from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
-from evaluation.answers.judges.judge_runner import Judge, Judging, left_of, spent
-from evaluation.answers.judges.judge_tasks import Prompts, Task, tasks
+from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, left_of, spent
+from evaluation.answers.judges.judge_tasks import JudgePrompts, JudgeTask, tasks
 from evaluation.answers.judges.judgement_files import attempts, file, said_by
 from evaluation.answers.records import BenchError, Variant
 from evaluation.answers.reports.report import report
@@ -29,22 +29,22 @@ PRICE = Price(1e-6, 2e-6, 1e-6, 2e-6)
 JUDGE = Judge(Variant("judge j", "j", "raw", None, {"max_tokens": 100}), PRICE, 100, 2, 1)
 
 
-def run_of(folder: Path, count: int = 2) -> tuple[Run, list[Task]]:
+def run_of(folder: Path, count: int = 2) -> tuple[Run, list[JudgeTask]]:
     run = Run.read(made.folder(folder, made.only_with_the_passage, count=count))
     asked = {one.id: one for one in run.questions}
-    return run, list(tasks(asked, run.replies().values(), {DOCS.name: RAW.name}, Prompts.read(PROMPTS)))
+    return run, list(tasks(asked, run.replies().values(), {DOCS.name: RAW.name}, JudgePrompts.read(PROMPTS)))
 
 
 async def judged(
-    run: Run, todo: list[Task], answer: Answer, *, purse: Purse | None = None, judge: Judge = JUDGE
+    run: Run, todo: list[JudgeTask], answer: Answer, *, budget: Budget | None = None, judge: Judge = JUDGE
 ) -> tuple[Outcome, list[Received]]:
     """How far a judge came that answers like this, and the requests it got."""
     async with asking(answer) as (gateway, requests):
-        judging = Judging(
+        judging = JudgeRunner(
             run.folder,
             judge,
             gateway,
-            purse or Purse(None, None),
+            budget or Budget(None, None),
             lambda _model: PRICE,
             progress=lambda _done, _total, _more: None,
         )
@@ -77,7 +77,7 @@ async def test_everything_is_judged_once_and_kept_also_what_cannot_be_read(tmp_p
     }
     assert {(one.model, one.usage and one.usage.prompt) for one in found} == {("j", 100)}
     used = spent(run.folder, lambda _model: PRICE)
-    assert (round(used.charged.usd, 9), used.charged.tokens, used.cut_off) == (round(14 * 120e-6, 9), 14 * 110, 0)
+    assert (round(used.cost.usd, 9), used.cost.tokens, used.cut_off) == (round(14 * 120e-6, 9), 14 * 110, 0)
     assert left_of(todo, found, "j") == []
     assert len(left_of(todo, found, "another")) == 14
     assert await judged(run, todo, fair) == (Outcome(14, 14, ""), [])
@@ -95,7 +95,7 @@ async def test_a_judgement_has_its_request_and_what_was_said(tmp_path: Path) -> 
 async def test_what_the_judge_said_is_in_the_report(tmp_path: Path) -> None:
     run, todo = run_of(tmp_path / "run")
     await judged(run, todo, fair)
-    found = report(run.head, run.questions, list(run.replies().values()), list(attempts(run.folder)))
+    found = report(run.manifest, run.questions, list(run.replies().values()), list(attempts(run.folder)))
     assert found.judge is not None
     assert found.judge.faults["correctness"] == {"unreadable": 4}
     assert (found.judge.swapped, found.judge.swayed) == (2, 0)
@@ -115,7 +115,7 @@ async def test_a_judgement_without_a_score_says_why_and_is_counted(
 ) -> None:
     run, todo = run_of(tmp_path / "run")
     await judged(run, todo, lambda _received, _nth: answer)
-    found = report(run.head, run.questions, list(run.replies().values()), list(attempts(run.folder)))
+    found = report(run.manifest, run.questions, list(run.replies().values()), list(attempts(run.folder)))
     assert found.judge is not None
     assert [dict(each) for each in found.judge.faults.values()] == [
         {fault: times} for times in found.judge.asked.values()
@@ -173,12 +173,12 @@ async def test_the_ceiling_is_not_passed_over_several_attempts(tmp_path: Path) -
     run, todo = run_of(tmp_path / "run", count=4)
     done = 0
     for tokens in (2_000, 2_000, 2_600):
-        purse = Purse(None, tokens)
-        outcome, _ = await judged(run, todo, fair, purse=purse)
+        budget = Budget(None, tokens)
+        outcome, _ = await judged(run, todo, fair, budget=budget)
         assert "ceiling" in outcome.stopped
         assert outcome.done > done if tokens > 2_000 or not done else outcome.done >= done
         assert outcome.done < len(todo)
-        assert purse.spent.tokens <= tokens
+        assert budget.spent.tokens <= tokens
         done = outcome.done
 
 
@@ -197,12 +197,12 @@ async def test_what_was_cut_off_or_broke_off_counts_at_its_worst(tmp_path: Path)
     with pytest.raises(asyncio.CancelledError):
         await going
     used = spent(run.folder, lambda _model: PRICE)
-    worst = JUDGE.sent(todo[0], usage=True).worst
-    assert (used.cut_off, used.charged.usd, used.told != []) == (1, worst.usd, True)
+    max_cost = JUDGE.sent(todo[0], usage=True).max_cost
+    assert (used.cut_off, used.cost.usd, used.told != []) == (1, max_cost.usd, True)
     await judged(run, todo[:1], lambda _received, _nth: [cut_short("ha")], judge=replace(JUDGE, retries=0))
     used = spent(run.folder, lambda _model: PRICE)
-    assert (used.cut_off, used.charged.tokens) == (1, 2 * (worst.prompt_tokens + 100))
-    outcome, requests = await judged(run, todo[:1], fair, purse=Purse(None, used.charged.tokens + 100))
+    assert (used.cut_off, used.cost.tokens) == (1, 2 * (max_cost.prompt_tokens + 100))
+    outcome, requests = await judged(run, todo[:1], fair, budget=Budget(None, used.cost.tokens + 100))
     assert (outcome.done, requests) == (0, [])
 
 

@@ -10,8 +10,8 @@ from evaluation.answers.judges.agreement import judge_report
 from evaluation.answers.judges.judge_tasks import (
     KINDS,
     Judgement,
+    JudgePrompts,
     Kind,
-    Prompts,
     asked_text,
     read_reply,
     tasks,
@@ -24,7 +24,7 @@ from proxy.dialects.token_counts import Tokens
 from tests.evaluation.answers import made
 from tests.evaluation.answers.made import DOCS, RAW
 
-OURS = Prompts.read(PROMPTS)
+OURS = JudgePrompts.read(PROMPTS)
 ONE = made.question(1)
 BOTH = [made.reply(ONE, RAW, "I do not know."), made.reply(ONE, DOCS, "It is 5001 [1].")]
 
@@ -87,13 +87,13 @@ def test_a_conversation_is_shown_with_what_was_said_before() -> None:
 def test_a_prompt_without_a_place_that_it_must_have_is_refused_by_name(kind: Kind, tmp_path: Path) -> None:
     for each in KINDS:
         (tmp_path / f"judge_{each}.txt").write_text((PROMPTS / f"judge_{each}.txt").read_text("utf-8"))
-    Prompts.read(tmp_path)
+    JudgePrompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").write_text("{question} {question}")
     with pytest.raises(BenchError, match=rf"judge_{kind}\.txt must contain \{{\w+\}} once"):
-        Prompts.read(tmp_path)
+        JudgePrompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").unlink()
     with pytest.raises(BenchError, match=rf"cannot read .*judge_{kind}\.txt"):
-        Prompts.read(tmp_path)
+        JudgePrompts.read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -184,19 +184,19 @@ def test_the_judgements_of_two_judges_are_never_mixed() -> None:
     rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
     judged = [judgement(number, "relevance", 0.0) for number in range(2)]
     judged += [replace(judgement(0, "relevance", 1.0), model="another")]
-    found = report(made.head(), questions, rows, judged)
+    found = report(made.manifest(), questions, rows, judged)
     assert found.values[DOCS.name]["relevance"] == {"q000": 1.0}
     assert any("judge judged, too" in note for note in view(found).notes)
-    found = report(made.head(), questions, rows, judged, judge="judge")
+    found = report(made.manifest(), questions, rows, judged, judge="judge")
     assert found.values[DOCS.name]["relevance"] == {"q000": 0.0, "q001": 0.0}
     with pytest.raises(BenchError, match="nobody has judged nothing of this run; judge, another has"):
-        report(made.head(), questions, rows, judged, judge="nobody")
+        report(made.manifest(), questions, rows, judged, judge="nobody")
 
 
 def test_where_only_a_judge_can_tell_the_verdict_is_the_judges() -> None:
     asked_of = [Question(f"q{number:03}", [{"role": "user", "content": f"Question {number}?"}]) for number in range(30)]
     rows = [made.reply(made.question(number), variant, "yes") for number in range(30) for variant in (RAW, DOCS)]
     judged = [judgement(number, "preference", 1.0, order=order) for number in range(30) for order in (0, 1)]
-    (verdict,) = report(made.head(), asked_of, rows, judged).leading
+    (verdict,) = report(made.manifest(), asked_of, rows, judged).leading
     assert verdict.main is not None
     assert (verdict.main.score, verdict.main.word, verdict.main.change.mean) == ("preference", "better", 1.0)

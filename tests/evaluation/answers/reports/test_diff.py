@@ -20,7 +20,7 @@ def run_of(
     name: str = "a",
 ) -> Measured:
     rows = made.replies(model, questions=questions, variants=variants)
-    return measured(made.head(variants, name=name), questions, rows, [])
+    return measured(made.manifest(variants, name=name), questions, rows, [])
 
 
 def test_a_run_beside_itself_differs_in_nothing() -> None:
@@ -45,10 +45,10 @@ def test_what_changed_is_told_by_variant_and_question() -> None:
 
 def test_questions_that_turned_and_settings_that_differ_are_told_each_on_a_line() -> None:
     old, new = run_of(made.ignoring_the_passage), run_of(made.only_with_the_passage, name="b")
-    old = replace(old, head=replace(old.head, gateway={"version": "1", "settings": {"retrieval.k": "5"}}))
+    old = replace(old, manifest=replace(old.manifest, gateway={"version": "1", "settings": {"retrieval.k": "5"}}))
     docs = [{"id": "docs", "object": "knowledge.collection", "documents": 7}]
     gateway = {"version": "1", "settings": {"retrieval.k": "8"}, "collections": docs}
-    new = replace(new, head=replace(new.head, seed=3, gateway=gateway))
+    new = replace(new, manifest=replace(new.manifest, seed=3, gateway=gateway))
     found = diff.diff(old, new)
     assert found.settings == (
         "seed: 0 before, 3 after",
@@ -69,16 +69,16 @@ def test_questions_that_turned_and_settings_that_differ_are_told_each_on_a_line(
 
 def test_failures_of_a_run_come_first_and_verdicts_depend_on_them() -> None:
     rows = [made.reply(of, variant, f"It is {of.must[0]}.") for of in QUESTIONS for variant in (RAW, DOCS)]
-    old = measured(made.head(), QUESTIONS, rows, [])
+    old = measured(made.manifest(), QUESTIONS, rows, [])
     failed = [replace(one, error="400: too long", answer=None, status=400) for one in rows[1:24:2]]
-    new = measured(made.head(name="b"), QUESTIONS, [*rows[0:24:2], *failed, *rows[24:]], [])
+    new = measured(made.manifest(name="b"), QUESTIONS, [*rows[0:24:2], *failed, *rows[24:]], [])
     found = diff.diff(old, new)
     _, rag = found.variants
     assert rag.main is not None
     assert rag.main.word == "depends"
     assert len(rag.turned["an answer before, none or a failure after"]) == 12
     assert diff.text(found).splitlines()[0] == "after: m rag docs: 12 failed"
-    part = measured(made.head(name="b"), QUESTIONS, rows[:-3], [])
+    part = measured(made.manifest(name="b"), QUESTIONS, rows[:-3], [])
     found = diff.diff(old, part)
     assert [one.scores for one in found.variants] == [{}, {}]
     assert diff.text(found).startswith("after: 3 replies are missing, so there is no verdict\n")

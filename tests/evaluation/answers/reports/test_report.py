@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from evaluation.answers.records import Question, Rag, Reply, Shown, Variant
+from evaluation.answers.records import Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.reports import pages
-from evaluation.answers.reports.report import Report, as_json, report
+from evaluation.answers.reports.report import BenchReport, as_json, report
 from evaluation.answers.reports.view import view
 from evaluation.answers.run_folder import Run
 from evaluation.answers.scoring.scored_replies import across, baselines
@@ -21,10 +21,10 @@ from tests.evaluation.answers.made import DOCS, RAW, Model
 from tests.support.gateway import ROOT
 
 
-def report_of(model: Model, *, count: int = 80, repeats: int = 1) -> Report:
+def report_of(model: Model, *, count: int = 80, repeats: int = 1) -> BenchReport:
     questions = [made.question(number) for number in range(count)]
     rows = made.replies(model, questions=questions, variants=(RAW, DOCS), repeats=repeats)
-    return report(made.head(repeats=repeats), questions, rows, [])
+    return report(made.manifest(repeats=repeats), questions, rows, [])
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_costs_of_each_variant_are_sums_and_percentiles() -> None:
 def test_questions_of_one_group_count_once_and_the_report_says_so(tmp_path: Path) -> None:
     questions = [replace(made.question(number), group=f"page {number // 5}") for number in range(80)]
     rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
-    found = report(made.head(), questions, rows, [])
+    found = report(made.manifest(), questions, rows, [])
     (verdict,) = found.leading
     assert verdict.main is not None
     assert (verdict.main.change.questions, len(verdict.main.helped)) == (16, 80)
@@ -87,14 +87,14 @@ def test_a_question_without_an_answer_in_one_variant_is_not_compared_and_is_coun
     questions = [made.question(1), made.question(2)]
     rows = [made.reply(of, variant, f"It is {of.must[0]}.") for of in questions for variant in (RAW, DOCS)]
     rows[-1] = made.reply(questions[1], DOCS, None, error="400: too long")
-    found = report(made.head(), questions, rows, [])
+    found = report(made.manifest(), questions, rows, [])
     assert found.leading[0].main is not None
     assert found.leading[0].main.change.questions == 1
     assert found.variants[1].failures == {"400: too long": 1}
     assert found.unasked == 0
 
 
-def failing(times: int, *, error: str | None = "400: too long", finish_reason: str = "stop") -> Report:
+def failing(times: int, *, error: str | None = "400: too long", finish_reason: str = "stop") -> BenchReport:
     """Both variants are right in all of sixty questions; so many of the answers with passages failed."""
     questions = [made.question(number) for number in range(60)]
     rows = [made.reply(of, variant, f"It is {of.must[0]}.") for of in questions for variant in (RAW, DOCS)]
@@ -102,7 +102,7 @@ def failing(times: int, *, error: str | None = "400: too long", finish_reason: s
         answer = None if error else rows[at].answer
         status = 400 if error else 200
         rows[at] = replace(rows[at], error=error, answer=answer, status=status, finish_reason=finish_reason)
-    return report(made.head(), questions, rows, [])
+    return report(made.manifest(), questions, rows, [])
 
 
 @pytest.mark.parametrize(("error", "reason"), [("400: too long", "stop"), (None, "length"), (None, "content_filter")])
@@ -131,7 +131,7 @@ def test_a_verdict_that_few_failures_cannot_change_holds() -> None:
     questions = [made.question(number) for number in range(80)]
     rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
     rows[1] = replace(rows[1], finish_reason="length")
-    found = report(made.head(), questions, rows, [])
+    found = report(made.manifest(), questions, rows, [])
     (verdict,) = found.leading
     assert verdict.main is not None
     assert (verdict.main.word, found.many_failures) == ("better", False)
@@ -144,14 +144,14 @@ def test_what_retrieval_did_not_find_and_could_not_search_is_told_first() -> Non
     rows = made.replies(made.ignoring_the_passage, questions=questions, variants=(RAW, DOCS))
     for at, status in ((1, "empty"), (3, "empty"), (5, "degraded")):
         rows[at] = replace(rows[at], rag=Rag(status, "why"))
-    lines = pages.summary(found := report(made.head(), questions, rows, []), view(found))
+    lines = pages.summary(found := report(made.manifest(), questions, rows, []), view(found))
     assert "1 of 4 answers are failures (1 without the search, which failed)" in lines[0]
     assert "retrieval found nothing for 2 of 4 answers" in lines[1]
 
 
 def test_a_run_that_is_not_complete_says_so() -> None:
     questions = [made.question(1), made.question(2)]
-    found = report(made.head(), questions, [made.reply(questions[0], RAW, "It is 5001.")], [])
+    found = report(made.manifest(), questions, [made.reply(questions[0], RAW, "It is 5001.")], [])
     assert found.unasked == 3
     assert found.leading[0].main is None
     assert "3 answers are missing" in view(found).notes[0]
@@ -177,7 +177,7 @@ def test_other_models_stand_beside_and_are_not_said_to_be_helped(tmp_path: Path)
     questions = [made.question(number) for number in range(80)]
     rows = made.replies(made.only_with_the_passage, questions=questions, variants=(RAW, DOCS))
     rows += [made.reply(of, large, f"It is {of.must[0]}.") for of in questions]
-    found = report(made.head((RAW, DOCS, large)), questions, rows, [])
+    found = report(made.manifest((RAW, DOCS, large)), questions, rows, [])
     shown = view(found)
     assert [card.title for card in shown.verdicts] == ["m rag docs against m raw: it helps"]
     assert [row[:2] for row in shown.beside.rows] == [["m rag docs against l raw", "no better"]]
@@ -215,7 +215,7 @@ class Tags(HTMLParser):
 HOSTILE = "</div></details><script>alert(1)</script><img src=x onerror=alert(1)> ```\n# heading\n{{ 7*7 }} [x](y) &amp;"
 
 
-def hostile() -> Report:
+def hostile() -> BenchReport:
     """Everything that a stranger may have written is hostile."""
     asked = [
         Question(f"{HOSTILE}{number}", [{"role": "user", "content": HOSTILE}], reference="right", tags=[HOSTILE])
@@ -224,12 +224,12 @@ def hostile() -> Report:
     rows: list[Reply] = []
     for of in asked:
         rows.append(made.reply(of, RAW, "right"))
-        passage = Shown(HOSTILE, HOSTILE, HOSTILE, "d")
+        passage = ShownPassage(HOSTILE, HOSTILE, HOSTILE, "d")
         rag = Rag("augmented", HOSTILE, "rag-1", [HOSTILE], [passage], 5)
         one = made.reply(Question(of.id, of.messages, gold=["x"], must=["x"]), DOCS, HOSTILE)
         rows.append(replace(one, rag=rag))
     rows.append(made.reply(asked[0], RAW, None, repeat=1, error=HOSTILE))
-    return report(made.head(), asked, rows, [])
+    return report(made.manifest(), asked, rows, [])
 
 
 def test_nothing_that_was_answered_or_found_becomes_part_of_the_page() -> None:
@@ -276,7 +276,7 @@ def test_the_same_run_gives_the_same_files(tmp_path: Path) -> None:
     contents = []
     for _ in range(2):
         rows = list(run.replies().values())
-        found = report(run.head, run.questions, rows, [])
+        found = report(run.manifest, run.questions, rows, [])
         files = pages.write(found, view(found), run.folder)
         assert sorted(file.name for file in files) == ["report.html", "report.json", "report.md"]
         contents.append([file.read_bytes() for file in files])
@@ -287,9 +287,9 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     questions = [made.question(number) for number in range(20)]
     drafted = [replace(one, drafted={"by": "gpt"}) for one in questions[15:]]
 
-    def shown(asked: list[Question]) -> tuple[Report, str]:
+    def shown(asked: list[Question]) -> tuple[BenchReport, str]:
         rows = made.replies(made.only_with_the_passage, questions=asked, variants=(RAW, DOCS))
-        found = report(made.head(), asked, rows, [])
+        found = report(made.manifest(), asked, rows, [])
         return found, "\n".join([*pages.summary(found, view(found)), pages.markdown(view(found))])
 
     mixed, text = shown([*questions[:15], *drafted])

@@ -57,6 +57,6 @@ def test_a_judge_that_judged_nothing_is_one_line(tmp_path: Path) -> None:
 
 def test_a_folder_of_drafts_has_no_report(tmp_path: Path) -> None:
     folder = made.folder(tmp_path / "run", made.only_with_the_passage, count=2)
-    head = json.loads((folder / "run.json").read_text("utf-8"))
-    (folder / "run.json").write_text(json.dumps(head | {"draft": {"collection": "docs"}}), "utf-8")
+    manifest = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps(manifest | {"draft": {"collection": "docs"}}), "utf-8")
     assert "has drafts of questions" in bench("report", folder).stderr

@@ -4,12 +4,12 @@ import orjson
 import pytest
 
 from evaluation.answers.records import Leak, Question
-from evaluation.answers.run.collection_checks import _Looked, about_leaks
+from evaluation.answers.run.collection_checks import _LeakSearch, about_leaks
 
 
 def looked(question: str, text: str, reference: str | None = None) -> dict[str, Leak]:
     asked = Question("q", [{"role": "user", "content": question}], reference=reference)
-    found = _Looked([asked])
+    found = _LeakSearch([asked])
     found.take([orjson.dumps({"id": "d", "source": "faq.md", "title": "", "text": text})])
     return found.found
 

@@ -11,13 +11,13 @@ from evaluation.answers.run.estimate import (
     unknown_prices,
 )
 from evaluation.answers.run.matrix import variants
-from evaluation.answers.run.runner import Terms, Whole, order_of
+from evaluation.answers.run.runner import RunOptions, WholeText, order_of
 from proxy.access.prices import Price, Size
 
 WAYS = variants(["m", "n"], ["raw", "rag", "whole"], ["docs"], ["max_tokens=100"])
 QUESTIONS = [Question(str(n), [{"role": "user", "content": "Why?" * 10}]) for n in range(3)]
-WHOLES = {"m whole docs max_tokens=100": Whole("yes " * 10_000, "whole.txt")}
-TERMS = Terms(
+WHOLES = {"m whole docs max_tokens=100": WholeText("yes " * 10_000, "whole.txt")}
+TERMS = RunOptions(
     4, 0, 1000, {"m": Price(1e-6, 1e-6, 1e-6, 1e-6)}.get, {"n": Size(9000, 500), "m": Size()}.__getitem__, WHOLES
 )  # fmt: skip
 

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 import pytest
 
-from evaluation.answers.client.budget import Charge, Purse, spent
-from evaluation.answers.client.gateway_client import Gateway, wait_s
+from evaluation.answers.client.budget import Budget, Cost, spent
+from evaluation.answers.client.gateway_client import GatewayClient, wait_s
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.records import BenchError, Question, Variant
 from evaluation.answers.run.matrix import variants
-from evaluation.answers.run.runner import Runner, Terms, Whole, order_of
-from evaluation.answers.run_folder import Head, Run
+from evaluation.answers.run.runner import Runner, RunOptions, WholeText, order_of
+from evaluation.answers.run_folder import Run, RunManifest
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import Tokens
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
@@ -29,7 +29,7 @@ Answer = Callable[[Received, int], Sequence[bytes]]  # a request, and which it i
 
 
 @asynccontextmanager
-async def asking(answer: Answer, *, concurrency: int = 2) -> AsyncIterator[tuple[Gateway, list[Received]]]:
+async def asking(answer: Answer, *, concurrency: int = 2) -> AsyncIterator[tuple[GatewayClient, list[Received]]]:
     """A gateway that is a script, and the requests it got."""
     seen: Counter[str] = Counter()
 
@@ -43,7 +43,7 @@ async def asking(answer: Answer, *, concurrency: int = 2) -> AsyncIterator[tuple
             await wire.send(*answer(received, seen[question_of(received)]))
 
     async with upstream(script) as server:
-        gateway = Gateway(f"{server.url}/v1/", "sk-1", timeout_s=20, concurrency=concurrency)
+        gateway = GatewayClient(f"{server.url}/v1/", "sk-1", timeout_s=20, concurrency=concurrency)
         try:
             yield gateway, server.requests
         finally:
@@ -51,19 +51,19 @@ async def asking(answer: Answer, *, concurrency: int = 2) -> AsyncIterator[tuple
 
 
 def begun(folder: Path, ways: Sequence[Variant] = RAW, *, repeats: int = 1) -> Run:
-    return Run.begin(folder, Head("r", 0.0, "q.jsonl", "http://x", repeats, 7, ways), QUESTIONS)
+    return Run.begin(folder, RunManifest("r", 0.0, "q.jsonl", "http://x", repeats, 7, ways), QUESTIONS)
 
 
 def runner(
     run: Run,
-    gateway: Gateway,
+    gateway: GatewayClient,
     *,
-    purse: Purse | None = None,
+    budget: Budget | None = None,
     retries: int = 2,
-    wholes: Mapping[str, Whole] = MappingProxyType({}),
+    wholes: Mapping[str, WholeText] = MappingProxyType({}),
 ) -> Runner:
-    terms = Terms(2, retries, 100, lambda _model: PRICE, lambda _model: Size(1000, 50), wholes)
-    return Runner(run, gateway, purse or Purse(None, None), terms, progress=lambda _done, _total, _more: None)
+    terms = RunOptions(2, retries, 100, lambda _model: PRICE, lambda _model: Size(1000, 50), wholes)
+    return Runner(run, gateway, budget or Budget(None, None), terms, progress=lambda _done, _total, _more: None)
 
 
 async def test_every_question_is_asked_of_every_variant_as_often_as_wanted(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ async def test_every_question_is_asked_of_every_variant_as_often_as_wanted(tmp_p
     modes = Counter((request.header(b"x-rag"), "rag" in asked_of(request)) for request in requests)
     assert modes == {(b"off", False): 8, (b"on", True): 8}
     assert {request.header(b"authorization") for request in requests} == {b"Bearer sk-1"}
-    charged = spent(run, lambda _model: PRICE).charged
-    assert charged.usd == pytest.approx(16 * 120e-6)
-    assert charged.tokens == 16 * 110
+    cost = spent(run, lambda _model: PRICE).cost
+    assert cost.usd == pytest.approx(16 * 120e-6)
+    assert cost.tokens == 16 * 110
 
 
 async def test_what_the_gateway_tells_of_retrieval_is_kept(tmp_path: Path) -> None:
@@ -163,13 +163,13 @@ async def test_a_gateway_that_answers_nothing_ends_the_run(tmp_path: Path) -> No
 
 
 async def test_a_stream_that_broke_off_counts_at_its_worst_and_is_asked_again(tmp_path: Path) -> None:
-    run, purse = begun(tmp_path), Purse(None, None)
+    run, budget = begun(tmp_path), Budget(None, None)
     async with asking(lambda _received, _nth: [cut_short("ha")]) as (gateway, _):
-        outcome = await runner(run, gateway, purse=purse, retries=0).go()
+        outcome = await runner(run, gateway, budget=budget, retries=0).go()
     assert (outcome.done, outcome.stopped) == (0, "")
     assert {reply.error for reply in run.replies().values()} == {"the reply broke off before its end"}
-    assert purse.spent.tokens > 4 * 50
-    assert spent(run, lambda _model: PRICE).charged == purse.spent
+    assert budget.spent.tokens > 4 * 50
+    assert spent(run, lambda _model: PRICE).cost == budget.spent
     async with asking(lambda _received, _nth: [streamed("yes")]) as (gateway, _):
         assert (await runner(run, gateway).go()).done == 4
 
@@ -193,15 +193,17 @@ async def test_an_upstream_that_refuses_to_tell_usage_is_not_asked_for_it(tmp_pa
 async def test_a_ceiling_is_not_passed_and_a_higher_one_goes_on(kind: str, tmp_path: Path) -> None:
     usage = {"prompt_tokens": 80, "completion_tokens": 40}
     run = begun(tmp_path, repeats=3)
-    low = Purse(9e-4, None) if kind == "usd" else Purse(None, 800)
+    low = Budget(9e-4, None) if kind == "usd" else Budget(None, 800)
     async with asking(lambda _received, _nth: [streamed("yes", usage=usage)]) as (gateway, requests):
-        outcome = await runner(run, gateway, purse=low).go()
-        assert outcome.stopped.startswith("the ceiling does not allow for another request: the next may use up to $0.")
+        outcome = await runner(run, gateway, budget=low).go()
+        assert outcome.stopped.startswith(
+            "the ceiling does not allow for another request: the next request may use up to $0."
+        )
         assert 1 <= outcome.done == len(requests) < 12
         assert low.spent.usd <= 9e-4 or kind == "tokens"
         assert low.spent.tokens <= 800 or kind == "usd"
-        high = Purse(1.0, None)
-        assert (await runner(run, gateway, purse=high).go()).done == len(requests) == 12
+        high = Budget(1.0, None)
+        assert (await runner(run, gateway, budget=high).go()).done == len(requests) == 12
     assert high.spent.usd == pytest.approx(12 * 160e-6)
     assert high.spent.tokens == 12 * 120
 
@@ -246,17 +248,17 @@ async def test_a_run_that_is_cancelled_leaves_its_folder_whole(tmp_path: Path) -
 async def test_a_gateway_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
     async with asking(lambda _received, _nth: []) as (gateway, _):
         pass
-    gone, purse = Gateway(str(gateway.client.base_url), "", timeout_s=5, concurrency=1), Purse(None, None)
-    outcome = await runner(begun(tmp_path), gone, purse=purse, retries=0).go()
+    gone, budget = GatewayClient(str(gateway.client.base_url), "", timeout_s=5, concurrency=1), Budget(None, None)
+    outcome = await runner(begun(tmp_path), gone, budget=budget, retries=0).go()
     await gone.close()
-    assert (outcome.done, purse.spent) == (0, Charge(0.0, 0))
+    assert (outcome.done, budget.spent) == (0, Cost(0.0, 0))
 
 
 async def test_a_whole_collection_is_sent_and_kept_once(tmp_path: Path) -> None:
     (way,) = variants(["m"], ["whole"], ["docs"], [])
     run = begun(tmp_path, [way])
     async with asking(lambda _received, _nth: [streamed("yes")]) as (gateway, requests):
-        await runner(run, gateway, wholes={way.name: Whole("All of it.", "whole-docs.txt")}).go()
+        await runner(run, gateway, wholes={way.name: WholeText("All of it.", "whole-docs.txt")}).go()
     for request in requests:
         assert asked_of(request)["messages"][0] == {"role": "system", "content": "All of it."}
         assert request.header(b"x-rag") == b"off"
@@ -283,4 +285,4 @@ def test_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) ->
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://key@host/v1", "http://x:port"])
 def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
     with pytest.raises(BenchError, match="--base-url"):
-        Gateway(url, "", timeout_s=1, concurrency=1)
+        GatewayClient(url, "", timeout_s=1, concurrency=1)

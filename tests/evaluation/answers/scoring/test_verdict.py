@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from evaluation.answers.scoring.verdict import Compared, by_tag, compared, means
+from evaluation.answers.scoring.verdict import ScoreComparison, by_tag, compared, means
 
 Scores = NDArray[np.float64]
 QUESTIONS = 80
 
 
-def verdict(before: Scores, after: Scores) -> Compared:
+def verdict(before: Scores, after: Scores) -> ScoreComparison:
     """Of one score of so many questions."""
     named = [{f"q{at}": float(score) for at, score in enumerate(scores)} for scores in (before, after)]
     found = compared("score", *named, seed=0)
