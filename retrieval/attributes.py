@@ -84,7 +84,9 @@ def _checked_value(name: str, value: object) -> Attribute:
     match value:
         case bool():
             return value
-        case int() | float() if math.isfinite(value) and (isinstance(value, float) or abs(value) <= _MOST_NUMBER):
+        case int() if abs(value) <= _MOST_NUMBER:
+            return value
+        case float() if math.isfinite(value):
             return value
         case str() if _is_text(value):
             return value
@@ -101,4 +103,4 @@ def _is_text(value: str) -> bool:
 
 
 def _told(name: object) -> str:
-    return repr(name)[:80]
+    return repr(name[:80] if isinstance(name, str) else name)[:80]

@@ -13,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from proxy.asgi import Scope
-from proxy.dialects.json_body import JsonBody
+from proxy.dialects.json_body import MAX_MODEL_CHARS, JsonBody
 from proxy.errors import ApiError
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
         raise _unreadable("its model is no UTF-8") from error
     if not model:
         raise ApiError(400, "The form's 'model' is empty: name a model.", code="missing_model", param="model")
+    if len(model) > MAX_MODEL_CHARS:
+        raise _unreadable(f"its model is longer than {MAX_MODEL_CHARS} characters")
     if not model.isprintable():  # a line break could begin another part
         raise _unreadable("its model holds what is no letter")
     return Named(model, lambda name: raw if name == model else raw[:start] + name.encode() + raw[end:], {})

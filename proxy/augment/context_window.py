@@ -7,6 +7,7 @@ and sounds out. The share of the window leaves room for images, for the answer a
 Messages of a tool loop do not count, either: every round of the loop gets the same passages.
 """
 
+import contextlib
 from typing import Any
 
 import orjson
@@ -46,4 +47,6 @@ def _json_bytes(value: Any) -> int:
     try:
         return len(orjson.dumps(value))
     except orjson.JSONEncodeError:  # half a surrogate pair, or a number beyond 64 bits: other readers take both
-        return len(str(value))
+        with contextlib.suppress(RecursionError):  # orjson writes at most 254 levels, and reads 1,024
+            return len(str(value))
+        return 0

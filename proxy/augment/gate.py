@@ -9,6 +9,7 @@ comparison. Collections come from the body's `rag`, else the header `x-rag-colle
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.access.permitted import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import ConversationMessage, Request
@@ -19,6 +20,7 @@ from retrieval.records.search import Turn
 _MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
+_MAX_QUOTED_CHARS = 100  # of an unknown name, in an error
 _CONTROLS = (b"x-rag", b"x-rag-collection")
 
 
@@ -51,6 +53,10 @@ def decide(
         raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
     options = _rag_options(request)
     chosen = options.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
+    if not are_collections(chosen):
+        raise _bad_rag(
+            f"Name at most {MAX_COLLECTIONS} collections, each with at most {MAX_COLLECTION_CHARS} characters"
+        )
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
     reason = _off_reason(enabled, raw, header, options)
@@ -114,7 +120,9 @@ def _rag_options(request: Request) -> RagOptions:
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
     unknown = sorted(set(rag) - {"enabled", "collections", "k"})
     if unknown:
-        raise _bad_rag(f"'rag' in the request body has no '{unknown[0]}'; it takes enabled, collections and k")
+        raise _bad_rag(
+            f"'rag' in the request body has no '{unknown[0][:_MAX_QUOTED_CHARS]}'; it takes enabled, collections and k"
+        )
     enabled, names, k = rag.get("enabled"), rag.get("collections", []), rag.get("k")
     if not isinstance(enabled, bool) and "enabled" in rag:
         raise _bad_rag("'rag.enabled' in the request body must be true or false")

@@ -4,6 +4,7 @@ It is an ASGI app speaking OpenAI's chat-completions dialect (streamed or not, `
 It needs no key and no network, and its reply says what it is, so that nobody takes it for a model.
 """
 
+import asyncio
 import json
 import re
 import secrets
@@ -23,6 +24,7 @@ from proxy.exchange import KEY, Exchange
 MODEL = "echo"
 GREETING = "I am the echo model: I answer with the messages I received, as a real model would have received them."
 MOST_CHOICES = 128  # OpenAI's limit of `n`
+MOST_BYTES = 1 << 20  # of an answer: counting the words of 24 MB takes 0.3 s, and 128 choices of them 3 GB
 WHERE = re.compile(r"(?<=\n)(?=\S)")  # streamed pieces begin at the beginnings of lines
 
 Json = dict[str, Any]  # foreign JSON
@@ -45,6 +47,9 @@ class Echo:
         body = exchange.body if exchange is not None else None
         raw = await read_body(receive) if body is None else body
         request = await by_size(raw, lambda: parse(raw))
+        if len(raw) * (request.get("n") or 1) > MOST_BYTES:
+            message = f"The built-in echo model answers with at most {MOST_BYTES >> 20} MB, all `n` choices together."
+            raise ApiError(413, message, code="body_too_large")
         text = await by_size(raw, lambda: render(request["messages"]))
         if exchange is not None:
             exchange.ended_step("upstream", began, "echo")
@@ -57,6 +62,7 @@ class Echo:
         for chunk in chunks(request, text):
             frame = b"data: %b\n\n" % _as_json(chunk)
             await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await asyncio.sleep(0)  # the lines of a long text take seconds: other requests go on between two of them
         await send({"type": "http.response.body", "body": sse.DONE, "more_body": False})
 
 

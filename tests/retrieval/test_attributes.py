@@ -25,7 +25,8 @@ def test_attributes_are_kept_as_they_are_given() -> None:
     [
         [], "text", {"": 1}, {"a b": 1}, {"a.b": 1}, {"größe": 1}, {"source": "x"}, {"groups": ["x"]},
         {"Groups": "x"}, {1: 1},
-        {"x" * 65: 1}, {"a": None}, {"a": {}}, {"a": float("nan")}, {"a": float("inf")}, {"a": 2**60}, {"a": "x" * 513},
+        {"x" * 65: 1}, {"a": None}, {"a": {}}, {"a": float("nan")}, {"a": float("inf")}, {"a": 2**60}, {"a": 10**400},
+        {"a": "x" * 513},
         {"a": [1]}, {"a": [["x"]]}, {"a": ["x"] * 65}, {"a": "\0"}, {"a": "\ud800"}, {f"a{i}": i for i in range(17)},
     ],
 )  # fmt: skip

@@ -40,8 +40,9 @@ NAMES = ["model", "messages", "rag", "Model", "tools", "role", "content", "type"
 NAMES += ["jsonrpc", "method", "params", "id", "name", "text", "attributes", "groups", "collections", "anchor"]
 NAMES += ["tool_calls", "function_call", "function", "refusal", "tool_call_id"]
 KEYS = st.sampled_from(NAMES) | TEXTS
+DEEP = st.integers(min_value=1, max_value=600).map(lambda depth: json.loads("[" * depth + "]" * depth))
 VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=12
+    LEAVES | DEEP, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=12
 )
 SETTLED = settings(
     max_examples=25, deadline=None, derandomize=True,

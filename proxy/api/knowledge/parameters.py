@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
+from proxy.access.permitted import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Receive, Scope
 from proxy.body import by_size, json_body
 from proxy.errors import ApiError
@@ -14,6 +15,7 @@ from retrieval.filters import checked_filter
 _MOST_K = 100
 _MOST_QUERY_CHARS = 20_000
 _MOST_DIGITS = 18
+_MOST_DEPTH = 64  # lists and objects within one another
 _MOST_TOLD_CHARS = 100  # of a name that is not known
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -42,17 +44,19 @@ def checked(fields: Mapping[str, Any], names: Sequence[str], kind: str = "parame
     return {name: clean(value, name) for name, value in fields.items()}
 
 
-def clean(value: Any, name: str) -> Any:
+def clean(value: Any, name: str, depth: int = 0) -> Any:
     """A value of a request's JSON as everything behind takes it: texts as `clean_text`, numbers of 64 bits.
 
-    Raises ApiError 400: a number beyond. name: of the field that it stands in.
+    Raises ApiError 400: a number beyond, a value that is nested too deeply. name: of the field that it stands in.
     """
+    if depth > _MOST_DEPTH:
+        raise invalid(f"'{name[:_MOST_TOLD_CHARS]}' is nested deeper than {_MOST_DEPTH} levels", name)
     if isinstance(value, str):  # a NUL in a document's text tells whoever reads it that it is none
         return clean_text(value) if name != "text" else _without_halves(value)
     if isinstance(value, list):
-        return [clean(item, name) for item in value]
+        return [clean(item, name, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key): clean(item, key) for key, item in value.items()}
+        return {clean_text(key): clean(item, key, depth + 1) for key, item in value.items()}
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise invalid(f"'{name}' holds a whole number of more than 64 bits", name)
     return value
@@ -108,6 +112,9 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
         return []
     if not (names and isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise invalid("'collections' must be a list of names", "collections")
+    if not are_collections(names):
+        most = f"at most {MAX_COLLECTIONS} names, each of at most {MAX_COLLECTION_CHARS} characters"
+        raise invalid(f"'collections' must be {most}", "collections")
     return names
 
 

@@ -231,6 +231,7 @@ async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: by
         (NAMES % b"raw/" + END, "invalid_model_prefix"),
         (NAMES % b"raw/--b\r\nx" + END, "invalid_form"),
         (NAMES % b"\xff" + END, "invalid_form"),
+        (NAMES % (b"m" * 1001) + END, "invalid_form"),
         (NAMES % b"mini", "invalid_form"),
         (b"no form", "invalid_form"),
         (b'{"model": "big"}', "invalid_form"),

@@ -70,3 +70,9 @@ def test_never_negative_nor_more_than_the_share(more: dict[str, Any], window_tok
 
 def test_a_conversation_without_a_user_takes_nothing() -> None:
     assert conversation_tokens(request([{"role": "assistant", "content": "Hello."}])) == 0
+
+
+def test_tools_nested_deeper_than_any_reader_goes_are_no_error() -> None:
+    deep = b"[" * 1000 + b"]" * 1000
+    asked = CHAT.parse(b'{"messages": [{"role": "user", "content": "hi"}], "tools": %b}' % deep)
+    assert room(asked) <= 500

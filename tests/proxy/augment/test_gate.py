@@ -270,12 +270,22 @@ def test_a_k_out_of_bounds_is_a_400(k: Any) -> None:
         ({"collections": [""]}, "'rag.collections' in the request body must be"),
         ({"collections": ["\ud800"]}, "'rag.collections' in the request body must be"),
         ({"collections": None}, "'rag.collections' in the request body must be"),
+        ({"collections": ["docs"] * 1001}, "at most 1000 collections"),
+        ({"collections": ["d" * 1001]}, "at most 1000 characters"),
     ],
 )
 def test_a_rag_that_cannot_be_read_is_a_400_that_says_why(rag: Any, says: str) -> None:
     error = refused(rag=rag)
     assert (error.code, error.param) == ("invalid_rag", "rag")
     assert says in error.message
+
+
+def test_a_name_of_megabytes_is_not_quoted() -> None:
+    assert len(refused(rag={"x" * 10**6: 1}).message) < 1000
+
+
+def test_a_header_names_no_more_collections_than_a_body() -> None:
+    assert refused(headers={"x-rag-collection": "d," * 1001}).code == "invalid_rag"
 
 
 def test_bad_controls_are_refused_even_where_it_is_off() -> None:

@@ -153,8 +153,9 @@ def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, mean
         b'{"x":[' + b"1," * 1_100_000 + b"1]}",
         b"[" * 1_000_000,
         b'{"\\"":[' + b"[]," * 200_000 + b"[]]}",
+        b'{"user":"\\ud800","x":[' + b"1," * 60_000 + b"1]}",
     ],
-    ids=["repeated", "objects", "members", "numbers", "open", "escaped"],
+    ids=["repeated", "objects", "members", "numbers", "open", "escaped", "half a surrogate pair"],
 )
 def test_more_values_than_anybody_means_are_refused_before_they_are_parsed(raw: bytes) -> None:
     error = refusal(lambda: CHAT.parse(raw))
@@ -169,6 +170,11 @@ def test_texts_may_hold_any_number_of_brackets(unit: str) -> None:
     body = CHAT.parse(raw)
     assert body.edited(model="n") == raw.replace(b'"m"', b'"n"', 1)
     assert body.edited(context="x", position="tail").endswith(b'\\n\\nx"}]}')
+
+
+def test_a_name_of_megabytes_is_none_of_ours() -> None:
+    raw = b'{"\\u006dodel' + b"a\\n" * 1_000_000 + b'":1,"\\u006dodel":"m","messages":[]}'
+    assert CHAT.parse(raw).edited(model="n") == raw.replace(b'"m"', b'"n"')
 
 
 def test_a_number_that_no_reader_holds_is_a_400_and_a_long_text_of_digits_is_none() -> None:
@@ -427,6 +433,12 @@ def test_reads_the_model() -> None:
 def test_a_missing_model_is_a_400(fields: dict[str, Any]) -> None:
     error = refusal(lambda: body_of(**fields).model())
     assert (error.code, error.param) == ("missing_model", "model")
+
+
+def test_a_model_longer_than_any_name_is_a_400_that_does_not_quote_it() -> None:
+    error = refusal(body_of(model="m" * 100_000).model)
+    assert (error.code, error.param) == ("invalid_model", "model")
+    assert len(error.body()) < 1000
 
 
 def test_reads_messages_with_all_that_is_in_them() -> None:

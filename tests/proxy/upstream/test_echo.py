@@ -1,5 +1,6 @@
 """The echo model speaks the dialect that the official SDK reads, and shows every message it was given."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -170,6 +171,28 @@ async def test_it_notes_status_and_time_where_an_exchange_travels() -> None:
     await Call(pieces=(body[:5], body[5:])).to(Echo(), scope_of(exchange=exchange))
     assert exchange.status == 200
     assert [step.kind for step in exchange.steps if step.duration_ms > 0] == ["upstream"]
+
+
+@pytest.mark.parametrize(("letters", "n"), [(2_000_000, 1), (20_000, 128)])
+async def test_more_than_a_megabyte_of_answers_is_a_413(letters: int, n: int) -> None:
+    with pytest.raises(ApiError) as caught:
+        await asked(messages=[{"role": "user", "content": "a " * (letters // 2)}], n=n)
+    assert (caught.value.status, caught.value.code) == (413, "body_too_large")
+
+
+async def test_other_requests_go_on_between_two_lines_of_a_stream() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.ensure_future(tick())
+    chunks = await stream(messages=[{"role": "user", "content": "a\n" * 100}])
+    others.cancel()
+    assert ticks >= len(chunks) > 100
 
 
 async def test_half_a_surrogate_pair_is_echoed_as_it_came() -> None:

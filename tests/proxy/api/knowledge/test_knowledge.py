@@ -58,7 +58,7 @@ def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
         enabled=enabled,
         searches=SearchSettings(("docs",), 3, reranker=False),
         deadline_s=5.0,
-        max_body_bytes=10_000,
+        max_body_bytes=3_000_000,
         uploads=UploadOptions(Path("nowhere"), 1, 1),
         receipts=no_receipts(),
     ).routes(relayed=())
@@ -103,3 +103,19 @@ def test_a_gateway_without_retrieval_has_no_index_to_ask() -> None:
         for path in ("collections", "collections/docs/export"):
             reply = httpx.get(f"{url}/{path}")
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "knowledge_unavailable")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"filter": ' + '{"type": "and", "filters": [' * 450 + "1" + "]}" * 450,
+        '"collections": [' + '"docs",' * 1000 + '"docs"]',
+        f'"collections": ["{"d" * 2_000_000}"]',
+    ],
+    ids=["deep", "many names", "a long name"],
+)
+def test_a_search_of_too_much_is_a_400_that_does_not_quote_it(fields: str) -> None:
+    with api(Shelf()) as url:
+        reply = httpx.post(f"{url}/search", content=f'{{"query": "x", {fields}}}')
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_parameter")
+    assert len(reply.content) < 1000
