@@ -29,13 +29,13 @@ from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import Models
 from proxy.api.passthrough import WITH_MODEL
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
+from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
 
-_CHAT = "/v1/chat/completions"
 _EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-compare", "server-timing"]
 
 
@@ -81,7 +81,7 @@ def application(parts: Parts) -> App:
         Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
     ]
     others = _Others(
-        parts.passthrough, listed, Advice([_CHAT, *WITH_MODEL, *_below(listed), *(one.path for one in ours)])
+        parts.passthrough, listed, Advice([*BY_PATH, *WITH_MODEL, *_below(listed), *(one.path for one in ours)])
     )
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
@@ -117,14 +117,14 @@ def _cors(app: App, origins: tuple[str, ...]) -> App:
 
 
 class _Chats:
-    """The one path that nearly all requests ask for, in front of the others: the router takes 7 µs to find it."""
+    """The paths of chats, before all others: most requests are chats, and the router takes 7 µs to find a path."""
 
     def __init__(self, chat: App, others: App) -> None:
         self._chat = chat
         self._others = others
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return (self._chat if scope["path"] == _CHAT else self._others)(scope, receive, send)
+        return (self._chat if scope["path"] in BY_PATH else self._others)(scope, receive, send)
 
 
 class _Status:

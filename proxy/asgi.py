@@ -31,6 +31,6 @@ async def send_whole(
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_error(send: Send, error: ApiError) -> None:
-    """Send an error of ours in OpenAI's shape."""
-    await send_json(send, error.status, error.body(), error.headers)
+async def send_error(send: Send, error: ApiError, body: bytes | None = None) -> None:
+    """Send an error of the gateway. body: the error as the client's dialect writes errors; None: in OpenAI's shape."""
+    await send_json(send, error.status, error.body() if body is None else body, error.headers)

@@ -13,11 +13,11 @@ import orjson
 from proxy.access.ledger import Ledger
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 
-_CHAT = "/v1/chat/completions"
 # What is ours and calls no model: it counts as no request. A search does.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
 _SEARCH = "/search"
@@ -40,7 +40,7 @@ class Entry:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         path = scope["path"]
-        if path == _CHAT or self._counts(scope["method"], path):
+        if path in BY_PATH or self._counts(scope["method"], path):
             return self._ledger.admit(self._app, scope, receive, send)
         return self._app(scope, receive, send)
 

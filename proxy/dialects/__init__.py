@@ -2,8 +2,9 @@
 
 base          the protocol of a dialect, a request and a conversation
 chat          OpenAI's chat completions
-chat_reply    the reader of a chat completion's reply
+chat_reply    a chat completion's reply: read and written
 json_body     a JSON body as bytes: read, and edited without changing any other byte
+paths         the dialect of a path
 replies       the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
 sse           event-stream frames: built and split
 token_counts  the tokens of a model call: reported, or estimated

@@ -5,7 +5,7 @@ A dialect has no state, so one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from proxy.dialects.json_body import Edit, JsonBody
@@ -96,6 +96,14 @@ class Dialect(Protocol):
         Traffic that only passes is read in this way: a look at two ends costs nothing per frame. For a short reply,
         `start` and `end` overlap.
         """
+        ...
+
+    def reply(self, request: Request, text: str, tokens: Tokens) -> bytes:
+        """A whole reply of the gateway itself, with this text."""
+        ...
+
+    def reply_frames(self, request: Request, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+        """A streamed reply of the gateway itself, with a piece of text per frame, to the end of the stream."""
         ...
 
     def error_body(self, error: ApiError, request_id: str) -> bytes:

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
 
 from proxy.dialects import sse
 from proxy.dialects.base import ConversationMessage, Dialect, Position, Request
-from proxy.dialects.chat_reply import ChatReplyReader
+from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import MAX_REPLY_BYTES
 from proxy.dialects.token_counts import Tokens, reported_tokens
@@ -115,6 +115,12 @@ class ChatCompletions:
             if (tokens := reported_tokens(usage)) is not None:
                 return tokens
         return None
+
+    def reply(self, request: Request, text: str, tokens: Tokens) -> bytes:
+        return completion(request.fields, text, tokens)
+
+    def reply_frames(self, request: Request, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+        return completion_frames(request.fields, texts, tokens)
 
     def error_body(self, error: ApiError, request_id: str) -> bytes:
         return error.body()

@@ -1,10 +1,16 @@
-"""A chat completion's reply, read."""
+"""A chat completion's reply, read and written."""
 
-from collections.abc import Mapping
+import json
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import orjson
+
+from proxy.dialects import sse
 from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text
-from proxy.dialects.token_counts import reported_tokens
+from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
 class ChatReplyReader(ReplyReader):
@@ -46,3 +52,48 @@ class ChatReplyReader(ReplyReader):
             self._calls.append(ToolCallPieces())
         arguments = called.get("arguments") or called.get("input")
         self._calls[index].add(id=call.get("id"), name=called.get("name"), arguments=arguments)
+
+
+def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
+    """A whole reply to the request of these members, `n` times the same choice."""
+    message = {"role": "assistant", "content": text, "refusal": None}
+    choices = [
+        {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
+        for index in range(fields.get("n") or 1)
+    ]
+    return _json({**_envelope(fields, "chat.completion"), "choices": choices, "usage": _usage(tokens)})
+
+
+def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+    """A streamed reply: the role, the texts, the finish, each for every choice; usage where asked for; [DONE]."""
+    options = fields.get("stream_options") or {}
+    envelope = _envelope(fields, "chat.completion.chunk")
+    if options.get("include_usage"):
+        envelope["usage"] = None  # in every chunk but the last, as OpenAI sends usage
+    deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": "", "refusal": None}, None)]
+    deltas += [({"content": text}, None) for text in texts]
+    deltas.append(({}, "stop"))
+    for delta, finish in deltas:
+        for index in range(fields.get("n") or 1):
+            choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+            yield sse.frame(_json({**envelope, "choices": [choice]}))
+    if options.get("include_usage"):
+        yield sse.frame(_json({**envelope, "choices": [], "usage": _usage(tokens)}))
+    yield sse.DONE
+
+
+def _usage(tokens: Tokens) -> dict[str, int]:
+    total = tokens.prompt + tokens.completion
+    return {"prompt_tokens": tokens.prompt, "completion_tokens": tokens.completion, "total_tokens": total}
+
+
+def _envelope(fields: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    reply_id, created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
+    return {"id": reply_id, "object": kind, "created": created, "model": fields.get("model")}
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # half a surrogate pair, from a cut-off text: escaped, as the client sent the half
+        return json.dumps(value).encode("ascii")

@@ -1,4 +1,4 @@
-"""Outermost: opens the exchange, answers errors of ours in OpenAI's shape, writes one log line per request."""
+"""Outermost: opens the exchange, answers with the gateway's own errors, writes one log line per request."""
 
 import asyncio
 import logging
@@ -6,6 +6,8 @@ import logging
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
 from proxy.body import ClientGone
+from proxy.dialects.chat import CHAT
+from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
@@ -27,7 +29,8 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(method=scope["method"], path=scope["path"])
+        path = scope["path"]
+        exchange = Exchange(method=scope["method"], path=path, dialect=BY_PATH.get(path, CHAT))
         scope[KEY] = exchange
         self._metrics.begun()
         started = False
@@ -52,19 +55,23 @@ class Observe:
         except ApiError as error:
             exchange.error = error.code
             if not started:
-                await send_error(tell, error)
-        except Exception:  # the last line: a fault of ours is a 500 in OpenAI's shape, and is in the log
+                await _send_error(tell, exchange, error)
+        except Exception:  # the last line: a fault of the gateway is a 500 and stands in the log
             log.exception("%s failed", exchange.id)
             exchange.error = exchange.error or "internal error"
             if not started:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
-                await send_error(tell, ApiError(500, message, code="internal_error", type="server_error"))
+                await _send_error(tell, exchange, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
             if exchange.counted_by is not None:
                 exchange.counted_by(exchange)
             self._metrics.ended(exchange)
-            if scope["path"].startswith(("/v1/", "/mcp")):
+            if path.startswith(("/v1/", "/mcp")):
                 logs.tell(_line(exchange))
+
+
+async def _send_error(send: Send, exchange: Exchange, error: ApiError) -> None:
+    await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
 
 
 def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:

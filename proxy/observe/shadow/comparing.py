@@ -34,7 +34,6 @@ from proxy.observe.shadow.reply import ReplyRecorder, Unreadable
 
 log = logging.getLogger("ragway")
 TAKEN = "taken"
-_PATH = "/v1/chat/completions"
 _MOST_BODY_BYTES = 256 * 1024
 _MOST_CHARS = 100  # of what a client calls a model
 _LONGEST_S = 300.0  # of a raw request
@@ -169,7 +168,8 @@ class Comparing:
         raw = Exchange(
             id=exchange.id,
             method="POST",
-            path=_PATH,
+            path=exchange.path,
+            dialect=exchange.dialect,
             key=COMPARISONS,
             limits=self._terms.limits,
             model=chat.decision.model,

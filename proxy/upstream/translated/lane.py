@@ -112,7 +112,7 @@ class Translated:
                     headers = headers_of(received) if (received := answered()) is not None else []
         except ApiError as error:
             exchange.status, exchange.error = error.status, _noted(error)
-            await send_error(send, error)
+            await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
             return
         finally:
             exchange.ended_step("upstream", asked, target.model)
@@ -153,7 +153,8 @@ class Translated:
                     frame = await anext(frames, None)
         except ApiError as error:
             exchange.error = _noted(error)
-            await send({"type": "http.response.body", "body": sse.error_frame(error), "more_body": True})
+            frame = exchange.dialect.error_frame(error, exchange.id)
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
             return
         await send({"type": "http.response.body", "body": b""})
 

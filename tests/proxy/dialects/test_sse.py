@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.dialects import sse
+from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError
 
 PIECES = [b"data: x", b"data:", b": ping", b"event: e", b"a", b"\n", b"\r\n", b"\r", b"\n\n", b"\xc3\xa9", b" "]
@@ -65,7 +66,8 @@ def test_data_lines_are_joined_and_one_leading_space_is_dropped() -> None:
 
 
 def test_an_error_frame_is_openai_s_error_object() -> None:
-    built = sse.error_frame(ApiError(502, "the upstream broke off\nhere", code="upstream_cut", type="upstream_error"))
+    error = ApiError(502, "the upstream broke off\nhere", code="upstream_cut", type="upstream_error")
+    built = CHAT.error_frame(error, "rag-1")
     data = sse.data_of(built)
     assert data is not None
     assert json.loads(data)["error"]["code"] == "upstream_cut"
