@@ -10,7 +10,7 @@ import orjson
 from cli.common import echo, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import Documents
+from retrieval.catalog.documents import DocumentReader
 from retrieval.index.pairing import Pairing
 from retrieval.records.documents import CollectionInfo
 
@@ -51,6 +51,6 @@ async def _rows(settings: Settings) -> list[CollectionInfo]:
         with closing(Catalog.connect(url) if url else Catalog.open(file)) as catalog:
             if pairing is not None:
                 pairing.check(catalog)
-            return Documents(catalog).collections(None)
+            return DocumentReader(catalog).collections(None)
     async with knowledge(settings) as documents:  # brings one of an earlier version up to date
         return await documents.collections(None)

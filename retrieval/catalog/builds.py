@@ -1,9 +1,9 @@
-"""Builds: generations of a collection that are being made beside the one in use, and the embedder each is made with.
+"""Builds: unfinished generations of a collection beside the current generation, and the embedder of each generation.
 
-A row stands here before the first document of a generation is written. While the collection's own row still names an
-earlier generation, the build is unfinished: documents of it that are `ready` (their points are in the store) are kept
-over an interruption, and a build that is to be made with the same things goes on from them. The row of the generation
-in use says which embedder it needs, where that is not the configured one.
+A build's row is written before the first document of the generation. The build is unfinished while the collection's
+own row names an earlier generation. An interruption keeps the build's `ready` documents (the store holds the points),
+and a later build with the same inputs continues from these. The row of the current generation names the embedder, if
+the embedder differs from the configured embedder.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, insert, select, update
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.revisions import Collection, Known, Revision
+from retrieval.catalog.revisions import Collection, Revision, RevisionRecord
 from retrieval.catalog.tables import builds, collections, documents, revisions
 
 
@@ -21,12 +21,13 @@ class Builds:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def begin(self, collection: Collection, *, embedder: str, made_with: str) -> dict[str, Known]:
-        """The documents of the collection's next generation that are ready, by key: none if it is begun anew.
+    def begin(self, collection: Collection, *, embedder: str, made_with: str) -> dict[str, RevisionRecord]:
+        """Return key -> ready document of the collection's next generation; empty for a new build.
 
-        embedder: the one that is needed to search it, as JSON; "" for the configured one. made_with: all that must be
-        the same for a build to go on.
-        What an earlier build with other things left becomes a leftover, for `Removal.recover` to clear.
+        embedder: the embedder for searching the generation, as JSON; "" for the configured embedder.
+        made_with: all inputs that must be equal for a build to continue.
+
+        Documents of an earlier build with other inputs become leftovers, for `Removal.recover` to clear.
         """
         name, generation = collection.name, collection.generation + 1
         with self._catalog.writing() as sql:
@@ -34,10 +35,10 @@ class Builds:
             row = found.one_or_none()
             if row is not None and row.made_with == made_with:
                 return self._ready(sql, name, generation)
-            ours = select(documents.c.id).where(documents.c.collection == name).scalar_subquery()
+            of_collection = select(documents.c.id).where(documents.c.collection == name).scalar_subquery()
             sql.execute(
                 update(revisions)
-                .where(revisions.c.document.in_(ours), revisions.c.generation == generation)
+                .where(revisions.c.document.in_(of_collection), revisions.c.generation == generation)
                 .values(state="retired")
             )
             sql.execute(delete(builds).where(builds.c.collection == name, builds.c.generation != collection.generation))
@@ -47,7 +48,7 @@ class Builds:
         return {}
 
     @staticmethod
-    def _ready(sql: object, collection: str, generation: int) -> dict[str, Known]:
+    def _ready(sql: object, collection: str, generation: int) -> dict[str, RevisionRecord]:
         query = (
             select(documents.c.key, *revisions.c["document", "revision", "content_hash", "recipe"])
             .join(revisions, revisions.c.document == documents.c.id)
@@ -56,24 +57,24 @@ class Builds:
             )
         )
         rows = sql.execute(query)  # type: ignore[attr-defined]
-        return {row.key: Known(row.document, row.revision, row.content_hash, row.recipe) for row in rows}
+        return {row.key: RevisionRecord(row.document, row.revision, row.content_hash, row.recipe) for row in rows}
 
     def ready(self, staged: Sequence[Revision]) -> None:
-        """Their points are in the store: they are kept until the build is finished, or given up."""
+        """Mark documents whose points are in the store: the documents stay until the build is finished or abandoned."""
         self._set(staged, "ready")
 
-    def retire(self, known: Sequence[Known]) -> None:
-        """Documents of a build that changed meanwhile, or are gone."""
-        self._set(known, "retired")
+    def retire(self, records: Sequence[RevisionRecord]) -> None:
+        """Retire documents of a build that have changed or disappeared."""
+        self._set(records, "retired")
 
-    def _set(self, rows: Sequence[Revision | Known], state: str) -> None:
+    def _set(self, rows: Sequence[Revision | RevisionRecord], state: str) -> None:
         with self._catalog.writing() as sql:
             for row in rows:
-                this = (revisions.c.document == row.document) & (revisions.c.revision == row.revision)
-                sql.execute(update(revisions).where(this).values(state=state))
+                condition = (revisions.c.document == row.document) & (revisions.c.revision == row.revision)
+                sql.execute(update(revisions).where(condition).values(state=state))
 
     def embedders(self) -> dict[str, str]:
-        """Collection -> the embedder its generation in use needs (JSON), for those that do not take the configured."""
+        """Return collection -> embedder of the current generation (JSON), where not the configured embedder."""
         query = select(builds).join(
             collections, (collections.c.name == builds.c.collection) & (collections.c.generation == builds.c.generation)
         )
@@ -81,11 +82,13 @@ class Builds:
             return {row.collection: row.embedder for row in sql.execute(query) if row.embedder}
 
     def embedder(self, collection: str) -> str:
-        """The embedder of its unfinished build, or else of its generation in use (JSON); "" for the configured one."""
+        """Return the embedder of the unfinished build, or else of the current generation (JSON); "" for the
+        configured embedder.
+        """
         return {**self.embedders(), **self.unfinished()}.get(collection, "")
 
     def unfinished(self) -> dict[str, str]:
-        """Collection -> the embedder of its unfinished build (JSON, or "")."""
+        """Return collection -> embedder of the unfinished build (JSON, or "")."""
         query = select(builds).join(collections, collections.c.name == builds.c.collection)
         with self._catalog.engine.connect() as sql:
             rows = sql.execute(query.where(builds.c.generation > collections.c.generation))

@@ -1,14 +1,14 @@
-"""The catalog: which collections and documents there are, their text, and which revision of each is current.
+"""The catalog: all collections and documents, their texts, and the current revision of each document.
 
-The catalog is the truth, the index is made from it. A document is replaced as a revision:
+The catalog is the source of truth; the index is derived from the catalog. A new revision replaces a document:
 
-    stage (durable)  ->  its points are written to the store  ->  publish (one transaction: staged becomes
-    current, the one before it retired)  ->  retired points are deleted by their ids  ->  forget
+    stage (durable)  ->  write the points to the store  ->  publish (one transaction: staged becomes current,
+    the previous revision becomes retired)  ->  delete the retired points by id  ->  forget
 
-Revision numbers are never used twice, so points left by a crash between two steps can never be taken for
-current ones; `leftovers` names what such a crash left, for `recover` to clear. What every
-question asks for (a collection's row, the current revisions) is answered from memory: in a file, only the process that
-holds the data folder's lock writes; on a server, `replicas` tells what others wrote.
+Revision numbers are never reused, so points left by a crash between two steps never pass for current points.
+`leftovers` lists the remains of a crash, for `recover` to clear. Answers that every question needs (a collection's
+row, the current revisions) come from memory. For a file, only the process that holds the data folder's lock writes.
+For a server, `replicas` reports the writes of other processes.
 """
 
 import re
@@ -34,8 +34,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from retrieval.catalog import descriptions
-from retrieval.catalog.changes import Change, What, note
-from retrieval.catalog.revisions import NAMESPACE, Collection, Known, Revision, State, tenant_of
+from retrieval.catalog.changes import Change, ChangeKind, record_change
+from retrieval.catalog.revisions import NAMESPACE, Collection, Revision, RevisionRecord, State, tenant_of
 from retrieval.catalog.tables import (
     AnyText,
 )
@@ -65,27 +65,28 @@ from runtime import database
 from runtime.database import open_file, open_server, prepare
 from runtime.locks import transaction
 
-_MOST_CHANGES = 2**31 - 1  # SQLite keeps such numbers in 32 bits
+_MAX_CHANGES = 2**31 - 1  # SQLite stores such numbers in 32 bits
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Catalog:
     """Collections and documents in SQL (SQLAlchemy Core; SQLite in WAL mode, or PostgreSQL)."""
 
-    def __init__(self, engine: Engine, *, lasting: bool = True) -> None:
-        self.lockable, self._lasting = engine, lasting
-        self.shared = engine.name != "sqlite"  # other processes may write to it, too
-        self.process = uuid.uuid4().hex  # its name among them
-        # A question to a server is one exchange that way, without a transaction around it.
+    def __init__(self, engine: Engine, *, durable: bool = True) -> None:
+        self.lockable, self._durable = engine, durable
+        self.shared = engine.name != "sqlite"  # other processes may write as well
+        self.process = uuid.uuid4().hex  # this process's name among the writers
+        # With autocommit a query to a server is one exchange, without a surrounding transaction.
         self.engine = engine.execution_options(isolation_level="AUTOCOMMIT") if self.shared else engine
-        # An SQL statement takes .2 to .6 ms, of the 2 ms that a search takes without the embedding.
+        # An SQL statement takes .2 to .6 ms; a search without the embedding takes 2 ms. So rows are cached.
         self._collections: dict[str, Collection] = {}
-        self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: to be read
-        self._current: dict[str, int] | None = None  # document -> revision, of all; None: to be read
+        self._languages: dict[tuple[str, int], str] | None = None  # by collection and generation; None: not read yet
+        # document -> current revision, of all documents; None: not read yet
+        self._current: dict[str, int] | None = None
 
     @staticmethod
     def is_current(file: Path, url: str) -> bool:
-        """Whether there is one in the database, else in the file, that `open` need not make or bring up to date."""
+        """Whether a catalog exists in the database (or else in the file) that `open` need not create or migrate."""
         if not url and not file.is_file():
             return False
         engine = open_server(url) if url else open_file(file)
@@ -95,20 +96,21 @@ class Catalog:
             engine.dispose()
 
     @staticmethod
-    def open(file: Path, *, lasting: bool = True) -> "Catalog":
-        """The catalog in an SQLite file, made where missing. Raises RetrievalError if it is no catalog.
+    def open(file: Path, *, durable: bool = True) -> "Catalog":
+        """Open the catalog in an SQLite file; create a missing file. Raises RetrievalError if the file is no catalog.
 
-        lasting: False for one thrown away soon: no fsync, and ids follow from keys, so that ties fall alike each time.
+        durable: False for a temporary catalog: no fsync, and ids derive from keys, so that ties are ordered equally
+            in each run.
         """
-        return Catalog._opened(open_file(file, durable=lasting), lasting, f"{file} is not a usable catalog")
+        return Catalog._open(open_file(file, durable=durable), durable, f"{file} is not a usable catalog")
 
     @staticmethod
     def connect(url: str) -> "Catalog":
-        """The catalog in a PostgreSQL database, made where missing. Raises RetrievalError, IndexDown."""
-        return Catalog._opened(open_server(url), True, "the database of catalog.url holds no usable catalog")
+        """Open the catalog in a PostgreSQL database; create missing tables. Raises RetrievalError, IndexDown."""
+        return Catalog._open(open_server(url), True, "the database of catalog.url holds no usable catalog")
 
     @staticmethod
-    def _opened(engine: Engine, lasting: bool, refusal: str) -> "Catalog":
+    def _open(engine: Engine, durable: bool, refusal: str) -> "Catalog":
         try:
             prepare(engine, _schema)
         except RetrievalError:
@@ -117,12 +119,12 @@ class Catalog:
         except DatabaseError as error:
             engine.dispose()
             raise RetrievalError(
-                f"{refusal} ({error.orig}): restore it from a backup, or move it away and ingest again"
+                f"{refusal} ({error.orig}): restore a backup, or move the catalog away and ingest again"
             ) from error
-        return Catalog(engine, lasting=lasting)
+        return Catalog(engine, durable=durable)
 
     def writing(self) -> AbstractContextManager[Connection]:
-        """A transaction."""
+        """Begin a transaction."""
         return transaction(self.lockable)
 
     def close(self) -> None:
@@ -131,7 +133,7 @@ class Catalog:
     # Collections
 
     def collection(self, name: str) -> Collection:
-        """Raises UnknownCollection, naming those there are."""
+        """Raises UnknownCollection with the names of all collections."""
         if name in self._collections:
             return self._collections[name]
         with self.engine.connect() as sql:
@@ -142,21 +144,22 @@ class Catalog:
         return self._collections.setdefault(name, self._collection_of(row))
 
     def collections(self) -> list[Collection]:
-        """All of them, by name."""
+        """Return all collections, by name."""
         with self.engine.connect() as sql:
             return [self._collection_of(row) for row in sql.execute(select(_collections).order_by(_collections.c.name))]
 
     def create(self, name: str, *, embedder: str, probes: Matrix, language: str | None = DEFAULT) -> Collection:
-        """The collection of that name, made with this embedder and in this language if it is new.
+        """Return the collection of this name; create a new collection with this embedder and language.
 
-        language: None leaves it to `speak`. Raises Invalid where no header, model prefix or URL could hold the name.
+        language: None leaves the language to `set_language`. Raises Invalid if a header, model prefix or URL cannot
+            hold the name.
         """
         if not _NAME.fullmatch(name):
             raise Invalid(
-                f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64, "
+                f"a collection cannot be named {name!r}: use letters, digits, '.', '_' and '-', at most 64 characters, "
                 "beginning with a letter or digit"
             )
-        with suppress(IntegrityError), self.writing() as sql:  # another process may be quicker
+        with suppress(IntegrityError), self.writing() as sql:  # another process may be faster
             if sql.execute(select(_collections.c.name).where(_collections.c.name == name)).one_or_none() is None:
                 sql.execute(
                     insert(_collections).values(
@@ -169,58 +172,58 @@ class Catalog:
                     )
                 )
                 if language is not None:
-                    self._speak(sql, name, 1, language)
-                self._note(sql, "collections")
+                    self._set_language(sql, name, 1, language)
+                self._record_change(sql, "collections")
         return self.collection(name)
 
     def language(self, collection: str, generation: int) -> str:
-        """The language of a generation: the one last set for it or for one before it."""
+        """Return the language of a generation: the latest language set for this generation or an earlier one."""
         if self._languages is None:
             with self.engine.connect() as sql:
                 self._languages = {(row[0], row[1]): row[2] for row in sql.execute(select(_languages))}
-        set_for = [of for name, of in self._languages if name == collection and of <= generation]
-        return self._languages[collection, max(set_for)] if set_for else DEFAULT
+        generations = [of for name, of in self._languages if name == collection and of <= generation]
+        return self._languages[collection, max(generations)] if generations else DEFAULT
 
-    def spoken(self, collection: str) -> bool:
-        """Whether anybody has said yet which language it is in."""
+    def has_language(self, collection: str) -> bool:
+        """Whether the collection's language has been set."""
         return bool(self.language(collection, 0)) and any(name == collection for name, _ in self._languages or ())
 
-    def speak(self, collection: str, generation: int, language: str) -> None:
-        """Set the language of a generation that has no points yet."""
+    def set_language(self, collection: str, generation: int, language: str) -> None:
+        """Set the language of a generation without points."""
         with self.writing() as sql:
-            self._speak(sql, collection, generation, language)
-            self._note(sql, "collections")
+            self._set_language(sql, collection, generation, language)
+            self._record_change(sql, "collections")
         self._collections.pop(collection, None)
 
-    def _speak(self, sql: Any, collection: str, generation: int, language: str) -> None:
-        ours = (_languages.c.collection == collection) & (_languages.c.generation == generation)
-        sql.execute(delete(_languages).where(ours))
+    def _set_language(self, sql: Any, collection: str, generation: int, language: str) -> None:
+        condition = (_languages.c.collection == collection) & (_languages.c.generation == generation)
+        sql.execute(delete(_languages).where(condition))
         sql.execute(insert(_languages).values(collection=collection, generation=generation, language=language))
         self._languages = None
 
     def empty(self, name: str) -> None:
-        """Take all of a collection's documents away at once; their revisions are leftovers then."""
-        ours = select(_documents.c.id).where(_documents.c.collection == name)
+        """Retire all documents of a collection at once; the revisions become leftovers."""
+        of_collection = select(_documents.c.id).where(_documents.c.collection == name)
         with self.writing() as sql:
-            sql.execute(update(_revisions).where(_revisions.c.document.in_(ours)).values(state="retired"))
+            sql.execute(update(_revisions).where(_revisions.c.document.in_(of_collection)).values(state="retired"))
             sql.execute(update(_collections).where(_collections.c.name == name).values(updated_s=time()))
-            self._note(sql, "documents")
+            self._record_change(sql, "documents")
         self._current = None
 
     def remove(self, name: str) -> None:
-        """Drop the rows of a collection without documents. A later one of its name is a new one."""
+        """Delete the rows of a collection without documents. A later collection of this name is a new collection."""
         with self.writing() as sql:
             for table in (_languages, _builds):
                 sql.execute(delete(table).where(table.c.collection == name))
             sql.execute(delete(_collections).where(_collections.c.name == name))
-            self._note(sql, "collections")
+            self._record_change(sql, "collections")
         self._collections.pop(name, None)
         self._languages = None
 
     # Documents and their revisions
 
-    def known(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, Known]:
-        """The current revision of every document of the collection, or of those of these keys, by key."""
+    def current_revisions(self, collection: str, keys: Sequence[str] | None = None) -> dict[str, RevisionRecord]:
+        """Return key -> current revision, of all documents of the collection or of the documents in `keys`."""
         query = (
             select(_documents.c.key, *_revisions.c["document", "revision", "content_hash", "recipe"])
             .join(_revisions, _revisions.c.document == _documents.c.id)
@@ -228,15 +231,15 @@ class Catalog:
         )
         query = query if keys is None else query.where(_documents.c.key.in_(keys))
         with self.engine.connect() as sql:
-            return {row.key: Known(*row[1:]) for row in sql.execute(query)}
+            return {row.key: RevisionRecord(*row[1:]) for row in sql.execute(query)}
 
     def collection_of(self, document: str) -> str | None:
-        """The name of a document's collection."""
+        """Return the name of a document's collection."""
         with self.engine.connect() as sql:
             return sql.scalar(select(_documents.c.collection).where(_documents.c.id == document))
 
     def document(self, id: str, revision: int) -> Document:
-        """A revision's text and description. Raises KeyError."""
+        """Return a revision's text and description. Raises KeyError."""
         query = select(_revisions).where(_revisions.c.document == id, _revisions.c.revision == revision)
         with self.engine.connect() as sql:
             row = sql.execute(query).one_or_none()
@@ -246,18 +249,18 @@ class Catalog:
         return Document(row.source, row.title, row.text, cast(Format, row.format), row.modified_s, *described)
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
-        """Pieces of texts: of each (document, revision, start, end) those characters; "" where there is no such one."""
+        """Return the text of each (document, revision, start, end); "" if the revision does not exist."""
         with self.engine.connect() as sql:
             return [
                 sql.scalar(_SPAN, {"id": id, "revision": revision, "at": start + 1, "n": end - start}) or ""
                 for id, revision, start, end in wanted
             ]
 
-    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[tuple[str, int], str]:
-        """(document, current revision) -> text, of those of the documents that are not longer."""
+    def short_texts(self, documents: Sequence[str], *, max_chars: int) -> dict[tuple[str, int], str]:
+        """Return (document, current revision) -> text, of the documents with at most `max_chars` characters."""
         text = _revisions.c.text
         query = select(*_revisions.c["document", "revision"], text).where(
-            _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= most_chars
+            _revisions.c.document.in_(documents), _revisions.c.state == "current", func.length(text) <= max_chars
         )
         with self.engine.connect() as sql:
             return {(row.document, row.revision): row.text for row in sql.execute(query)}
@@ -273,18 +276,18 @@ class Catalog:
         chunks: int,
         generation: int,
     ) -> Revision:
-        """Record a new revision, not yet visible, under a number never used before."""
+        """Record a new, invisible revision under a new number."""
         with self.writing() as sql:
-            this = _documents.c.collection == collection.name, _documents.c.key == key
-            found = sql.execute(select(*_documents.c["id", "last_revision"]).where(*this)).one_or_none()
-            if found is None:
-                made = uuid.uuid4() if self._lasting else uuid.uuid5(NAMESPACE, f"{collection.name}/{key}")
-                id, revision = made.hex, 1
+            condition = _documents.c.collection == collection.name, _documents.c.key == key
+            row = sql.execute(select(*_documents.c["id", "last_revision"]).where(*condition)).one_or_none()
+            if row is None:
+                new = uuid.uuid4() if self._durable else uuid.uuid5(NAMESPACE, f"{collection.name}/{key}")
+                id, revision = new.hex, 1
                 sql.execute(
                     insert(_documents).values(id=id, collection=collection.name, key=key, last_revision=revision)
                 )
             else:
-                id, revision = found.id, found.last_revision + 1
+                id, revision = row.id, row.last_revision + 1
                 sql.execute(update(_documents).where(_documents.c.id == id).values(last_revision=revision))
             sql.execute(
                 insert(_revisions).values(
@@ -306,38 +309,42 @@ class Catalog:
         return Revision(id, revision, self._tenant(collection.name, generation), chunks)
 
     def publish(self, staged: Revision) -> list[Revision]:
-        """Make a staged revision the current one; returns those it replaced, whose points may go."""
+        """Make a staged revision current. Return the replaced revisions: the caller may delete the points of these."""
         with self.writing() as sql:
             replaced = self._find(sql, _documents.c.id == staged.document, _revisions.c.state == "current")
             for old in replaced:
                 sql.execute(_set_state(old, "retired"))
             sql.execute(_set_state(staged, "current"))
             self._touch(sql, staged.document)
-            self._note(sql, "document", staged)
+            self._record_change(sql, "document", staged)
         if self._current is not None:
             self._current[staged.document] = staged.revision
         return replaced
 
     def retire(self, document: str) -> list[Revision]:
-        """Take a document away; returns the revisions whose points may go."""
+        """Retire a document. Return the retired revisions: the caller may delete the points of these."""
         with self.writing() as sql:
-            gone = self._find(sql, _documents.c.id == document, _revisions.c.state == "current")
-            for old in gone:
+            retired = self._find(sql, _documents.c.id == document, _revisions.c.state == "current")
+            for old in retired:
                 sql.execute(_set_state(old, "retired"))
             self._touch(sql, document)
-            for old in gone:
-                self._note(sql, "document", old, gone=True)
+            for old in retired:
+                self._record_change(sql, "document", old, retired=True)
         (self._current or {}).pop(document, None)
-        return gone
+        return retired
 
     def switch(self, collection: Collection, generation: int, *, embedder: str, probes: Matrix) -> None:
-        """Make a generation built beside the current one the current one, all documents at once."""
-        ours = select(_documents.c.id).where(_documents.c.collection == collection.name)
+        """Make a finished generation current, all documents at once."""
+        of_collection = select(_documents.c.id).where(_documents.c.collection == collection.name)
         with self.writing() as sql:
             for before, after, of in (("current", "retired", collection.generation), ("ready", "current", generation)):
                 sql.execute(
                     update(_revisions)
-                    .where(_revisions.c.document.in_(ours), _revisions.c.state == before, _revisions.c.generation == of)
+                    .where(
+                        _revisions.c.document.in_(of_collection),
+                        _revisions.c.state == before,
+                        _revisions.c.generation == of,
+                    )
                     .values(state=after)
                 )
             sql.execute(
@@ -351,12 +358,12 @@ class Catalog:
                     updated_s=time(),
                 )
             )
-            self._note(sql, "documents")
+            self._record_change(sql, "documents")
         self._collections.pop(collection.name, None)
         self._current = None
 
     def forget(self, revision: Revision) -> None:
-        """Drop a revision whose points are gone, and its document if that was the last one."""
+        """Delete a revision without points, and the document if this was the last revision."""
         with self.writing() as sql:
             sql.execute(
                 delete(_revisions).where(
@@ -367,45 +374,51 @@ class Catalog:
             sql.execute(delete(_documents).where(_documents.c.id == revision.document, ~left.exists()))
 
     def leftovers(self, collection: str | None = None) -> list[Revision]:
-        """What a crash left staged or retired, of all or of one: points to delete, then rows to forget."""
-        ours = () if collection is None else (_documents.c.collection == collection,)
+        """Return the revisions that a crash left staged or retired, in one or all collections: first delete the
+        points.
+        """
+        condition = () if collection is None else (_documents.c.collection == collection,)
         with self.engine.connect() as sql:
-            return self._find(sql, _revisions.c.state.in_(("staged", "retired")), *ours)
+            return self._find(sql, _revisions.c.state.in_(("staged", "retired")), *condition)
 
     def current(self, documents: Sequence[str]) -> dict[str, int]:
-        """The current revision of each of these documents; those without one are left out."""
+        """Return document -> current revision; documents without a current revision are left out."""
         if self._current is None:
             with self.engine.connect() as sql:
                 self._current = {row.document: row.revision for row in sql.execute(_CURRENT)}
         return {document: self._current[document] for document in documents if document in self._current}
 
     def chunks(self, collection: str, groups: Groups = None) -> int:
-        """How many points the collection's current revisions that these groups may read must have in the store."""
+        """Return how many points the store must hold for the current revisions that `groups` may read."""
         with self.engine.connect() as sql:
             return sql.scalar(_CHUNKS.where(descriptions.readable(groups)), {"name": collection}) or 0
 
     # Other processes
 
-    def _note(self, sql: Connection, what: What, revision: Revision | None = None, *, gone: bool = False) -> None:
-        """Tell them, or count it where there are none; the last thing in its transaction."""
+    def _record_change(
+        self, sql: Connection, what: ChangeKind, revision: Revision | None = None, *, retired: bool = False
+    ) -> None:
+        """Record a change for other processes, or count changes in SQLite; must be last in the transaction."""
         if self.shared:
             document, number = ("", 0) if revision is None else (revision.document, revision.revision)
-            note(sql, self.process, Change(what, document, number, gone))
+            record_change(sql, self.process, Change(what, document, number, retired))
         else:
             changes = sql.exec_driver_sql("PRAGMA user_version").scalar_one()
-            sql.exec_driver_sql(f"PRAGMA user_version = {min(changes + 1, _MOST_CHANGES)}")
+            sql.exec_driver_sql(f"PRAGMA user_version = {min(changes + 1, _MAX_CHANGES)}")
 
     def identity(self) -> tuple[int, int]:
-        """Which SQLite catalog this is, by a random number, and how often it has changed. Copies are alike."""
+        """Return an SQLite catalog's random number and the number of changes. A copy of a catalog has the same
+        identity.
+        """
         with self.writing() as sql:
             name = sql.exec_driver_sql("PRAGMA application_id").scalar_one()
             if not name:
-                name = secrets.randbelow(_MOST_CHANGES) + 1
+                name = secrets.randbelow(_MAX_CHANGES) + 1
                 sql.exec_driver_sql(f"PRAGMA application_id = {name}")
             return name, sql.exec_driver_sql("PRAGMA user_version").scalar_one()
 
-    def take_over(self, changes: Sequence[Change]) -> None:
-        """Heed what others changed."""
+    def apply_changes(self, changes: Sequence[Change]) -> None:
+        """Apply the changes of other processes to the cache."""
         for change in changes:
             if change.what != "document":
                 self._collections.clear()
@@ -416,11 +429,11 @@ class Catalog:
                 if not change.gone:
                     self._current[change.document] = change.revision
 
-    def reread(self, documents: Sequence[str]) -> None:
-        """Look anew which revisions of these documents are current."""
+    def reload(self, documents: Sequence[str]) -> None:
+        """Read again which revisions of these documents are current."""
         with self.engine.connect() as sql:
-            found = list(sql.execute(_CURRENT.where(_revisions.c.document.in_(documents))))
-        self.take_over([Change("document", *row) for row in found])
+            rows = list(sql.execute(_CURRENT.where(_revisions.c.document.in_(documents))))
+        self.apply_changes([Change("document", *row) for row in rows])
 
     def _find(self, sql: Any, *conditions: Any) -> list[Revision]:
         query = (
@@ -445,7 +458,7 @@ class Catalog:
         sql.execute(update(_collections).where(_collections.c.name == of).values(updated_s=time()))
 
 
-# Built once: they run for every question.
+# Built once, because these statements run for every question.
 _CURRENT = select(*_revisions.c["document", "revision"]).where(_revisions.c.state == "current")
 _CHUNKS = (
     select(func.sum(_revisions.c.chunks))

@@ -1,7 +1,7 @@
-"""What was changed in a catalog that several processes have open, for those that keep parts of it in memory.
+"""The changes in a catalog that several processes share, for processes that cache parts of the catalog.
 
-A row is written in the transaction of the change itself, under a lock that the transaction holds to its end: rows are
-numbered in the order in which their changes can be seen, and who has read up to a number has missed nothing before it.
+The transaction of a change also writes a row, under a lock until the transaction ends. So row numbers follow the
+order in which changes become visible, and a process that has read up to a number has missed no earlier change.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, text
 from retrieval.catalog.tables import changes
 from runtime.database import lock_number
 
-# One document; collections made, removed or of another language; or any document of a collection.
-What = Literal["document", "collections", "documents"]
-HEARD_S = 3.0  # by then every process that reaches the database has heard: it looks once a second
+# One document; collections created, removed or of another language; or any documents of a collection.
+ChangeKind = Literal["document", "collections", "documents"]
+PROPAGATION_S = 3.0  # by then every connected process knows: each process reads changes once a second
 _LOCK = text(f"SELECT pg_advisory_xact_lock({lock_number('changes')} + hashtext(current_schema()))")
 
 
@@ -23,14 +23,14 @@ _LOCK = text(f"SELECT pg_advisory_xact_lock({lock_number('changes')} + hashtext(
 class Change:
     """One change by another process."""
 
-    what: What
+    what: ChangeKind
     document: str = ""
-    revision: int = 0  # that is current now, or was the last one
+    revision: int = 0  # the current revision, or the last revision
     gone: bool = False
 
 
-def note(sql: Connection, writer: str, change: Change) -> None:
-    """Tell the others. The last thing in its transaction: everybody else who notes anything waits for its end."""
+def record_change(sql: Connection, writer: str, change: Change) -> None:
+    """Record a change; must be last in the transaction, because all other recorders wait for the transaction's end."""
     sql.execute(_LOCK)
     sql.execute(
         insert(changes).values(
@@ -46,14 +46,14 @@ def note(sql: Connection, writer: str, change: Change) -> None:
 
 
 def last(sql: Connection) -> int:
-    """The number of the last change; 0 before the first."""
+    """Return the number of the last change; 0 before the first change."""
     return sql.scalar(select(func.max(changes.c.number))) or 0
 
 
 def since(sql: Connection, number: int, reader: str) -> tuple[int, list[Change]]:
-    """The number of the last change, and what others changed after that one.
+    """Return the number of the last change, and the changes of other processes after `number`.
 
-    Anything, where that is not kept any more.
+    If the changes after `number` were pruned, the result is a change of all documents.
     """
     rows = list(sql.execute(select(changes).where(changes.c.number > number).order_by(changes.c.number)))
     if not rows:
@@ -63,8 +63,8 @@ def since(sql: Connection, number: int, reader: str) -> tuple[int, list[Change]]
     return rows[-1].number, [_change(row) for row in rows if row.writer != reader]
 
 
-def forget(sql: Connection, before_s: float) -> None:
-    """Drop what all have read by now. The last one stays, for its number."""
+def prune(sql: Connection, before_s: float) -> None:
+    """Delete changes that all processes have read. The last change stays, for its number."""
     sql.execute(delete(changes).where(changes.c.at_s < before_s, changes.c.number < last(sql)))
 
 

@@ -1,4 +1,4 @@
-"""Uploaded files in the catalog, each seen by its owner alone; documents can be made of them (`jobs`)."""
+"""Uploaded files in the catalog, visible only to the owner; a job can turn a file into a document (`jobs`)."""
 
 import time
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from retrieval.records.files import FILE_ID_PREFIX, UploadedFile
 _SHOWN = files.c["id", "name", "purpose", "created_s", "bytes"]
 
 
-class Files:
-    """The files of one catalog. What is somebody else's is not there."""
+class UploadedFiles:
+    """The uploaded files of one catalog. Files of other owners do not exist for the caller."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -39,11 +39,11 @@ class Files:
         return file
 
     def find(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
-        """Those of these that are there, in no order."""
+        """Return the existing files of these ids, unordered."""
         return self._rows(select(*_SHOWN).where(files.c.id.in_(ids), files.c.owner == owner))
 
     def page(self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool) -> list[UploadedFile]:
-        """At most `limit` of them, from behind the id `after` on; purpose, after: "" for all."""
+        """Return at most `limit` files, after the id `after`; purpose, after: "" for all."""
         query = select(*_SHOWN).where(files.c.owner == owner)
         if purpose:
             query = query.where(files.c.purpose == purpose)
@@ -52,13 +52,13 @@ class Files:
         return self._rows(query.order_by(files.c.id.desc() if newest_first else files.c.id).limit(limit))
 
     def part(self, id: str, owner: str, start: int, length: int) -> bytes:
-        """So many bytes of its content. Raises UnknownFile."""
+        """Return `length` bytes of the content from `start`. Raises UnknownFile."""
         content: Any = func.substr(files.c.content, start + 1, length, type_=LargeBinary)
         with self._catalog.engine.connect() as sql:
             row = sql.execute(select(files.c.id, content).where(files.c.id == id, files.c.owner == owner)).one_or_none()
         if row is None:
             raise _unknown(id)
-        return bytes(row[1] or b"")  # SQLite takes a part of nothing for NULL
+        return bytes(row[1] or b"")  # SQLite returns NULL for a part of empty content
 
     def delete(self, id: str, owner: str) -> None:
         """Raises UnknownFile."""

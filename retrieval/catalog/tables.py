@@ -1,6 +1,6 @@
-"""The catalog's tables; `database` says how to change one.
+"""The catalog's tables; `database` explains how to change a table.
 
-A table made later must mean nothing while it is empty.
+A table added later must have no effect while empty.
 """
 
 from pathlib import Path
@@ -25,11 +25,13 @@ from sqlalchemy import (
 
 from runtime.database import Schema
 
-_NUL = "\ufdd0"  # a noncharacter: for programs' own use, and in no document
+_NUL = "\ufdd0"  # a noncharacter: reserved for programs, and in no document
 
 
 class _WithoutNul(TypeDecorator[str]):
-    """Any text, in PostgreSQL, which refuses NUL: another character stands there for it, so that places stay."""
+    """Any text in PostgreSQL. PostgreSQL refuses NUL, so another character replaces NUL, and character positions
+    stay.
+    """
 
     impl = Text
     cache_ok = True
@@ -43,7 +45,7 @@ class _WithoutNul(TypeDecorator[str]):
 
 AnyText = Text().with_variant(_WithoutNul(), "postgresql")
 AnyString = String().with_variant(_WithoutNul(), "postgresql")
-# In the order of the code points, as SQLite and Python have it.
+# Ordered by code points, as in SQLite and Python.
 Name = String().with_variant(String(collation="C"), "postgresql")
 
 metadata = MetaData()
@@ -53,7 +55,7 @@ collections = Table(
     Column("generation", Integer, nullable=False),
     Column("embedder", String, nullable=False),
     Column("dimension", Integer, nullable=False),
-    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: identify the embedder
+    Column("probes", LargeBinary, nullable=False),  # (4, dimension) float32: vectors that identify the embedder
     Column("updated_s", Float, nullable=False),
 )  # fmt: skip
 documents = Table(
@@ -61,16 +63,16 @@ documents = Table(
     Column("id", Name, primary_key=True),
     Column("collection", ForeignKey("collections.name"), nullable=False),
     Column("key", Name, nullable=False),  # the file's absolute path
-    Column("last_revision", Integer, nullable=False),  # highest number ever given out
+    Column("last_revision", Integer, nullable=False),  # the highest number ever used
     UniqueConstraint("collection", "key"),
 )  # fmt: skip
-languages = Table(  # of a generation and those after it, until another row; without any: the default
+languages = Table(  # language from this generation on; without a row: the default
     "languages", metadata,
     Column("collection", ForeignKey("collections.name"), primary_key=True),
     Column("generation", Integer, primary_key=True),
     Column("language", String, nullable=False),
 )  # fmt: skip
-builds = Table(  # of generations made from the catalog, finished or not; see `builds`
+builds = Table(  # generations made from the catalog, finished or not; see `builds`
     "builds", metadata,
     Column("collection", ForeignKey("collections.name"), primary_key=True),
     Column("generation", Integer, primary_key=True),
@@ -89,43 +91,43 @@ revisions = Table(
     Column("text", AnyText, nullable=False),
     Column("modified_s", Float, nullable=False),
     Column("content_hash", String, nullable=False),
-    Column("recipe", String, nullable=False),  # how its chunks were made
+    Column("recipe", String, nullable=False),  # how the chunks were made
     Column("chunks", Integer, nullable=False),
 )  # fmt: skip
-attributes = Table(  # of each revision that was written since there are any; it ends with the revision
+attributes = Table(  # per revision, deleted with the revision; older revisions have no row
     "attributes", metadata,
     Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("attributes", Text, nullable=False),  # JSON
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
-audiences = Table(  # the groups of a revision that not everybody may read; they end with the revision
+audiences = Table(  # the groups of a restricted revision; deleted with the revision
     "audiences", metadata,
     Column("document", Name, primary_key=True),
     Column("revision", Integer, primary_key=True),
     Column("member", Name, primary_key=True),  # name of a group
     ForeignKeyConstraint(["document", "revision"], ["revisions.document", "revisions.revision"], ondelete="CASCADE"),
 )  # fmt: skip
-files = Table(  # that clients uploaded and have not put into a collection, or into several
+files = Table(  # uploaded by clients, in any number of collections
     "files", metadata,
     Column("id", Name, primary_key=True),
-    Column("owner", Name, nullable=False, index=True),  # whoever may see it
+    Column("owner", Name, nullable=False, index=True),  # who may see the file
     Column("name", AnyString, nullable=False),
     Column("purpose", AnyString, nullable=False),
     Column("created_s", Float, nullable=False),
     Column("bytes", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),
 )  # fmt: skip
-jobs = Table(  # documents on their way into a collection, see `jobs`; they go with it
+jobs = Table(  # documents waiting for a collection, see `jobs`; deleted with the collection
     "jobs", metadata,
-    Column("id", Name, primary_key=True),  # the later, the greater
+    Column("id", Name, primary_key=True),  # later ids are greater
     Column("collection", ForeignKey("collections.name", ondelete="CASCADE"), nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
     Column("created_s", Float, nullable=False),
     Column("updated_s", Float, nullable=False),
-    Column("interruptions", Integer, nullable=False),  # how often its next document was begun, and not done so far
+    Column("interruptions", Integer, nullable=False),  # unfinished attempts at the next document
     Column("reason", AnyText, nullable=False),
-    Column("writer", AnyText, nullable=False),  # the groups of who gave them, as JSON; null: all
+    Column("writer", AnyText, nullable=False),  # the groups of the client, as JSON; null: all
 )  # fmt: skip
 tasks = Table(  # the documents of a job
     "tasks", metadata,
@@ -133,13 +135,13 @@ tasks = Table(  # the documents of a job
     Column("place", Integer, primary_key=True),
     Column("key", AnyString, nullable=False, index=True),
     Column("source", AnyString, nullable=False),
-    Column("said", AnyText, nullable=False),  # the rest of `DocumentInput`, as JSON
+    Column("said", AnyText, nullable=False),  # the other fields of `DocumentInput`, as JSON
     Column("state", String, nullable=False),
     Column("document", String, nullable=False),
     Column("reason", AnyText, nullable=False),
-    Column("content", LargeBinary),  # while it waits; without: that of the file whose id is the key
+    Column("content", LargeBinary),  # while waiting; NULL: the content of the file with the key as id
 )  # fmt: skip
-changes = Table(  # in PostgreSQL: what other processes must hear of; see `changes`
+changes = Table(  # in PostgreSQL: changes for other processes; see `changes`
     "changes", metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("writer", String, nullable=False),  # the process

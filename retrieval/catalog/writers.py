@@ -1,6 +1,7 @@
-"""Who may write to a collection: one at a time, of all processes over a catalog.
+"""Write locks of collections: of all processes that share a catalog, one writer per collection at a time.
 
-Others wait, in the order in which they came; those of another process not for ever, since an ingest may take hours.
+Other writers wait in order of arrival. A writer waits for another process only a limited time, because an ingest may
+take hours.
 """
 
 import asyncio
@@ -16,45 +17,46 @@ from retrieval.errors import Busy, RetrievalError
 from retrieval.index.replicas import Replicas
 from runtime import locks
 
-_PATIENCE_S = 30.0  # with a writer of another process
-_HOME_PATIENCE_S = 5.0  # a process that was killed may hold it for a moment
-_MOST_WAITING = 8  # collections that other processes write to
+_WAIT_S = 30.0  # wait for a writer of another process
+_INDEX_WAIT_S = 5.0  # a killed process may hold the lock for a moment
+_MAX_WAITING = 8  # collections that other processes write to
 
 
 class Writers:
-    """The writers of this process, among those of others."""
+    """The write locks of this process and of the other processes."""
 
     def __init__(self, catalog: Catalog, replicas: Replicas) -> None:
         self._catalog = catalog
         self._replicas = replicas
-        self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by collection
-        self._waiting = ThreadPoolExecutor(_MOST_WAITING, "locks")
-        self._releasing = ThreadPoolExecutor(1, "unlocks")
-        self._home: Connection | None = None
+        self._local_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by collection
+        self._takers = ThreadPoolExecutor(_MAX_WAITING, "locks")
+        self._releasers = ThreadPoolExecutor(1, "unlocks")
+        self._index_lock: Connection | None = None
 
-    def settle(self, *, shared: bool) -> None:
-        """Say where this process's index is: on a server that others share, or in its own data folder.
+    def declare_index(self, *, shared: bool) -> None:
+        """Declare where this process keeps the index: on a server shared with other processes, or in the process's
+        own data folder.
 
-        Raises RetrievalError where that of another process over this catalog is elsewhere.
+        Raises RetrievalError if another process with this catalog keeps the index elsewhere.
         """
         if not self._catalog.shared:
             return
         try:
-            self._home = locks.take(self._catalog.lockable, "index", patience_s=_HOME_PATIENCE_S, shared=shared)
+            self._index_lock = locks.take(self._catalog.lockable, "index", patience_s=_INDEX_WAIT_S, shared=shared)
         except Busy as error:
             raise RetrievalError(
-                "another gateway uses the database of catalog.url, and one of the two has its index in its data "
-                "folder: give both the same qdrant.url, or each a database"
+                "another gateway uses the database of catalog.url, and one of the two keeps the index in a data "
+                "folder: set the same qdrant.url for both gateways, or a database for each gateway"
             ) from error
 
     @contextlib.asynccontextmanager
-    async def alone(self, collection: str, *, patience_s: float = _PATIENCE_S) -> AsyncIterator[None]:
-        """Nobody else writes to this collection meanwhile.
+    async def exclusive(self, collection: str, *, patience_s: float = _WAIT_S) -> AsyncIterator[None]:
+        """Hold the collection's write lock; the earlier writes of other processes are known then.
 
-        What others wrote before is known then. Raises Busy, IndexDown.
+        Raises Busy, IndexDown.
         """
-        here = self._here.setdefault(collection, asyncio.Lock())
-        async with here, self._locked(collection, patience_s):
+        local_lock = self._local_locks.setdefault(collection, asyncio.Lock())
+        async with local_lock, self._locked(collection, patience_s):
             yield
 
     @contextlib.asynccontextmanager
@@ -62,38 +64,38 @@ class Writers:
         if not self._catalog.shared:
             yield
             return
-        held = await self._take(collection, patience_s)
+        lock = await self._take(collection, patience_s)
         try:
             await self._replicas.look()
-            with locks.holding(held):
+            with locks.holding(lock):
                 yield
         finally:
-            self._releasing.submit(locks.release, held)
+            self._releasers.submit(locks.release, lock)
 
     async def _take(self, collection: str, patience_s: float) -> Connection:
         engine, waits = self._catalog.lockable, list[int]()
-        taking = self._waiting.submit(
+        taking = self._takers.submit(
             locks.take, engine, f"collection {collection}", patience_s=patience_s, waits=waits.append
         )
         try:
             return await asyncio.wrap_future(taking)
         except Busy as error:
-            message = f"the collection {collection!r} is being written by another gateway: try again later"
+            message = f"another gateway is writing to the collection {collection!r}: try again later"
             raise Busy(message) from error
-        except asyncio.CancelledError:  # the thread goes on: what it gets is nobody's
-            taking.add_done_callback(_unwanted)
+        except asyncio.CancelledError:  # the thread continues: release the lock that the thread gets
+            taking.add_done_callback(_drop_lock)
             for pid in waits:
-                self._releasing.submit(locks.interrupt, engine, pid)
+                self._releasers.submit(locks.interrupt, engine, pid)
             raise
 
     def close(self) -> None:
-        """Let go of what is held. Nobody writes any more."""
-        self._releasing.shutdown()
-        self._waiting.shutdown(wait=False, cancel_futures=True)
-        if self._home is not None:
-            locks.release(self._home)
+        """Release all locks, after the last write."""
+        self._releasers.shutdown()
+        self._takers.shutdown(wait=False, cancel_futures=True)
+        if self._index_lock is not None:
+            locks.release(self._index_lock)
 
 
-def _unwanted(taking: "Future[Connection]") -> None:
+def _drop_lock(taking: "Future[Connection]") -> None:
     if not taking.cancelled() and taking.exception() is None:
         locks.drop(taking.result())

@@ -13,8 +13,8 @@ from typing import IO, Any, TypeVar
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.changes import Change
-from retrieval.catalog.documents import Documents
-from retrieval.catalog.files import Files
+from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.files import UploadedFiles
 from retrieval.catalog.jobs import Jobs
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import check_same_model, label, probe
@@ -73,7 +73,7 @@ class Index:
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
         self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
         self._jobs = Jobs(catalog)
-        self._background = Background(self._jobs, opener.shared.alone, self._put_one)
+        self._background = Background(self._jobs, opener.shared.exclusive, self._put_one)
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
@@ -89,14 +89,14 @@ class Index:
             undone.callback(lock.close)
             url = plan.catalog_url if scratch is None else ""  # what does not last never leaves the data folder
             pairing = None if url or scratch is not None else Pairing(data)
-            catalog = Catalog.connect(url) if url else Catalog.open(data / "catalog.sqlite", lasting=scratch is None)
+            catalog = Catalog.connect(url) if url else Catalog.open(data / "catalog.sqlite", durable=scratch is None)
             undone.callback(catalog.close)
             if pairing is not None:
                 pairing.settle(catalog)
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
             undone.callback(writers.close)
-            writers.settle(shared=bool(plan.qdrant_url))
+            writers.declare_index(shared=bool(plan.qdrant_url))
             reranker = await open_reranker(plan.search.rerank_model)
             opener = Opener(plan, catalog, writers, reranker, serving=serving, scratch=scratch)
             configured = await opener.open(choice_of(plan))
@@ -108,7 +108,7 @@ class Index:
         await opener.removal.recover_all()
         spool.sweep(data)
         alone = not (catalog.shared and plan.qdrant_url)
-        for collection in index._jobs.recover(alone=alone) if serving else ():
+        for collection in index._jobs.recover(only_process=alone) if serving else ():
             index._background.wake(collection)
         if serving and not alone:
             index._background.adopt()
@@ -227,7 +227,7 @@ class Index:
         return await self._finish(self._put(collection, given))
 
     async def _put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        async with self._opener.shared.alone(collection):
+        async with self._opener.shared.exclusive(collection):
             return tuple(await self._write(collection, given))
 
     async def _put_one(self, collection: str, given: DocumentInput) -> WriteResult:
@@ -251,7 +251,7 @@ class Index:
                 name = spooled[place] if spooled else None
                 await asyncio.to_thread(self._keep, id, place, one, name)
         except BaseException:
-            self._jobs.drop(id)
+            self._jobs.discard(id)
             raise
         self._jobs.queue(id)
         self._background.wake(collection)
@@ -278,11 +278,11 @@ class Index:
         return self._jobs.read(id, None)
 
     async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
-        return self._jobs.attached(collections, groups)
+        return self._jobs.unfinished_attachments(collections, groups)
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        async with self._opener.shared.alone(collection):  # so that it is not just being written
-            if Documents(self._catalog).hides(collection, key, groups):
+        async with self._opener.shared.exclusive(collection):  # so that it is not just being written
+            if DocumentReader(self._catalog).is_hidden(collection, key, groups):
                 return False
             found = self._jobs.forget(collection, key, groups)
         try:
@@ -292,30 +292,30 @@ class Index:
         return True
 
     async def holders(self, key: str) -> list[str]:
-        return self._jobs.holders(key)
+        return self._jobs.collections_with(key)
 
     async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
-        return Documents(self._catalog).keys(ids)
+        return DocumentReader(self._catalog).keys(ids)
 
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
         def add() -> UploadedFile:
-            return Files(self._catalog).add(owner, name, purpose, self._spooled(spooled))
+            return UploadedFiles(self._catalog).add(owner, name, purpose, self._spooled(spooled))
 
         return await self._finish(asyncio.to_thread(add))
 
     async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
-        return Files(self._catalog).find(ids, owner)
+        return UploadedFiles(self._catalog).find(ids, owner)
 
     async def files(
         self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
     ) -> list[UploadedFile]:
-        return Files(self._catalog).page(owner, purpose, after=after, limit=limit, newest_first=newest_first)
+        return UploadedFiles(self._catalog).page(owner, purpose, after=after, limit=limit, newest_first=newest_first)
 
     async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
-        return await asyncio.to_thread(Files(self._catalog).part, id, owner, start, length)
+        return await asyncio.to_thread(UploadedFiles(self._catalog).part, id, owner, start, length)
 
     async def delete_file(self, id: str, owner: str) -> None:
-        Files(self._catalog).delete(id, owner)
+        UploadedFiles(self._catalog).delete(id, owner)
 
     async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
         """What it returns; it goes on where the caller leaves."""
@@ -356,19 +356,19 @@ class Index:
             self._pairing.note(self._catalog)
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
-        return Documents(self._catalog).collections(groups)
+        return DocumentReader(self._catalog).collections(groups)
 
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
-        return Documents(self._catalog).page(collection, after=after, limit=limit, groups=groups)
+        return DocumentReader(self._catalog).page(collection, after=after, limit=limit, groups=groups)
 
     async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        return await asyncio.to_thread(Documents(self._catalog).read, id, groups, collections)
+        return await asyncio.to_thread(DocumentReader(self._catalog).read, id, groups, collections)
 
     async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
-        return await asyncio.to_thread(Documents(self._catalog).standing, ids, groups)
+        return await asyncio.to_thread(DocumentReader(self._catalog).locations, ids, groups)
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
-        return await asyncio.to_thread(Documents(self._catalog).find, collection, key, groups)
+        return await asyncio.to_thread(DocumentReader(self._catalog).find, collection, key, groups)
 
     async def delete_document(self, id: str, groups: Groups = ()) -> None:
         try:

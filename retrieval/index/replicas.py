@@ -51,7 +51,7 @@ class Replicas:
         async with self._looking:
             self._seen, changed = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
             if changed:
-                self._catalog.take_over(changed)
+                self._catalog.apply_changes(changed)
                 self._heed(changed)
 
     async def close(self) -> None:
@@ -77,6 +77,6 @@ class Replicas:
         if time.monotonic() - self._forgot_s > _FORGET_EVERY_S:
             self._forgot_s = time.monotonic()
             with self._catalog.writing() as sql:
-                changes.forget(sql, time.time() - _KEPT_S)
+                changes.prune(sql, time.time() - _KEPT_S)
         with self._catalog.engine.connect() as sql:
             return changes.since(sql, self._seen, self._catalog.process)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
-from retrieval.catalog.jobs import Jobs, Task
+from retrieval.catalog.jobs import Jobs, JobTask
 from retrieval.errors import Busy, IndexDown, RetrievalError
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
 
@@ -78,7 +78,7 @@ class Background:
         if runs:
             await asyncio.wait(runs)
             with contextlib.suppress(RetrievalError):
-                self._jobs.rest()
+                self._jobs.requeue_all()
 
     async def _run(self, collection: str) -> None:
         while (id := self._jobs.next(collection)) is not None:
@@ -113,14 +113,14 @@ class Background:
                 finally:
                     del self._placing[id]
 
-    async def _placed(self, task: Task, collection: str) -> WriteResult:
-        if task.hopeless:
-            return WriteResult(task.given.key, "failed", reason=task.hopeless)
+    async def _placed(self, task: JobTask, collection: str) -> WriteResult:
+        if task.obstacle:
+            return WriteResult(task.given.key, "failed", reason=task.obstacle)
         return await self._put(collection, task.given)
 
     async def _pause(self, id: str, error: RetrievalError) -> None:
         with contextlib.suppress(RetrievalError):
-            self._jobs.wait(id, f"tried again every {_AGAIN_S:g} s: {error}")
+            self._jobs.postpone(id, f"tried again every {_AGAIN_S:g} s: {error}")
         await asyncio.sleep(_AGAIN_S)
 
     def _ended(self, collection: str, run: asyncio.Task[None]) -> None:

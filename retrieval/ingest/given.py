@@ -14,9 +14,9 @@ from typing import Literal
 import orjson
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.descriptions import readable_ones
+from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.jobs import PREFIX
-from retrieval.catalog.revisions import Known
+from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
 from retrieval.ingest.pipeline import Ingester, Pending, Tally
@@ -58,7 +58,7 @@ class Putter:
         """
         collection = await self._ingester.ready(name)
         keys = [catalog_key(one.key) for one in given]
-        known = self._catalog.known(name, keys)
+        known = self._catalog.current_revisions(name, keys)
         failed: dict[str, str] = {}
         refused = self._hidden(zip(keys, given, strict=True), known)
         pending: list[Pending] = []
@@ -82,7 +82,7 @@ class Putter:
             collection = await self._ingester.hear(collection, [one.split.document for one in pending])
         for batch in _batches(pending):
             await self._ingester.write(collection, batch, tally)
-        written, there = {one.key: one.known for one in pending}, self._catalog.known(name, keys)
+        written, there = {one.key: one.known for one in pending}, self._catalog.current_revisions(name, keys)
         placed = []
         for key, one in zip(keys, given, strict=True):
             if key in failed or key in refused:
@@ -92,12 +92,14 @@ class Putter:
             placed.append(WriteResult(one.key, _state(written.get(key)), there[key].document))
         return placed, tally.chunks
 
-    def _hidden(self, given: Iterable[tuple[str, DocumentInput]], known: Mapping[str, Known]) -> dict[str, str]:
+    def _hidden(
+        self, given: Iterable[tuple[str, DocumentInput]], known: Mapping[str, RevisionRecord]
+    ) -> dict[str, str]:
         """Those under whose key there is a document that the client may not read, and why that is refused."""
         there = [(key, known[key].document, one.writer) for key, one in given if key in known]
         ids = [id for _, id, _ in there]
         engine, writers = self._catalog.engine, {groups for _, _, groups in there}
-        seen = {groups: readable_ones(engine, ids, groups) for groups in writers}
+        seen = {groups: readable_documents(engine, ids, groups) for groups in writers}
         why = "under its key there is a document that this key may not read"
         return {key: why for key, id, groups in there if id not in seen[groups]}
 

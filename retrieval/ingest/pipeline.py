@@ -14,8 +14,8 @@ from pathlib import Path
 from retrieval.attributes import digest
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.changes import HEARD_S
-from retrieval.catalog.revisions import Collection, Known, Revision, point_id
+from retrieval.catalog.changes import PROPAGATION_S
+from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
 from retrieval.ingest.exclude import excluded_below
@@ -108,7 +108,7 @@ class Ingester:
         self._neighbour_weight = recipe.neighbour_weight
         self._reader = Reader(preparation, recipe, max_bytes=reach.max_bytes)
         self._reach = reach
-        self._alone = shared.alone
+        self._alone = shared.exclusive
 
     async def ingest(
         self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
@@ -122,7 +122,7 @@ class Ingester:
         async with self._alone(name):
             await self._removal.recover(name)
             found = await self._find(paths, exclude)
-            known = self._catalog.known(name)
+            known = self._catalog.current_revisions(name)
             lost = gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
             lost |= self._linked(outside(paths, known), found)
             lost |= {key: entry for key, entry in known.items() if excluded_below(paths, Path(key), exclude)}
@@ -150,7 +150,7 @@ class Ingester:
             find, paths, max_bytes=reach.max_bytes, follow_links=reach.follow_links, exclude=exclude
         )
 
-    def _linked(self, known: dict[str, Known], found: Found) -> dict[str, Known]:
+    def _linked(self, known: dict[str, RevisionRecord], found: Found) -> dict[str, RevisionRecord]:
         """Those of the known documents that came by links which are left out now: by the source they have.
 
         One that was named itself has another source.
@@ -188,10 +188,10 @@ class Ingester:
 
     async def hear(self, collection: Collection, of: Sequence[Candidate | Document]) -> Collection:
         """The collection in the language of its first documents, where nobody has said it yet."""
-        if self._catalog.spoken(collection.name) or self._catalog.chunks(collection.name):
+        if self._catalog.has_language(collection.name) or self._catalog.chunks(collection.name):
             return collection
         language = await self._reader.language(collection.name, of)
-        self._catalog.speak(collection.name, collection.generation, language)
+        self._catalog.set_language(collection.name, collection.generation, language)
         return self._catalog.collection(collection.name)
 
     async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
@@ -200,7 +200,7 @@ class Ingester:
         Raises RetrievalError if the collection exists, or if two documents have one source.
         """
         async with self._alone(name):
-            if self._catalog.known(name) or len({one.source for one in documents}) < len(documents):
+            if self._catalog.current_revisions(name) or len({one.source for one in documents}) < len(documents):
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._reader.language(name, documents)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
@@ -222,8 +222,10 @@ class Ingester:
         Files that cannot be read are left out. Raises UnknownCollection where there is nothing to rebuild.
         """
         if not paths:
-            return tuple(PendingDocument(key, "") for key in self._catalog.known(self._catalog.collection(name).name))
-        found, known = await self._find(paths, exclude), self._catalog.known(name)
+            return tuple(
+                PendingDocument(key, "") for key in self._catalog.current_revisions(self._catalog.collection(name).name)
+            )
+        found, known = await self._find(paths, exclude), self._catalog.current_revisions(name)
         changed = []
         for candidate in found.candidates:
             key = str(candidate.path)
@@ -238,7 +240,7 @@ class Ingester:
             file = Candidate(Path(changed.key), changed.source)
             item: File | Document = await self._reader.file(file, await self._reader.content(file))
         else:
-            known = self._catalog.known(name).get(changed.key)
+            known = self._catalog.current_revisions(name).get(changed.key)
             if known is None:
                 raise Unreadable("gone from the catalog")
             item = self._catalog.document(known.document, known.revision)
@@ -278,7 +280,7 @@ class Ingester:
         replaced: Store | None = None,
         switched: Callable[[], None] = lambda: None,
     ) -> int:
-        known = self._catalog.known(collection.name)
+        known = self._catalog.current_revisions(collection.name)
         tally = Tally(len(known), progress)
         generation = collection.generation + 1
         made_with = [self._model.made_with, self._embedder, self._recipe, self._language_of(collection.name)]
@@ -288,7 +290,7 @@ class Ingester:
         await self._removal.recover(collection.name)
         if not ready:
             some = [self._catalog.document(one.document, one.revision) for one in spread(list(known.values()))]
-            self._catalog.speak(collection.name, generation, await self._reader.language(collection.name, some))
+            self._catalog.set_language(collection.name, generation, await self._reader.language(collection.name, some))
         left = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
         tally.tick(len(known) - len(left))
         batch: list[Pending] = []
@@ -306,7 +308,7 @@ class Ingester:
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
         if self._catalog.shared:  # others search the generation before until they hear of this one
-            await asyncio.sleep(HEARD_S)
+            await asyncio.sleep(PROPAGATION_S)
         await (replaced or self._store).drop(collection.tenant)
         await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
@@ -322,7 +324,7 @@ class Ingester:
         tally.tick(len(batch))
 
     async def _changed(
-        self, candidates: Sequence[Candidate], known: dict[str, Known], tally: Tally
+        self, candidates: Sequence[Candidate], known: dict[str, RevisionRecord], tally: Tally
     ) -> AsyncIterator[list[Pending]]:
         """Documents whose content is new, split, in groups worth embedding together."""
         batch: list[Pending] = []
@@ -351,7 +353,7 @@ class Ingester:
         if batch:
             yield batch
 
-    async def _split(self, candidate: Candidate, key: str, known: Known | None) -> Pending | None:
+    async def _split(self, candidate: Candidate, key: str, known: RevisionRecord | None) -> Pending | None:
         data = await self._reader.changed(candidate, known)
         if data is None:
             return None
@@ -417,7 +419,7 @@ class Ingester:
         await self._store.upsert(staged.tenant, _points(staged, split, vectors))
 
 
-def _same(ready: Known, current: Known | None) -> bool:
+def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
     """Whether a document of a build is still what it was made of."""
     return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from retrieval.catalog.revisions import Known
+from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import Candidate, content_hash, read
 from retrieval.ingest.prepare import Preparation
@@ -31,7 +31,7 @@ class Reader:
         """Raises Unreadable."""
         return await asyncio.to_thread(read, candidate.path, max_bytes=self._max_bytes)
 
-    async def changed(self, candidate: Candidate, known: Known | None) -> bytes | None:
+    async def changed(self, candidate: Candidate, known: RevisionRecord | None) -> bytes | None:
         """A file's content; None where it is the one that is known, made by this recipe. Raises Unreadable."""
         key = str(candidate.path)
         if not _is_utf8(key):  # no database keeps such a key, and a changed one would not find the file again
@@ -78,7 +78,9 @@ def spread(items: Sequence[_T]) -> Sequence[_T]:
     return items[:: max(1, -(-len(items) // _MOST_HEARD))]
 
 
-def gone(paths: Sequence[Path], found: set[str], failed: Sequence[str], known: dict[str, Known]) -> dict[str, Known]:
+def gone(
+    paths: Sequence[Path], found: set[str], failed: Sequence[str], known: dict[str, RevisionRecord]
+) -> dict[str, RevisionRecord]:
     """Known documents below the given paths whose files are no longer there.
 
     What could not be read this time is not gone: only a file that no longer exists is.
@@ -94,7 +96,7 @@ def gone(paths: Sequence[Path], found: set[str], failed: Sequence[str], known: d
     }
 
 
-def outside(paths: Sequence[Path], known: dict[str, Known]) -> dict[str, Known]:
+def outside(paths: Sequence[Path], known: dict[str, RevisionRecord]) -> dict[str, RevisionRecord]:
     """Known documents that are not below the given paths."""
     roots = [os.path.realpath(path) for path in paths]
     return {

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Sequence
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.descriptions import readable_ones
+from retrieval.catalog.descriptions import readable_documents
 from retrieval.catalog.revisions import Revision, collection_of
 from retrieval.catalog.writers import Writers
 from retrieval.errors import Busy, NotReadable, UnknownDocument
@@ -20,7 +20,7 @@ class Shared:
     """What all that write to a catalog share."""
 
     def __init__(self, writers: Writers) -> None:
-        self.alone = writers.alone
+        self.exclusive = writers.exclusive
         self.stores: list[Store] = []  # all that may hold what an interruption left
 
 
@@ -36,8 +36,8 @@ class Removal:
         collection = self._catalog.collection_of(id)
         if collection is None:
             raise UnknownDocument(f"there is no document {id!r}")
-        async with self._shared.alone(collection):
-            gone = self._catalog.retire(id) if readable_ones(self._catalog.engine, [id], groups) else []
+        async with self._shared.exclusive(collection):
+            gone = self._catalog.retire(id) if readable_documents(self._catalog.engine, [id], groups) else []
             if not gone:
                 raise UnknownDocument(f"there is no document {id!r}")
             await self.clear(gone)
@@ -47,7 +47,7 @@ class Removal:
 
         And NotReadable where these groups may not read all of them.
         """
-        async with self._shared.alone(name):
+        async with self._shared.exclusive(name):
             self._catalog.collection(name)
             if self._catalog.chunks(name, groups) < self._catalog.chunks(name):
                 raise NotReadable(f"in {name!r} there are documents that this key may not read")
@@ -59,7 +59,7 @@ class Removal:
         """Clear what interrupted writes left behind, but where another process writes now: it has done so."""
         for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
             with contextlib.suppress(Busy):
-                async with self._shared.alone(name, patience_s=0):
+                async with self._shared.exclusive(name, patience_s=0):
                     await self.recover(name)
 
     async def recover(self, collection: str) -> None:

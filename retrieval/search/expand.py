@@ -84,7 +84,7 @@ class Expander:
         texts: Mapping[tuple[str, int], str] = {}
         if whole:
             documents = list({hit.passage.document for hit in hits})
-            texts = await asyncio.to_thread(self._catalog.short, documents, most_chars=WHOLE_CHARS)
+            texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=WHOLE_CHARS)
         others = [hit for hit in hits if (hit.passage.document, hit.passage.revision) not in texts]
         wider = await self._wider(others, tenants, neighbours)
         found = []
@@ -150,7 +150,7 @@ class Expander:
         """Small documents in place of their pieces, the best first."""
         most = self._options.whole_document_tokens
         documents = list(dict.fromkeys(one.document for one in context.passages))
-        texts = await asyncio.to_thread(self._catalog.short, documents, most_chars=most * _MOST_CHARS_A_TOKEN)
+        texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=most * _MOST_CHARS_A_TOKEN)
         for document in documents:
             pieces = [one for one in context.passages if one.document == document]
             text = texts.get((document, pieces[0].revision))

@@ -283,7 +283,7 @@ class Retriever:
         current = self._catalog.current([passage.document for passage in passages.values()])
         newer = {one.document for one in passages.values() if current.get(one.document, 0) < one.revision}
         if newer and self._catalog.shared:  # being written, or published by another process a moment ago
-            await asyncio.to_thread(self._catalog.reread, sorted(newer))
+            await asyncio.to_thread(self._catalog.reload, sorted(newer))
             current = self._catalog.current([passage.document for passage in passages.values()])
         return [
             Hit(one.id, one.score, passage, one.ranks, one.scores)

@@ -37,7 +37,7 @@ class Texts:
 
     def _read(self, spans: Sequence[Span]) -> tuple[dict[Key, str], dict[Span, str]]:
         """The texts of small documents, and of others the pieces."""
-        short = self._catalog.short([document for document, *_ in spans], most_chars=_SMALL_CHARS)
+        short = self._catalog.short_texts([document for document, *_ in spans], max_chars=_SMALL_CHARS)
         large = [span for span in spans if span[:2] not in short]
         return short, dict(zip(large, self._catalog.spans(large), strict=True))
 

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.attributes import checked_attributes, checked_groups, digest
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import Documents
+from retrieval.catalog.documents import DocumentReader
 from retrieval.catalog.revisions import Revision
 from retrieval.records.documents import Attribute, Document
 
@@ -79,7 +79,7 @@ def rows(catalog: Catalog) -> tuple[int, int]:
 def test_a_revision_brings_its_attributes_and_takes_them_away(catalog: Catalog) -> None:
     first = stage(catalog, {"year": 2023}, "hr", "legal")
     catalog.publish(first)
-    documents = Documents(catalog)
+    documents = DocumentReader(catalog)
     second = stage(catalog, {"year": 2024, "tags": ["x"]})
     (info,) = documents.page("docs", after="", limit=9, groups=None)
     assert (info.attributes, info.groups) == ({"year": 2023}, ("hr", "legal"))
@@ -105,9 +105,9 @@ def test_a_catalog_made_before_has_documents_without_attributes(tmp_path: Path) 
             sql.execute(f"drop table if exists {table}")
     after = Catalog.open(file)
     try:
-        info = Documents(after).read(id).info
+        info = DocumentReader(after).read(id).info
         assert (info.attributes, info.groups) == ({}, ())
         after.publish(stage(after, {"a": 1}, "hr"))
-        assert Documents(after).read(id, ["hr"]).info.groups == ("hr",)
+        assert DocumentReader(after).read(id, ["hr"]).info.groups == ("hr",)
     finally:
         after.close()

@@ -16,7 +16,7 @@ from proxy.access import tables as accounts_tables
 from proxy.observe.receipts import tables as receipts_tables
 from retrieval.catalog import tables
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import Documents
+from retrieval.catalog.documents import DocumentReader
 from retrieval.errors import IndexDown, RetrievalError
 from runtime.database import Schema, _upgrade, exclusive, open_file, open_server, prepare
 from tests.support.postgres_server import Postgres
@@ -126,7 +126,7 @@ def test_a_catalog_from_before_there_were_migrations_is_adopted_with_all_it_has(
         catalog = Catalog.open(file)
         assert catalog.collection("docs").tenant == "docs@1"
         assert catalog.current(["d"]) == {"d": 1}
-        assert Documents(catalog).read("d").text == "Use TLS."
+        assert DocumentReader(catalog).read("d").text == "Use TLS."
         assert version(catalog.engine, tables.schema) == [f"{tables.schema.head():04}"]
         with catalog.engine.connect() as opened:
             assert opened.scalar(text("PRAGMA foreign_keys")) == 1

@@ -1,4 +1,4 @@
-"""The tables from before there were migrations: a catalog of that time has all of them or the first ones."""
+"""The tables before the first migration: a catalog from that time has all tables or the first ones."""
 
 import sqlalchemy as sa
 from alembic import op

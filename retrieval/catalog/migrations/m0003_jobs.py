@@ -1,4 +1,4 @@
-"""Uploaded files, and jobs that write them."""
+"""Uploaded files, and jobs that write the files."""
 
 import sqlalchemy as sa
 from alembic import op

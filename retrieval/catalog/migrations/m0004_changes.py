@@ -1,4 +1,4 @@
-"""What other processes must hear of."""
+"""Changes for other processes."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -10,8 +10,8 @@ import pytest
 
 from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import Documents
-from retrieval.catalog.revisions import Collection, Known, Revision, point_id, tenant_of
+from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, point_id, tenant_of
 from retrieval.embedding.embed import Matrix
 from retrieval.errors import RetrievalError, UnknownCollection
 from retrieval.records.documents import Document
@@ -66,7 +66,7 @@ def test_a_staged_revision_is_durable_and_not_visible(catalog: Catalog, docs: Co
     staged = stage(catalog, docs)
     assert (staged.revision, staged.tenant, staged.chunks) == (1, "docs@1", 2)
     assert catalog.document(staged.document, 1) == document()
-    assert catalog.known("docs") == {}
+    assert catalog.current_revisions("docs") == {}
     assert catalog.current([staged.document]) == {}
     assert catalog.chunks("docs") == 0
     assert catalog.leftovers() == [staged]
@@ -75,7 +75,7 @@ def test_a_staged_revision_is_durable_and_not_visible(catalog: Catalog, docs: Co
 def test_one_thrown_away_soon_names_documents_alike_each_time(tmp_path: Path) -> None:
     found = []
     for name in ("first", "second"):
-        catalog = Catalog.open(tmp_path / f"{name}.sqlite", lasting=False)
+        catalog = Catalog.open(tmp_path / f"{name}.sqlite", durable=False)
         shelves = [catalog.create(name, embedder="tiny", probes=probes()) for name in ("docs", "other")]
         found.append([stage(catalog, shelf).document for shelf in shelves])
         catalog.close()
@@ -86,7 +86,7 @@ def test_one_thrown_away_soon_names_documents_alike_each_time(tmp_path: Path) ->
 def test_publishing_makes_it_the_current_one(catalog: Catalog, docs: Collection) -> None:
     staged = stage(catalog, docs)
     assert catalog.publish(staged) == []
-    assert catalog.known("docs") == {PAGE: Known(staged.document, 1, "hash of Use TLS.", "r1")}
+    assert catalog.current_revisions("docs") == {PAGE: RevisionRecord(staged.document, 1, "hash of Use TLS.", "r1")}
     assert catalog.current([staged.document, "unknown"]) == {staged.document: 1}
     assert catalog.chunks("docs") == 2
     assert catalog.leftovers() == []
@@ -122,7 +122,7 @@ def test_retiring_takes_a_document_away(catalog: Catalog, docs: Collection) -> N
     other = stage(catalog, docs, "/handbook/other.md", chunks=1)
     catalog.publish(other)
     assert catalog.retire(staged.document) == [staged]
-    assert list(catalog.known("docs")) == ["/handbook/other.md"]
+    assert list(catalog.current_revisions("docs")) == ["/handbook/other.md"]
     assert catalog.current([staged.document]) == {}
     assert catalog.chunks("docs") == 1
     assert catalog.leftovers() == [staged]
@@ -237,27 +237,27 @@ def test_collections_do_not_see_each_others_documents(catalog: Catalog, docs: Co
     catalog.publish(mine)
     catalog.publish(theirs)
     assert mine.document != theirs.document
-    assert catalog.known("docs")[PAGE].document == mine.document
+    assert catalog.current_revisions("docs")[PAGE].document == mine.document
     assert (catalog.chunks("docs"), catalog.chunks("wiki"), catalog.chunks("none")) == (2, 7, 0)
     catalog.retire(mine.document)
-    assert list(catalog.known("wiki")) == [PAGE]
+    assert list(catalog.current_revisions("wiki")) == [PAGE]
 
 
 def test_describes_collections_by_name_with_their_counts(catalog: Catalog) -> None:
     for name in ("wiki", "docs", "empty"):
         catalog.create(name, embedder="tiny", probes=probes())
     docs = catalog.collection("docs")
-    before = {info.name: info.updated_s for info in Documents(catalog).collections()}
+    before = {info.name: info.updated_s for info in DocumentReader(catalog).collections()}
     for key in ("a", "b"):
         catalog.publish(stage(catalog, docs, key, chunks=3))
     stage(catalog, docs, "c", chunks=100)
     catalog.publish(stage(catalog, docs, "a", text="New.", chunks=4))
-    assert [(i.name, i.documents, i.chunks, i.embedder) for i in Documents(catalog).collections()] == [
+    assert [(i.name, i.documents, i.chunks, i.embedder) for i in DocumentReader(catalog).collections()] == [
         ("docs", 2, 7, "tiny"),
         ("empty", 0, 0, "tiny"),
         ("wiki", 0, 0, "tiny"),
     ]
-    after = {info.name: info.updated_s for info in Documents(catalog).collections()}
+    after = {info.name: info.updated_s for info in DocumentReader(catalog).collections()}
     assert after["docs"] > before["docs"]
     assert after["wiki"] == before["wiki"]
     assert [c.name for c in catalog.collections()] == ["docs", "empty", "wiki"]
@@ -413,7 +413,7 @@ def test_a_disk_that_is_full_is_one_line_and_loses_nothing(file: Path) -> None:
             stage(catalog, docs, key="/handbook/other.md")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert list(catalog.known("docs")) == [PAGE]
+    assert list(catalog.current_revisions("docs")) == [PAGE]
     assert stage(catalog, docs, key="/handbook/other.md").revision == 1
     catalog.close()
 
@@ -426,16 +426,16 @@ def test_a_generation_has_the_language_last_set_for_it_or_before_it(catalog: Cat
     german = catalog.create("buch", embedder="tiny", probes=probes(0), language="de")
     assert (german.language, german.tenant) == ("de", "buch@1.de")
     assert [catalog.language("buch", generation) for generation in (1, 2, 9)] == ["de", "de", "de"]
-    catalog.speak("buch", 3, "fr")
+    catalog.set_language("buch", 3, "fr")
     assert [catalog.language("buch", generation) for generation in (1, 2, 3, 9)] == ["de", "de", "fr", "fr"]
-    catalog.speak("buch", 3, "en")
+    catalog.set_language("buch", 3, "en")
     assert catalog.language("buch", 3) == "en"
-    assert {row.name: row.language for row in Documents(catalog).collections()} == {"buch": "de", "docs": "en"}
+    assert {row.name: row.language for row in DocumentReader(catalog).collections()} == {"buch": "de", "docs": "en"}
 
 
 def test_points_of_a_generation_stand_under_its_language(catalog: Catalog) -> None:
     german = catalog.create("buch", embedder="tiny", probes=probes(0), language="de")
     assert stage(catalog, german, "a").tenant == "buch@1.de"
-    catalog.speak("buch", 2, "en")
+    catalog.set_language("buch", 2, "en")
     assert stage(catalog, german, "a", generation=2).tenant == "buch@2"
     assert {one.tenant for one in catalog.leftovers()} == {"buch@1.de", "buch@2"}

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.documents import Documents
+from retrieval.catalog.documents import DocumentReader
 from retrieval.catalog.revisions import Collection, Revision
 from retrieval.errors import UnknownCollection, UnknownDocument
 from retrieval.records.documents import Document
@@ -41,7 +41,7 @@ def test_pages_follow_one_another_to_the_end(catalog: Catalog) -> None:
     for i in range(7):
         catalog.publish(stage(catalog, docs, f"{i}.md", "Größe 🎈" * i))
     catalog.publish(stage(catalog, other, "away.md", "elsewhere"))
-    documents = Documents(catalog)
+    documents = DocumentReader(catalog)
     found, after = [], ""
     while page := documents.page("docs", after=after, limit=3):
         assert len(page) <= 3
@@ -56,7 +56,7 @@ def test_pages_follow_one_another_to_the_end(catalog: Catalog) -> None:
 
 
 def test_a_document_that_is_being_written_is_the_old_one_until_it_is_published(catalog: Catalog) -> None:
-    docs, documents = made(catalog, "docs"), Documents(catalog)
+    docs, documents = made(catalog, "docs"), DocumentReader(catalog)
     first = stage(catalog, docs, "a.md", "old")
     assert documents.page("docs", after="", limit=9) == []
     with pytest.raises(UnknownDocument):
@@ -72,9 +72,9 @@ def test_a_document_that_is_being_written_is_the_old_one_until_it_is_published(c
 
 def test_what_is_not_there_is_named(catalog: Catalog) -> None:
     with pytest.raises(UnknownCollection, match="there is no collection 'docs'"):
-        Documents(catalog).page("docs", after="", limit=1)
+        DocumentReader(catalog).page("docs", after="", limit=1)
     with pytest.raises(UnknownDocument, match="there is no document 'x'"):
-        Documents(catalog).read("x")
+        DocumentReader(catalog).read("x")
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,17 @@ def test_a_document_is_read_in_collections_that_are_granted_alone(
     revision = stage(catalog, made(catalog, "red"), "a.md", "text")
     catalog.publish(revision)
     if readable:
-        assert Documents(catalog).read(revision.document, None, collections).text == "text"
+        assert DocumentReader(catalog).read(revision.document, None, collections).text == "text"
     else:
         with pytest.raises(UnknownDocument):
-            Documents(catalog).read(revision.document, None, collections)
+            DocumentReader(catalog).read(revision.document, None, collections)
 
 
 def test_a_forbidden_document_costs_what_an_absent_one_does(catalog: Catalog) -> None:
     """The time of an answer tells what it reads: so both must send the same statements, and read no row."""
     revision = stage(catalog, made(catalog, "blue"), "a.md", "x" * 1_000_000)
     catalog.publish(revision)
-    documents, sent = Documents(catalog), list[str]()
+    documents, sent = DocumentReader(catalog), list[str]()
     absent = "0" * len(revision.document)
     event.listen(catalog.engine, "before_cursor_execute", lambda *call: sent.append(call[2]))
     statements = []

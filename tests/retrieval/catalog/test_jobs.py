@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from retrieval.catalog.catalog import Catalog
-from retrieval.catalog.files import Files
-from retrieval.catalog.jobs import Jobs, Task
+from retrieval.catalog.files import UploadedFiles
+from retrieval.catalog.jobs import Jobs, JobTask
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownFile, UnknownJob
 from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
@@ -69,7 +69,7 @@ async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data
 
 
 async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Index, data: Path, corpus: Path) -> None:
-    async with index._opener.shared.alone("docs"):  # as an ingest holds it
+    async with index._opener.shared.exclusive("docs"):  # as an ingest holds it
         job = await start(index, data, "docs", given(1))
         ingest = asyncio.create_task(index.ingest([corpus], "docs", silent))
         await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
             stopped.set()
 
     index._background._put = endless
-    async with index._opener.shared.alone("docs"):
+    async with index._opener.shared.exclusive("docs"):
         job = await start(index, data, "docs", *(given(i) for i in range(4)))
         second = await start(index, data, "docs", given(9))
     await begun.wait()
@@ -111,14 +111,14 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
 
 async def test_whoever_writes_long_to_one_collection_keeps_no_other_waiting(index: Index, data: Path) -> None:
     await index.create_collection("other", "en")
-    async with index._opener.shared.alone("docs"):  # for as long as the other takes
+    async with index._opener.shared.exclusive("docs"):  # for as long as the other takes
         assert [one.state for one in await index.put("other", [given(1)])] == ["created"]
         job = await index.finished_job((await start(index, data, "other", given(2))).id)
         assert job.counts == {"created": 1}
 
 
 async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
-    async with index._opener.shared.alone("docs"):
+    async with index._opener.shared.exclusive("docs"):
         job = await start(index, data, "docs", given(1), given(2))
         waiting = asyncio.create_task(index.finished_job(job.id))
         deleting = asyncio.create_task(index.delete_collection("docs"))
@@ -146,7 +146,7 @@ def test_what_is_written_behind_the_end_of_an_upload_is_nowhere(tmp_path: Path) 
 async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     index = await Index.open(plan_for(data), serving=False)
     await index.create_collection("docs", "en")
-    await index._opener.shared.alone("docs").__aenter__()
+    await index._opener.shared.exclusive("docs").__aenter__()
     job = await start(index, data, "docs", given(1), given(2))
     uploading, left = Spool(data), data / "spool" / ("0" * 32)
     left.mkdir()
@@ -215,7 +215,7 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
         jobs.add(never, 0, said, b"")
     task = jobs.take(id)
     assert task is not None
-    assert (task.place, task.hopeless) == (0, "")
+    assert (task.place, task.obstacle) == (0, "")
     assert task.given == DocumentInput(
         **{**{name: getattr(said, name) for name in said.__slots__}, "content": b"\0\xff"}
     )
@@ -223,8 +223,8 @@ def test_jobs_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> Non
     jobs.done(id, 0, WriteResult("a", "created", "x"))
     task = jobs.take(id)
     assert task is not None
-    assert "deleted" in task.hopeless
-    jobs.done(id, 1, WriteResult("file-gone", "failed", reason=task.hopeless))
+    assert "deleted" in task.obstacle
+    jobs.done(id, 1, WriteResult("file-gone", "failed", reason=task.obstacle))
     assert jobs.take(id) is None
     jobs.finish(id)
     job = jobs.read(id)
@@ -245,23 +245,23 @@ def test_a_document_is_given_up_that_ended_the_index_three_times(reopened: Calla
         jobs.add(id, place, given(place), b"x")
     jobs.queue(id)
 
-    def taken() -> Task:
+    def taken() -> JobTask:
         task = Jobs(catalog).take(id)  # as another process does
         assert task is not None
         return task
 
     for _ in range(4):
-        assert taken().hopeless == ""
+        assert taken().obstacle == ""
         jobs.put_back(id)
-        jobs.wait(id, "the store is away")
-        jobs.rest()
+        jobs.postpone(id, "the store is away")
+        jobs.requeue_all()
     for _ in range(2):
-        assert taken().hopeless == ""
+        assert taken().obstacle == ""
     jobs.done(id, taken().place, WriteResult("a", "created", "x"))
     for _ in range(3):
         task = taken()
-        assert (task.place, task.hopeless) == (1, "")
-    assert "3 times" in taken().hopeless
+        assert (task.place, task.obstacle) == (1, "")
+    assert "3 times" in taken().obstacle
     catalog.close()
 
 
@@ -285,7 +285,9 @@ def test_a_page_is_filled_with_what_its_reader_may_see(reopened: Callable[[], Ca
         seen = [id for at, id in enumerate(ids) if at % 4 in of][::-1]
         assert [one.id for one in jobs.page(["docs"], before="", limit=2, groups=groups)] == seen[:2]
         assert [one.id for one in jobs.page(["docs"], before=seen[1], limit=99, groups=groups)] == seen[2:]
-        assert {one.key for one in jobs.attached(["docs"], groups)} == {f"file-{ids.index(id)}" for id in seen}
+        assert {one.key for one in jobs.unfinished_attachments(["docs"], groups)} == {
+            f"file-{ids.index(id)}" for id in seen
+        }
         assert jobs.page(["other"], before="", limit=9, groups=groups) == []
     assert not jobs.forget("docs", "file-1", ("ops",))
     assert jobs.forget("docs", "file-1", ("hr",))
@@ -295,7 +297,7 @@ def test_a_page_is_filled_with_what_its_reader_may_see(reopened: Callable[[], Ca
 def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callable[[], Catalog]) -> None:
     catalog = reopened()
     catalog.create("docs", embedder="tiny", probes=probes())
-    files, jobs = Files(catalog), Jobs(catalog)
+    files, jobs = UploadedFiles(catalog), Jobs(catalog)
     content = bytes(range(256)) * 3
     file, empty = files.add("red", "a.md", "assistants", content), files.add("red", "b.md", "assistants", b"")
     assert files.page("red", "", after="", limit=9, newest_first=True) == [empty, file]
@@ -312,12 +314,12 @@ def test_files_and_what_is_attached_are_kept_in_both_databases(reopened: Callabl
     jobs.queue(id)
     task = jobs.take(id)
     assert task is not None
-    assert (task.given.content, task.hopeless) == (content, "")
+    assert (task.given.content, task.obstacle) == (content, "")
     jobs.done(id, 0, WriteResult(file.id, "failed", reason="because"))
-    rows = {one.key: (one.collection, one.state, one.reason) for one in jobs.attached(["docs"])}
+    rows = {one.key: (one.collection, one.state, one.reason) for one in jobs.unfinished_attachments(["docs"])}
     assert rows == {file.id: ("docs", "failed", "because"), empty.id: ("docs", "waiting", "")}
-    assert jobs.attached(["other"]) == []
-    assert jobs.holders(empty.id) == ["docs"]
+    assert jobs.unfinished_attachments(["other"]) == []
+    assert jobs.collections_with(empty.id) == ["docs"]
     assert jobs.forget("docs", empty.id)
     assert not jobs.forget("docs", empty.id)
     assert jobs.take(id) is None

@@ -166,7 +166,7 @@ async def test_a_build_with_other_settings_begins_anew(plan: Plan, corpus: Path,
     catalog = Catalog.open(Path(plan.data) / "catalog.sqlite")
     docs, builds = catalog.collection("docs"), Builds(catalog)
     assert builds.begin(docs, embedder="", made_with="these") == {}
-    key, known = next(iter(catalog.known("docs").items()))
+    key, known = next(iter(catalog.current_revisions("docs").items()))
     document = catalog.document(known.document, known.revision)
     staged = catalog.stage(docs, key, document, content_hash="1", recipe="1", chunks=1, generation=2)
     builds.ready([staged])

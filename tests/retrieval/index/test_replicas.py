@@ -222,9 +222,9 @@ async def test_one_writer_of_a_collection_keeps_others_from_it_alone(plans: list
     async with opened(*plans) as (one, two):
         for name in ("docs", "wiki"):
             await one.create_collection(name, "en")
-        async with one._writers.alone("docs"):
-            with pytest.raises(Busy, match="'docs' is being written by another gateway"):
-                async with two._writers.alone("docs", patience_s=0.1):
+        async with one._writers.exclusive("docs"):
+            with pytest.raises(Busy, match="another gateway is writing to the collection 'docs'"):
+                async with two._writers.exclusive("docs", patience_s=0.1):
                     pass
             await two.put("wiki", [given("pump", "The pump.")])
             waiting = asyncio.create_task(two.put("docs", [given("pump", "The pump.")]))
@@ -233,7 +233,7 @@ async def test_one_writer_of_a_collection_keeps_others_from_it_alone(plans: list
             left.cancel()
         (placed,) = await waiting
         assert placed.state == "created"
-        async with one._writers.alone("docs", patience_s=1):
+        async with one._writers.exclusive("docs", patience_s=1):
             pass
 
 
@@ -241,16 +241,16 @@ async def test_who_no_longer_waits_gets_no_lock(plans: list[Plan]) -> None:
     async with opened(*plans) as (one, two):
 
         async def write() -> None:
-            async with two._writers.alone("docs"):
+            async with two._writers.exclusive("docs"):
                 raise AssertionError
 
-        async with one._writers.alone("docs"):
+        async with one._writers.exclusive("docs"):
             leaving = asyncio.create_task(write())
             await asyncio.wait({leaving}, timeout=0.3)
             leaving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await leaving
-        async with one._writers.alone("docs", patience_s=SEEN_S):
+        async with one._writers.exclusive("docs", patience_s=SEEN_S):
             pass
 
 
@@ -261,7 +261,7 @@ async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -
         for number in range(20):
             one._jobs.add(id, number, given(f"d{number}", ""), b"Number %d." % number)
         one._jobs.queue(id)
-        assert two._jobs.recover(alone=False) == ["docs"]
+        assert two._jobs.recover(only_process=False) == ["docs"]
         for index in (one, two):
             index._background.wake("docs")
         done = await one.finished_job(id)
@@ -295,7 +295,7 @@ async def test_a_document_that_ends_every_process_is_given_up_by_whichever_comes
         one._jobs.queue(id)
         for index in (one, two, one):  # begun there, and never done
             assert index._jobs.take(id) is not None
-            two._jobs.wait(id, "it is another's turn")
+            two._jobs.postpone(id, "it is another's turn")
         two._background.wake("docs")
         done = await two.finished_job(id)
         assert [(row.key, row.state) for row in done.documents] == [("poison", "failed"), ("pump", "created")]
@@ -309,7 +309,7 @@ async def test_who_starts_leaves_what_is_being_written(plans: list[Plan]) -> Non
         await one.put("docs", [given("pump", "The pump.")])
         catalog = one._catalog
         (row,) = await one.documents("docs", after="", limit=1)
-        async with one._writers.alone("docs"):
+        async with one._writers.exclusive("docs"):
             collection = catalog.collection("docs")
             document = catalog.document(row.id, 1)
             written = catalog.stage(collection, "k", document, content_hash="", recipe="", chunks=1, generation=1)
@@ -327,10 +327,10 @@ async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> 
         (row,) = await one.documents("docs", after="", limit=1)
 
         async def take() -> None:
-            async with two._writers.alone("docs", patience_s=SEEN_S):
+            async with two._writers.exclusive("docs", patience_s=SEEN_S):
                 pass
 
-        async with one._writers.alone("docs"):
+        async with one._writers.exclusive("docs"):
             with catalog.writing() as sql:
                 pid = sql.scalar(text("SELECT pg_backend_pid()"))
             with two._catalog.engine.connect() as sql:
@@ -346,11 +346,11 @@ async def test_a_writer_that_lost_its_lock_writes_no_more(plans: list[Plan]) -> 
 async def test_an_index_in_a_data_folder_is_no_replica(plans: list[Plan]) -> None:
     alone = replace(plans[1], qdrant_url="")
     async with opened(plans[0]):
-        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+        with pytest.raises(RetrievalError, match="set the same qdrant.url for both gateways"):
             await Index.open(alone, serving=False)
     async with opened(alone) as (index,):
         await index.create_collection("docs", "en")
-        with pytest.raises(RetrievalError, match="give both the same qdrant.url"):
+        with pytest.raises(RetrievalError, match="set the same qdrant.url for both gateways"):
             await Index.open(plans[0], serving=False)
 
 

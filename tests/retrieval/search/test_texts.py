@@ -20,9 +20,9 @@ class Counted(Catalog):
 
     count_short = count_spans = 0
 
-    def short(self, documents: Sequence[str], *, most_chars: int) -> dict[tuple[str, int], str]:
+    def short_texts(self, documents: Sequence[str], *, max_chars: int) -> dict[tuple[str, int], str]:
         self.count_short += len(documents)
-        return super().short(documents, most_chars=most_chars)
+        return super().short_texts(documents, max_chars=max_chars)
 
     def spans(self, wanted: Sequence[tuple[str, int, int, int]]) -> list[str]:
         self.count_spans += len(wanted)
