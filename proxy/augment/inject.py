@@ -1,8 +1,8 @@
-"""A context to the text that the model is shown, by a template that is a file: the *block*.
+"""Passages to the text that the model reads, the *block*, by a template in a file.
 
-The template's `{passages}`, `{collections}` and `{tag}` are replaced as plain text; nothing in a document is ever
-evaluated. Between the delimiters, which carry a digest of the passages, stands quoted text (`quote`): it cannot
-close them or open others. The same passages give the same bytes, since providers cache by prefix.
+The template's `{passages}`, `{collections}` and `{tag}` are replaced as plain text; no part of a document is ever
+evaluated. The delimiters carry a digest of the passages, and the text between the delimiters is quoted (`sanitize`): a
+document can neither close nor open a delimiter. The same passages give the same bytes, since providers cache by prefix.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class Template:
 
 
 def in_order(passages: Sequence[Passage], order: Order) -> Sequence[Passage]:
-    """The passages, given best first, as they are shown. The same passages always come in the same order.
+    """The passages, given best first, in the order of the block. The same passages always have the same order.
 
     best_first_and_last: the first, third, fifth … forwards, then the others backwards, so that the weakest stand in the
     middle, which a model reads least (Liu et al., "Lost in the Middle", TACL 2024).
@@ -67,7 +67,7 @@ def _label(passage: Passage) -> str:
 
 
 def _tag(shown: Sequence[tuple[str, str]]) -> str:
-    """Eight hexadecimal digits of all that is shown: no passage can know its block's without knowing the others."""
+    """Eight hexadecimal digits of all labels and texts: a passage alone cannot contain the tag of the block."""
     digest = hashlib.blake2b(digest_size=_TAG_BYTES)
     for label, text in shown:
         digest.update(f"{label}\0{text}\0".encode())

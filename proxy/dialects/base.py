@@ -1,7 +1,7 @@
-"""A *dialect*: the one object that knows a client API. All other parts of the gateway ask the dialect.
+"""A *dialect*: the object that knows a client API. All other parts of the gateway ask the dialect.
 
-A dialect reads a request (`Request`), says where a text goes in, reads a reply (`ReplyReader`) and writes an error.
-A dialect has no state, so one object serves all requests.
+A dialect reads a request (`Request`), inserts a text, reads a reply (`ReplyReader`) and writes errors. A dialect has no
+state, so one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ Position = Literal["lead", "merge", "tail"]
 
 
 class ConversationMessage(NamedTuple):
-    """One message of a conversation, the same for all dialects."""
+    """A message of a conversation, in a form for all dialects."""
 
     role: str  # system, developer, user, assistant, tool, or the client's own word
     text: str  # all text parts, joined by line feeds; "" where a message has no text
@@ -40,7 +40,7 @@ class Request(JsonBody, ABC):
 
     @abstractmethod
     def beside_messages(self) -> Sequence[Any]:
-        """JSON values that the model reads beside the messages: tools, the form of the answer; None where absent"""
+        """JSON values that the model reads beside the messages: tools, the form of the answer; None where absent."""
 
     @abstractmethod
     def answer_tokens(self) -> int:
@@ -48,11 +48,11 @@ class Request(JsonBody, ABC):
 
     @abstractmethod
     def wants_only_text(self) -> bool:
-        """Whether the client asks for one answer, in text, by the model alone: no tools, no sound, no web search."""
+        """Whether the client asks for a single answer, in text, by the model alone: no tools, sound or web search."""
 
     @abstractmethod
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
-        """The edits that put the text in. The messages were read before."""
+        """The edits that insert the text. The caller has called `messages` before."""
 
     @property
     def streamed(self) -> bool:
@@ -75,41 +75,36 @@ class Request(JsonBody, ABC):
 
 
 class Dialect(Protocol):
-    """One client API."""
+    """A client API."""
 
     path: str  # of the requests, below the gateway's root
     frames_without_text: int  # of an ordinary stream: the frames that begin and end the reply
+    reader: type[ReplyReader]
 
     def parse(self, raw: bytes) -> Request:
-        """Read a request's body. Raises ApiError 400: no JSON object, or a member that two readers could read
-        differently.
-        """
-        ...
-
-    def reader(self, *, streamed: bool, max_bytes: int = ...) -> ReplyReader:
-        """A reader for one reply. streamed: the reply is an event stream, else one JSON value."""
+        """Read a request's body. Raises ApiError 400, as `JsonBody.parse`."""
         ...
 
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
         """The tokens that a reply reports, from the first and the last bytes of the reply; None: no report.
 
-        Traffic that only passes is read in this way: a look at two ends costs nothing per frame. For a short reply,
-        `start` and `end` overlap.
+        The tap on live traffic (`UsageTap`) reads usage in this way: a look at two ends costs nothing per frame. For a
+        short reply, `start` and `end` overlap.
         """
         ...
 
     def reply(self, request: Request, text: str, tokens: Tokens) -> bytes:
-        """A whole reply of the gateway itself, with this text."""
+        """A whole reply by the gateway itself, with the text."""
         ...
 
     def reply_frames(self, request: Request, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-        """A streamed reply of the gateway itself, with a piece of text per frame, to the end of the stream."""
+        """A streamed reply by the gateway itself: a frame for each text, and the end of the stream."""
         ...
 
     def error_body(self, error: ApiError, request_id: str) -> bytes:
-        """The body of an error answer. request_id: the exchange's, for APIs that name the request in errors."""
+        """The body of an error answer. request_id: for an API that names the request in errors."""
         ...
 
     def error_frame(self, error: ApiError, request_id: str) -> bytes:
-        """The frame that ends a stream without completing the stream: no client takes the reply for a whole reply."""
+        """The last frame of a stream that cannot be completed: no client takes the reply for a whole reply."""
         ...

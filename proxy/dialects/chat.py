@@ -11,7 +11,7 @@ from proxy.dialects import sse
 from proxy.dialects.base import ConversationMessage, Dialect, Position, Request
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
-from proxy.dialects.replies import MAX_REPLY_BYTES
+from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, reported_tokens
 from proxy.errors import ApiError
 
@@ -97,12 +97,10 @@ class ChatCompletions:
 
     path = "/v1/chat/completions"
     frames_without_text = 3  # the role, the finish reason and [DONE]
+    reader: type[ReplyReader] = ChatReplyReader
 
     def parse(self, raw: bytes) -> Request:
         return ChatRequest.parse(raw)
-
-    def reader(self, *, streamed: bool, max_bytes: int = MAX_REPLY_BYTES) -> ChatReplyReader:
-        return ChatReplyReader(streamed=streamed, max_bytes=max_bytes)
 
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
         """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""

@@ -9,12 +9,16 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text
+from proxy.dialects.replies import ReplyReader, error_text
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
 class ChatReplyReader(ReplyReader):
-    """Reads the first choice of a chat completion, streamed or whole; of further choices, only whether each ended."""
+    """Reads the first choice of a chat completion, streamed or whole; of further choices, only the end."""
+
+    def __init__(self, *, streamed: bool, **options: Any) -> None:
+        super().__init__(streamed=streamed, **options)
+        self.finished: dict[int, bool] = {}  # index of a choice -> whether the choice has a finish reason
 
     def read_event(self, event: Mapping[str, Any]) -> None:
         if event.get("error"):
@@ -24,8 +28,11 @@ class ChatReplyReader(ReplyReader):
             self.usage = reported_tokens(usage) or self.usage
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._read_choice(choice)
+            index = choice.get("index", 0) if isinstance(choice, dict) else None
+            if isinstance(index, int):
+                self.finished[index] = self.finished.get(index, False) or choice.get("finish_reason") is not None
+                if index == 0:
+                    self._read_choice(choice)
 
     def _read_choice(self, choice: Mapping[str, Any]) -> None:
         if "message" in choice:
@@ -46,12 +53,9 @@ class ChatReplyReader(ReplyReader):
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
         """A tool call of a whole reply, or a piece of a call: only the first piece has the id and the name."""
         index, called = call.get("index", place), call.get("function") or call.get("custom")
-        if not isinstance(index, int) or not 0 <= index <= len(self._calls) or not isinstance(called, dict):
-            return
-        if index == len(self._calls):
-            self._calls.append(ToolCallPieces())
-        arguments = called.get("arguments") or called.get("input")
-        self._calls[index].add(id=call.get("id"), name=called.get("name"), arguments=arguments)
+        if isinstance(index, int) and isinstance(called, dict) and (pieces := self._tool_call(index)) is not None:
+            arguments = called.get("arguments") or called.get("input")
+            pieces.add(id=call.get("id"), name=called.get("name"), arguments=arguments)
 
 
 def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:

@@ -1,4 +1,4 @@
-"""Which dialect a path speaks: the one table that a further dialect is added to."""
+"""The dialect of each path. A new dialect is a new entry of the table."""
 
 from collections.abc import Mapping
 

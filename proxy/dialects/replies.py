@@ -16,16 +16,16 @@ from proxy.dialects.token_counts import Tokens
 
 MAX_REPLY_BYTES = 64 * 2**20
 _MOST_ERROR_CHARS = 500
-_DONE = b"[DONE]"  # ends a stream of OpenAI's; no dialect sends the word as data of another event
+_DONE = b"[DONE]"  # ends a stream of OpenAI's; in no dialect is the word the data of another event
 
 
 class ReplyTooLong(ValueError):
-    """A reply beyond the reader's limit."""
+    """A reply longer than the reader's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool that the model asks for."""
+    """A call of a tool that the model asks for."""
 
     id: str
     name: str
@@ -50,20 +50,24 @@ class ToolCallPieces:
 
 
 class ReplyReader(ABC):
-    """The state of one reply: complete after `close`, and readable before.
+    """The state of one reply: readable at any time, complete after `close`.
 
-    Time is linear in the bytes, whatever their pieces. Memory: the texts and one frame; of a reply in one piece, all.
+    Time is linear in the bytes, however the bytes are cut. A stream takes the memory of the texts and of one frame.
     """
 
-    def __init__(self, *, streamed: bool, max_bytes: int = MAX_REPLY_BYTES) -> None:
-        """streamed: the reply is an event stream, else one JSON value."""
+    def __init__(self, *, streamed: bool, max_bytes: int = MAX_REPLY_BYTES, keep_text: bool = True) -> None:
+        """streamed: the reply is an event stream, else a JSON value.
+
+        keep_text: False where only the usage and the end matter; the reader then has no texts and no tool calls.
+        """
         self.finish_reason: str | None = None
         self.usage: Tokens | None = None
-        self.error = ""  # in the reply itself, on one line
+        self.error = ""  # an error that the reply reports, on one line
         self.first_text_ms: float | None = None  # of the answer or of reasoning
-        self.ended = False  # the reply itself says so
+        self.ended = False  # by the reply's own mark
         self._streamed = streamed
         self._max_bytes = max_bytes
+        self._keep_text = keep_text
         self._size = 0
         self._frames = sse.Frames()
         self._pieces: list[bytes] = []
@@ -86,7 +90,7 @@ class ReplyReader(ABC):
             self._read_data(sse.data_of(frame))
 
     def close(self, at_ms: float = 0.0) -> None:
-        """Read what is left at the end of the body."""
+        """Read the rest, at the end of the body."""
         self._now_ms = at_ms
         self._read_data(sse.data_of(self._frames.rest()) if self._streamed else b"".join(self._pieces))
 
@@ -97,7 +101,7 @@ class ReplyReader(ABC):
 
     @property
     def refused(self) -> bool:
-        """Whether the reply itself marks the answer as a refusal."""
+        """Whether the reply marks the answer as a refusal."""
         return not _joined(self._answer) and bool(_joined(self._refusal))
 
     @property
@@ -116,7 +120,7 @@ class ReplyReader(ABC):
 
     @abstractmethod
     def read_event(self, event: Mapping[str, Any]) -> None:
-        """Take in one event of the stream, or the reply in one piece."""
+        """Read an event of the stream, or the whole reply."""
 
     def _read_data(self, data: bytes | None) -> None:
         if data is None:
@@ -131,13 +135,22 @@ class ReplyReader(ABC):
     def _add(self, texts: list[str], text: object) -> None:
         """Add a piece of text, and note the time of the first piece."""
         if isinstance(text, str) and text:
-            texts.append(text)
+            if self._keep_text:
+                texts.append(text)
             if self.first_text_ms is None:
                 self.first_text_ms = self._now_ms
 
+    def _tool_call(self, index: int) -> ToolCallPieces | None:
+        """The pieces of tool call `index`, the next one included; None for an index beyond, or without texts."""
+        if not self._keep_text or not 0 <= index <= len(self._calls):
+            return None
+        if index == len(self._calls):
+            self._calls.append(ToolCallPieces())
+        return self._calls[index]
+
 
 def error_text(error: object) -> str:
-    """The words of an error, in OpenAI's shape or another, on one line."""
+    """The words of an error, in OpenAI's shape or another shape, on one line."""
     words: object = error
     if isinstance(error, dict):
         words = error.get("message") or error.get("detail") or error
@@ -169,7 +182,7 @@ def _text(value: object) -> str:
 
 
 def _joined(texts: list[str]) -> str:
-    return "".join(texts).encode("utf-8", "replace").decode()  # without half a surrogate pair
+    return "".join(texts).encode("utf-8", "replace").decode()  # no half of a surrogate pair
 
 
 def _size_text(size: int) -> str:

@@ -86,7 +86,7 @@ def _wrong(param: str, expected: str) -> ApiError:
 
 
 def answer(request: Request) -> tuple[str, Tokens]:
-    """The messages as a person reads them: `[role]`, then the text; parts of other kinds are named.
+    """The messages for a person: `[role]`, then the text; parts of other kinds are named.
 
     The model has no tokenizer, so the token counts are counts of words: a shape without a price.
     """

@@ -12,6 +12,7 @@ import httpx
 import orjson
 
 from proxy.dialects import sse
+from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.translated.calls import LARGEST_BYTES, TooLarge, answered
 from proxy.upstream.translated.errors import SaidError
@@ -113,7 +114,7 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
     and the finish reasons of all choices but one, lose a chunk whose text holds U+2028 or "[DONE]", and put a price
     into the usage.
     """
-    finished: dict[int, bool] = {}
+    reader = ChatReplyReader(streamed=True, keep_text=False)
     done = False
     async for data in _data_in(response):
         if done := data.strip() == _DONE:
@@ -123,13 +124,11 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
             raise upstream_error(502, "The upstream sent a chunk that is no JSON object.", "upstream_garbled")
         if error := chunk.get("error"):
             raise SaidError(error)
-        for choice in chunk.get("choices") or ():
-            index = choice.get("index", 0)
-            finished[index] = finished.get(index, False) or choice.get("finish_reason") is not None
+        reader.read_event(chunk)
         yield data.replace(b"\n", b" ")  # a line end between two tokens: within a string it would be escaped
     # Where neither [DONE] nor the framing tells the end, the end of the connection may be a break.
     framed = "transfer-encoding" in response.headers or "content-length" in response.headers
-    if not all(finished.values()) or not (done or (finished and framed)):
+    if not all(reader.finished.values()) or not (done or (reader.finished and framed)):
         raise _cut()
     if done:
         yield _DONE
