@@ -244,6 +244,11 @@ def test_the_promised_make_targets_exist() -> None:
     assert named <= targets
 
 
+def test_the_readme_says_that_responses_get_no_passages() -> None:
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "`/v1/responses` passes without passages" in text
+
+
 def blocks(language: str) -> list[tuple[str, str]]:
     """Every block of a language in the documentation: its page, and its text."""
     pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
