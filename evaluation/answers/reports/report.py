@@ -221,7 +221,7 @@ def sentence_of(of: Measured, one: Verdict) -> str:
     if not answered[0] & answered[1]:
         return "No verdict: no question has an answer in both."
     if of.judges:
-        return "No verdict: no question has a score in both, and no preference of the judge can be read in both orders."
+        return "No verdict: no question has a score by rules, a judged correctness or a preference in both."
     return "No verdict: no question has a score in both. Give questions a reference, facts or answerable."
 
 

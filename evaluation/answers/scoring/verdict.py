@@ -60,7 +60,8 @@ class ScoreComparison:
         found = interval(self.change)
         over = f"over {self.change.questions} question{'s' if self.change.questions != 1 else ''}"
         if len(self.changes) > self.change.questions:
-            over = f"over {self.change.questions} groups of {len(self.changes)} questions"
+            groups = "groups" if self.change.questions > 1 else "group"
+            over = f"over {self.change.questions} {groups} of {len(self.changes)} questions"
         said = _SAID[self.word][not own]
         if self.word == "depends":
             return f"{said}: it depends on the failures. Left out: {found} {over}; {self._wrong()}."

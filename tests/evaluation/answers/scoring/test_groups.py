@@ -105,7 +105,7 @@ def test_a_question_asked_a_hundred_times_is_one_question() -> None:
     found = compared("score", before, after, seed=0, groups=of)
     assert found is not None
     assert (found.change.questions, found.word, len(found.helped)) == (1, "undecided", 100)
-    assert "over 1 groups of 100 questions" in found.sentence()
+    assert "over 1 group of 100 questions" in found.sentence()
     rows = [[(id, {"prompt": score}) for id, score in scores.items()] for scores in (before, after)]
     assert extra(*rows, seed=0, groups=of)["prompt"].questions == 1
 
