@@ -29,7 +29,8 @@ from evaluation.stats.significance import of_few
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
 
-SIZES = (15, 30, 60, 150)
+SIZES = (15, 30, 60, 75, 150)
+VERDICT_SIZES = (15, 30, 60, 150, 600)
 _RESAMPLES = 1_000
 
 
@@ -218,10 +219,10 @@ def main() -> int:
         print(table(head, rows), flush=True)
     print("\nVerdicts: it helps, it does not, it harms\n")
     given = [
-        [name, *(words(name, n, way, runs=wanted.runs, seed=wanted.seed) for n in (*SIZES, 600))]
+        [name, *(words(name, n, way, runs=wanted.runs, seed=wanted.seed) for n in VERDICT_SIZES)]
         for name, way in VERDICTS.items()
     ]
-    print(table(("what is true", *(f"{n} questions" for n in (*SIZES, 600))), given))
+    print(table(("what is true", *(f"{n} questions" for n in VERDICT_SIZES)), given))
     return 0
 
 

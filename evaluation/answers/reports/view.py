@@ -210,7 +210,7 @@ def _one_question(made: BenchReport) -> str:
 
 def _card(made: BenchReport, one: Verdict) -> VerdictCard:
     title = f"{one.variant} against {one.against}"
-    price = f"A question costs {more}." if (more := _price(one)) else "What it costs is not known."
+    price = f"A question costs {more}.{_too_few(one)}" if (more := _price(one)) else "What it costs is not known."
     if one.main is None:
         return VerdictCard(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
     main = one.main
@@ -274,6 +274,13 @@ def _price(one: Verdict) -> str:
         if name in one.more:
             parts.append(f"{one.more[name].mean:{form}} {unit}")
     return ", ".join(parts)
+
+
+def _too_few(one: Verdict) -> str:
+    """A warning where the run has too few questions for an interval of the costs; "" where the run has enough."""
+    questions = max((change.questions for change in one.more.values()), default=0)
+    few = f" Too few questions to say what other questions cost: {questions} of {FEWEST}."
+    return few if questions < FEWEST else ""
 
 
 def _changed(made: BenchReport, one: Verdict, ids: Sequence[str]) -> list[ChangedQuestion]:

@@ -65,10 +65,6 @@ def test_many_questions_are_drawn_in_parts_with_bounded_memory() -> None:
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(3000), abs=0.004)
 
 
-# The others are what no method holds from the numbers alone; the docs say how many questions they need.
-HELD = {name: way for name, way in COSTS.items() if name not in ("times, lognormal 1.5", "times, one in twenty slow")}
-
-
 def missed(way: Way, n: int, runs: int = 300) -> tuple[float, float]:
     """In what shares of runs the interval lies above and below the truth; one that is not given misses nothing."""
     random = np.random.default_rng([n, 2024])
@@ -88,15 +84,8 @@ def test_an_interval_of_scores_misses_the_truth_on_each_side_in_one_run_of_forty
     assert max(missed(way, n)) <= 0.025 + 0.027
 
 
-@pytest.mark.parametrize("n", [15, 30, 60])
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(way, id=name)
-        for name, way in COSTS.items()
-        if name not in ("times, lognormal 1.5", "times, one in twenty slow")
-    ],
-)
+@pytest.mark.parametrize("n", [15, 60, 75, 150])
+@pytest.mark.parametrize("way", COSTS.values(), ids=COSTS)
 def test_an_interval_of_costs_holds_the_truth_in_93_runs_of_100_or_is_not_given(way: Way, n: int) -> None:
     assert sum(missed(way, n)) <= 0.07 + 0.04
 
@@ -107,7 +96,7 @@ def test_an_interval_is_no_wider_than_it_must_be() -> None:
     changes = random.normal(700, 10, 150)
     found = of_few(changes.tolist(), seed=0, most=None)
     low, high = student(changes)
-    assert found.high - found.low == pytest.approx(high - low, rel=0.15)
+    assert found.high - found.low == pytest.approx(high - low, rel=0.2)
     exact = beta(5, 16).ppf(0.975)
     right = of_few([1.0] * 4 + [0.0] * 16, seed=0)
     assert right.high == pytest.approx(exact, abs=0.01)

@@ -312,6 +312,12 @@ def test_drafted_questions_are_told_and_where_they_are_mixed_counted_apart() -> 
     assert "rafted" not in text
 
 
+def test_the_terminal_says_where_too_few_questions_tell_what_others_cost() -> None:
+    few, enough = (report_of(made.ignoring_the_passage, count=count) for count in (40, 80))
+    assert "Too few questions to say what other questions cost: 40 of 72." in "\n".join(pages.summary(few, view(few)))
+    assert "Too few" not in next(one.price for one in view(enough).verdicts)
+
+
 def test_no_number_is_shown_as_a_negative_zero() -> None:
     signed = re.compile(r"""[:"']\+[,.\d]*[fe%]""")
     for folder in ("cli", "evaluation", "proxy", "retrieval"):
