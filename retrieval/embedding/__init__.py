@@ -2,6 +2,7 @@
 
 embed         texts -> unit vectors, with ONNX or torch
 remote        texts -> unit vectors by a provider's model, through litellm
+hashing       texts -> unit vectors by words alone, for tests and demos
 export        a model, by name or path -> a folder that loads without torch
 precision     whether bf16 is faster on this processor
 tokens        text -> tokens of the embedder's tokenizer

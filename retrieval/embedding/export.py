@@ -35,6 +35,7 @@ from retrieval.embedding.embed import (
     TorchEmbedder,
     cores,
 )
+from retrieval.embedding.hashing import HASH, HashEmbedder
 from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder, has_bf16_units, vectors_agree
 from retrieval.embedding.remote import RemoteEmbedder, is_remote
 from retrieval.errors import RetrievalError
@@ -63,7 +64,7 @@ def open_embedder(
     bf16_min_texts: int = BF16_MIN_TEXTS,
 ) -> Embedder:
     """Open the embedder of a sentence-transformers model, by name or path; prepare the model under `cache` at first
-    use.
+    use. The model `hash` needs no preparation.
 
     threads: the most threads for one batch; never more than there are cores.
     options: None: the model's own prompts, in fp32.
@@ -78,6 +79,8 @@ def open_embedder(
             raise RetrievalError(f"the remote embedder {model!r} needs the embedder's settings")
         return RemoteEmbedder(model, options, tokenizer_file=_packaged_default() / "tokenizer.json")
     prompts = EmbedderPrompts(options.query_prompt, options.document_prompt) if options else EmbedderPrompts()
+    if model == HASH:
+        return HashEmbedder(_packaged_default() / "tokenizer.json", prompts)
     precision = options.precision if options else "fp32"
     plain = _open(model, prompts, backend=backend, threads=threads, cache=cache, int8=precision == "int8")
     if not bulk or precision not in ("bf16", "auto"):

@@ -180,10 +180,9 @@ def parse(
     text = decode(data, html=kind == "html")
     title = ""
     front = front_matter.Front()
-    shown_as = PurePosixPath(source)
-    is_json = kind == "text" and bool({".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()})
     if kind != "markdown" and groups is None:
-        front_matter.check_unread(text, prose=kind not in ("code", "csv") and not is_json)
+        front_matter.check_unread(text, prose=kind not in ("code", "csv"))
+    shown_as = PurePosixPath(source)
     match kind:
         case "markdown":
             front, text = front_matter.read(text, rights=groups is None)
@@ -197,7 +196,7 @@ def parse(
         case "csv":
             pass
         case "text":
-            if is_json:
+            if {".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()}:
                 text = questions.of_json(text, rights=groups is None)
     if not text.strip():
         raise Unreadable("empty: there is no text in it")

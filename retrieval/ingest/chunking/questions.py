@@ -135,8 +135,8 @@ def _asked(value: object, rights: bool) -> Iterator[tuple[str, str]]:
 
 
 def _are_names(item: object) -> bool:
-    """Whether the item may name groups: it holds no objects, as the groups of a list of questions do."""
-    return not isinstance(item, dict) and not (isinstance(item, list) and any(isinstance(one, dict) for one in item))
+    """Whether that may be names of groups, and not the groups of a list of questions."""
+    return isinstance(item, str) or (isinstance(item, list) and all(isinstance(one, str) for one in item))
 
 
 def _first(of: Mapping[str, object], keys: Sequence[str]) -> str:
