@@ -5,7 +5,7 @@
 #   VENV         where the environment is built (default: .venv)
 #   TORCH_INDEX  package index for the torch step alone, such as PyTorch's CPU wheel index (default: pip's own indexes)
 #   HOST, PORT   where `make run` serves (default: config/default.yaml)
-#   ARGS         more arguments: pytest's in `make test`, the benchmark's in `make bench`
+#   ARGS         arguments for pytest, such as a folder, in `make test`; for the benchmark in `make bench`
 
 # Set empty here so that a HOST or PYTHON exported by someone's shell for another purpose has no effect.
 PYTHON =
@@ -21,7 +21,7 @@ CODE = cli config evaluation proxy retrieval runtime tests benchmarks
 
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test check format bench conformance lock image clean
+.PHONY: help install install-dev run test test-all check format bench conformance lock image clean
 
 help:  ## this help
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
@@ -37,8 +37,15 @@ run: install  ## ingest the sample collection (docs/) and serve it; Ctrl-C ends 
 	@$(BIN)/ragway ingest docs --collection docs
 	@exec $(BIN)/ragway serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT))
 
-test: install-dev tests/node/node_modules/.done  ## run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+# Two processes, each test file in one of them; an ARGS='-n 0' that follows is stronger. `-m` leaves out the slow tiers.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+FAST = -m 'not system and not peers'
+
+test: install-dev tests/node/node_modules/.done  ## run the fast tests; with ARGS, run what ARGS selects, e.g. ARGS='tests/wire -k keys'
+	@$(PYTEST) $(if $(ARGS),$(ARGS),$(FAST))
+
+test-all: install-dev tests/node/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
+	@$(PYTEST) $(ARGS)
 
 check: install-dev  ## lint, format and strict types, changing nothing
 	@$(BIN)/ruff check $(CODE)

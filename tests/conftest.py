@@ -1,11 +1,14 @@
 """Fixtures are real things: documents on disk, a prepared embedder, a served gateway."""
 
 import contextlib
+import os
+import signal
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from proxy.access.sql import SqlAccounts
@@ -13,8 +16,13 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.embedding import export
 from retrieval.embedding.export import open_embedder
 from tests.support.gateway import Served, ragway, serving
+from tests.support.memory import Memory
 from tests.support.postgres_server import Postgres, running
+from tests.support.processes import kill_marked, mark
+from tests.support.tiers import tier_of
 from tests.support.tiny_model import make_tiny_model
+
+MEMORY = Memory()
 
 # What comes out is tested, not how soon: a busy machine fails nothing.
 settings.register_profile("ragway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,6 +64,29 @@ Insert one record with `collection.insertOne(record)`.
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if tier := tier_of(item.path.relative_to(Path(__file__).parent).as_posix()):
+            item.add_marker(tier)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        mark()
+        # A shell that starts a job in the background has the job ignore Ctrl-C; a test run never does.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_keyboard_interrupt() -> None:
+    """End at once: workers and servers would take their time, and a server has a session of its own."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        kill_marked()
+
+
+def pytest_runtest_logfinish() -> None:
+    MEMORY.release()
+
+
 @pytest.fixture(scope="session")
 def models(request: pytest.FixtureRequest) -> Path:
     """A cache with the default embedder prepared: shared by all data folders, and by test runs (pytest's cache).
@@ -64,7 +95,8 @@ def models(request: pytest.FixtureRequest) -> Path:
     """
     made_by = sha256(Path(export.__file__).read_bytes()).hexdigest()[:12]
     cache: Path = request.config.cache.mkdir(f"embedder-{made_by}")
-    open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
+    with FileLock(cache / "lock"):  # of two workers, one prepares and the other waits
+        open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=cache)
     return cache
 
 

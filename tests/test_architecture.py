@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.tiers import TIERS
+
 ROOT = Path(__file__).parents[1]
 OURS = ("cli", "config", "evaluation", "proxy", "retrieval", "runtime")
 
@@ -246,3 +248,7 @@ def _catches_all(node: ast.AST) -> bool:
     kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
     names = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
     return bool(names & {"Exception", "BaseException"}) and not isinstance(node.body[-1], ast.Raise)
+
+
+def test_the_tiers_of_tests_name_files_that_exist() -> None:
+    assert [place for place in TIERS if not (ROOT / "tests" / place).exists()] == []

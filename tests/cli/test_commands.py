@@ -24,7 +24,7 @@ from cli import COMMANDS
 from cli import ragway as group
 from retrieval.index.data_folder import hold
 from tests.support.copies import copied
-from tests.support.gateway import environment, ragway, refused, serving
+from tests.support.gateway import environment, ragway, ragway_from_scratch, refused, serving
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 
@@ -46,7 +46,7 @@ def command(name: str) -> click.Command:
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_help_goes_to_stdout_and_says_what_each_option_does(name: str, tmp_path: Path) -> None:
-    done = ragway(*([name] if name else []), "--help", folder=tmp_path)
+    done = ragway_from_scratch(*([name] if name else []), "--help", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: ragway {name}".rstrip())
     if name:
@@ -89,7 +89,7 @@ def test_help_needs_nothing_heavy(flag: str, tmp_path: Path) -> None:
 def test_the_installed_command_and_the_module_are_the_same(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("ragway")
     installed = subprocess.run([script, "--version"], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert installed.stdout == ragway("--version", folder=tmp_path).stdout
+    assert installed.stdout == ragway_from_scratch("--version", folder=tmp_path).stdout
     assert re.fullmatch(r"ragway, version \d+\.\d+\.\d+\n", installed.stdout)
 
 

@@ -23,7 +23,7 @@ upstream:
 """
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def _recorder() -> Iterator[Recorder]:
     with recording() as recorder:
         yield recorder
@@ -47,7 +47,7 @@ def upstream(_upstream: Recorder) -> Recorder:
     return _upstream.fresh()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def gateway(
     learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, _recorder: Recorder
 ) -> Iterator[Served]:
@@ -57,14 +57,14 @@ def gateway(
         yield served
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def openai_url() -> Iterator[str]:
     """An OpenAI-dialect upstream, without /v1."""
     with openai_server() as url:
         yield url
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def _claude() -> Iterator[Recorder]:
     with recording() as recorder:
         yield recorder
@@ -85,7 +85,7 @@ models:
 """
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def lanes(
     learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, openai_url: str, _claude: Recorder
 ) -> Iterator[Served]:
