@@ -1,8 +1,10 @@
 """Settings to objects: the only file that knows both."""
 
+import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +15,6 @@ from proxy.access.admin import Admin
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
-from proxy.access.metered import Metered
 from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlBook
 from proxy.access.sql import SqlAccounts
@@ -26,18 +27,19 @@ from proxy.api.tools import Tools
 from proxy.app import Parts, application
 from proxy.asgi import App
 from proxy.augment.inject import Template, TemplateError
-from proxy.augment.middleware import Augment, AugmentOptions, already
+from proxy.augment.middleware import Augment, AugmentOptions, Shadow, already
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
 from proxy.dialects.base import Position
 from proxy.errors import ApiError
 from proxy.exchange import Lane, Target
+from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper, Receipts
 from proxy.observe.receipts.receipt import Versions, sha256_of
 from proxy.observe.receipts.shelf import Shelf
-from proxy.observe.shadow.comparing import Comparing, Terms
 from proxy.observe.shadow.comparison import kept
+from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
@@ -73,12 +75,12 @@ class Gateway:
     mcp: Mcp
     ledger: Ledger
     receipts: Receipts
-    comparing: Comparing
+    shadow: ShadowComparison
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """Every way to a model, without anything in front of it."""
+class Upstreams:
+    """The way to every configured model, without any middleware."""
 
     app: Upstream
     client: Client
@@ -90,8 +92,25 @@ class Lanes:
             await self.translated.close()
 
 
-def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Lanes, Routes]:
-    """The ways to the configured models, and which of them each model takes. Raises SettingsError."""
+@asynccontextmanager
+async def model_calls(settings: Settings) -> AsyncIterator[tuple[ModelCalls, Routes]]:
+    """Model calls of a command line, and the routes of the configured models. Raises SettingsError.
+
+    At the end the usage of the calls is written to the accounts.
+    """
+    ways, routes = upstreams(settings)
+    ledger = _ledger(settings, accounts(settings), Metrics())
+    keeping = asyncio.create_task(ledger.keep())
+    try:
+        yield ModelCalls(ways.app, ledger, settings.usage.record), routes
+    finally:
+        ledger.leave()
+        await keeping
+        await ways.close()
+
+
+def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Upstreams, Routes]:
+    """The ways to the configured models, and the routes of the models' names. Raises SettingsError."""
     up, rows = settings.upstream, targets(settings, os.environ if environ is None else environ)
     client = Client(
         connect_timeout_s=up.connect_timeout_s,
@@ -111,7 +130,7 @@ def lanes(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple
             first_byte_timeout_s=up.first_byte_timeout_s,
             idle_timeout_s=up.idle_timeout_s,
         )
-    return Lanes(Upstream(ways), client, translated), Routes(rows)
+    return Upstreams(Upstream(ways), client, translated), Routes(rows)
 
 
 def gateway(
@@ -129,15 +148,14 @@ def gateway(
 
     Raises SettingsError; RetrievalError where the keys cannot be read.
     """
-    up = settings.upstream
-    ways, routes = lanes(settings, environ)
+    up, bench = settings.upstream, settings.bench
+    ways, routes = upstreams(settings, environ)
     metrics, keys = metrics or Metrics(), accounts(settings)
     keyring = Keyring(keys, required=settings.auth.required)
-    book = SqlBook(keys, keep_days=settings.usage.keep_days)
-    ledger = Ledger(book, record=settings.usage.record, metrics=metrics)
+    ledger = _ledger(settings, keys, metrics)
     receipts = Receipts(shelf(settings), versions(settings), metrics)
-    comparing = _comparing(settings, ledger, metrics, environ)
-    upstream, client, translated = Metered(ways.app, ledger), ways.client, ways.translated
+    shadow = _shadow(settings, ways.app, ledger, metrics, environ)
+    translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
         Tools(knowledge, collections=settings.retrieval.collections, k=settings.retrieval.k),
@@ -147,7 +165,7 @@ def gateway(
     )
     parts = Parts(
         chat=Augment(
-            upstream,
+            ways.app,
             knowledge=knowledge,
             resolve=routes.resolve,
             template=template(settings),
@@ -162,11 +180,11 @@ def gateway(
                 window_share=settings.inject.window_share,
                 order=settings.inject.order,
                 receipts=receipts if settings.receipts.keep_hours else None,
-                comparing=comparing if comparing.wanted else None,
+                shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
                 begun=begun,
             ),
-            window_of=_window_of(translated),
-            rewriter=rewriter(settings, ways.app, routes),
+            translated_window=translated.window_tokens if translated is not None else None,
+            rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
         ),
         knowledge=KnowledgeApi(
             knowledge,
@@ -184,7 +202,7 @@ def gateway(
         mcp=mcp,
         admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
-            upstream,
+            ways.app,
             resolve=routes.resolve,
             paths=up.paths,
             max_body_bytes=max_body_bytes,
@@ -197,26 +215,33 @@ def gateway(
         metrics=metrics,
         keyring=keyring,
         ledger=ledger,
+        record=settings.usage.record,
         open=settings.auth.open,
         cors_origins=settings.server.cors_origins,
         any_type_paths=tuple(up.paths),
     )
-    return Gateway(application(parts), client, translated, routes, keyring, mcp, ledger, receipts, comparing)
+    return Gateway(application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, shadow)
 
 
-def _comparing(settings: Settings, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None) -> Comparing:
-    """What compares answers with raw ones, where that is wanted, and ends old comparisons in any case."""
+def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
+    return Ledger(SqlBook(keys, keep_days=settings.usage.keep_days), metrics=metrics)
+
+
+def _shadow(
+    settings: Settings, upstream: App, ledger: Ledger, metrics: Metrics, environ: Mapping[str, str] | None
+) -> ShadowComparison:
+    """The shadow comparison, which also deletes old comparisons where no new comparisons are made."""
     bench = settings.bench
-    # No connection of theirs is one that a chat could wait for.
-    ways, _ = lanes(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
+    # Connections of their own: a chat never waits for a connection that a comparison uses.
+    ways, _ = upstreams(replace(settings, upstream=replace(settings.upstream, max_connections=bench.at_once)), environ)
     limits = Limits(tokens_per_day=bench.tokens_per_day, usd_per_day=bench.usd_per_day)
-    return Comparing(
-        ways.app,
+    return ShadowComparison(
+        upstream,
+        ModelCalls(ways.app, ledger, settings.usage.record),
         ways.close,
-        ledger,
         Keeper(comparison_shelf(settings), kept, metrics.comparisons),
         metrics,
-        Terms(bench.shadow, bench.compare, limits, bench.at_once),
+        ShadowOptions(bench.compare, limits, bench.at_once),
     )
 
 
@@ -261,17 +286,6 @@ def versions(settings: Settings) -> Versions:
     return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, told)
 
 
-def _window_of(translated: "Translated | None") -> Callable[[Target], int]:
-    """A target's context window: the setting, else what litellm knows where that is in use anyway; 0: unknown."""
-
-    def window_tokens(target: Target) -> int:
-        if target.window_tokens or translated is None or target.lane != "translated":
-            return target.window_tokens
-        return translated.window_tokens(target.model)
-
-    return window_tokens
-
-
 def template(settings: Settings) -> Template:
     """The text around the passages. Raises SettingsError."""
     file = Path(settings.inject.template) if settings.inject.template else PROMPTS / "answer.txt"
@@ -308,7 +322,7 @@ def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
     return tuple(found)
 
 
-def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | None:
+def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter | None:
     """What asks a model to rewrite questions; None where no model is to. Raises SettingsError."""
     retrieval = settings.retrieval
     if retrieval.rewrite != "llm" or not retrieval.enabled:
@@ -329,7 +343,14 @@ def rewriter(settings: Settings, upstream: App, routes: Routes) -> Rewriter | No
             f"retrieval.rewrite_model: {retrieval.rewrite_model!r} is the built-in echo, which rewrites nothing: "
             "name another of `models`"
         )
-    return Rewriter(upstream, target, _rewrite_prompt(settings), retrieval.rewrite_deadline_s, retrieval.deadline_s)
+    return Rewriter(
+        models,
+        retrieval.rewrite_model,
+        target,
+        _rewrite_prompt(settings),
+        retrieval.rewrite_deadline_s,
+        retrieval.deadline_s,
+    )
 
 
 def _rewrite_prompt(settings: Settings) -> Prompt:

@@ -1,6 +1,6 @@
 """What a model is to write of each chunk (`ingest.context`), asked for before the ingest that embeds it.
 
-The index says what it lacks, the model is asked through the gateway's own lanes, each answer is kept by its content as
+The index says what it lacks, the model is asked by `proxy.model_calls`, each answer is kept by its content as
 soon as it is there (`retrieval.ingest.context`). So an interrupted run goes on from where it was, and a chunk that the
 model did not answer for is ingested without, to be asked for again by the next ingest.
 """
@@ -15,13 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.build import enrichments, lanes
+from cli.build import enrichments, model_calls
 from cli.common import confirm, echo, progress_bar
 from config.settings import Settings, SettingsError
 from proxy.access.rights import EVERYTHING
 from proxy.errors import ApiError
-from proxy.upstream.ask import NoAnswer
-from proxy.upstream.ask import ask as ask_lane
+from proxy.model_calls import COMMAND_LINE, NoAnswer
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.context import FILE, Contexts
 from retrieval.knowledge import Library
@@ -74,8 +73,7 @@ async def write_contexts(
         return
     prompts = {one.kind: one.prompt for one in enrichments(settings)}
     model = settings.ingest.context_model
-    upstream, routes = lanes(settings)
-    try:
+    async with model_calls(settings) as (models, routes):
         try:
             target = routes.resolve(model, EVERYTHING)
         except ApiError as error:
@@ -89,14 +87,12 @@ async def write_contexts(
 
         async def ask(prompt: str) -> str:
             messages = [{"role": "user", "content": prompt}]
-            return await ask_lane(upstream.app, target, messages, max_tokens=_ANSWER_TOKENS, headers=[])
+            return await models.complete(model, target, messages, owner=COMMAND_LINE, max_tokens=_ANSWER_TOKENS)
 
         at_once = settings.ingest.context_concurrency
         writer = Writer(ask, prompts, open_contexts(Path(settings.data)), at_once=at_once, total=survey.calls)
         for line in await writer.write(documents, survey.changed, collection):
             echo(f"{collection}: {line}", err=True)
-    finally:
-        await upstream.close()
 
 
 def open_contexts(data: Path) -> Contexts:

@@ -12,6 +12,7 @@ from cli.common import echo, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
 from proxy.access.permitted import Search, search
 from proxy.access.rights import Names, Rights
+from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
 from proxy.exchange import Exchange
 from proxy.observe.receipts.replay import Outcome, differences, outcome, today
@@ -73,7 +74,7 @@ def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
 
 async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, Any]) -> Outcome:
     """What a chat would be given now. Raises RetrievalError, SettingsError."""
-    from cli.build import lanes, rewriter, template, versions
+    from cli.build import model_calls, rewriter, template, versions
 
     known = {row.name for row in await documents.collections(None)}
     names = [name for name in kept["_asked"] if name in known]
@@ -89,15 +90,12 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
         budget_tokens=_budget_tokens(settings, kept),
         traced=True,
     )
-    ways, routes = lanes(settings)
-    try:
-        asking = rewriter(settings, ways.app, routes)
+    async with model_calls(settings) as (models, routes):
+        asking = rewriter(settings, models, routes)
         if asking is None or not has_history(asked.turns):
             searched = await search(documents, asked)
         else:
-            searched = await asking.search(documents, asked, Exchange(), [])
-    finally:
-        await ways.close()
+            searched = await asking.search(documents, asked, Exchange(key=OPERATOR), [])
     return today(searched.retrieved, names, template(settings), versions(settings))
 
 

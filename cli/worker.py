@@ -67,7 +67,7 @@ class Serving:
         self._watching = asyncio.create_task(self._made.keyring.watch())
         made = self._made
         await asyncio.to_thread(made.receipts.warm)
-        self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.comparing.keeper.keep())
+        self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.shadow.keeper.keep())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.settle()
@@ -99,11 +99,11 @@ class Serving:
             if self._watching is not None:
                 self._watching.cancel()
             await self._made.mcp.close()
-            await self._made.comparing.close()
+            await self._made.shadow.close()
             if self._keeping is not None:
                 self._made.ledger.leave()
                 self._made.receipts.leave()
-                self._made.comparing.keeper.leave()
+                self._made.shadow.keeper.leave()
                 await self._keeping
             await self._knowledge.close()
             self._made.client.close()

@@ -9,6 +9,7 @@ augment/   the middleware that reads a chat, decides, retrieves, injects and for
 dialects/  what a client API looks like in bytes: requests, replies, event streams
 upstream/  where a request goes, and where the reply's bytes come from
 api/       the other routes: Knowledge API, MCP, models, relayed paths
+model_calls  the one way for the gateway itself to call a model
 body       reads a request's body within a limit
 asgi       the types of ASGI               errors   one of our errors -> status and OpenAI's error body
 database   the gateway's own database files and tables

@@ -3,7 +3,7 @@
 CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
 Observe   opens the exchange, answers our errors, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
-Entry     what the key's limits allow
+Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
 _Chats    chat completions; all other paths by the router, and what is none of ours by `_Others`
 """
 
@@ -21,7 +21,7 @@ from proxy.access.admin import Admin
 from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
-from proxy.access.metered import Entry
+from proxy.access.metering import Metering, Record
 from proxy.api import mcp
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
@@ -55,6 +55,7 @@ class Parts:
     metrics: Metrics
     keyring: Keyring
     ledger: Ledger
+    record: Record
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
@@ -86,7 +87,7 @@ def application(parts: Parts) -> App:
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
     app: App = _Chats(_Only(_NoPage(parts.chat), "POST"), routes)
-    app = Entry(app, parts.ledger, relayed=listed)
+    app = Metering(app, parts.ledger, parts.record, relayed=listed)
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
     return _cors(app, parts.cors_origins) if parts.cors_origins else app

@@ -7,13 +7,13 @@ and adds a `Step` for work that takes time.
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from proxy.access.limits import UNLIMITED, Limits, Ticket
+from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.rights import NOTHING, Rights
-from proxy.asgi import Scope
+from proxy.asgi import App, Scope
 from proxy.dialects.base import Dialect, Position
 from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens
@@ -70,9 +70,9 @@ class Exchange:
     owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
     rights: Rights = NOTHING  # of the caller, set by `Guard`
     limits: Limits = UNLIMITED  # of the caller, set by `Guard`
-    counted_by: "Callable[[Exchange], None] | None" = field(default=None, repr=False)  # told when it is over
-    ticket: Ticket | None = None  # what it holds of the limits
-    limited: str = ""  # the limit that it was refused for
+    by_gateway: bool = False  # the gateway calls a model by itself: counts tokens and money, but no request
+    upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route answers by itself
+    limited: str = ""  # the limit that the request was refused for; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts
     injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON

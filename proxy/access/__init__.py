@@ -5,7 +5,7 @@ rights     what a caller may do                       permitted  searches within
 keys       all valid keys, in memory                  grants     what a new key is made with
 sql        where keys are kept                        tables     the tables
 migrations/  how the tables came about
-metered    where a request meets its key's limits     limits     counted in memory
+metering   the middleware of the limits               limits     counted in memory
 ledger     reports usage to the accounts each second  shares     leases of limits, in SQL
 usage      rows of what was used, and sums            prices     of tokens
 usage_tap  counts a reply's tokens as the reply passes

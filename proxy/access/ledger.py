@@ -12,15 +12,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Literal, Protocol
+from typing import Protocol
 
-from proxy.access.limits import UNLIMITED, Claim, Grant, Meter, Share, refusal
+from proxy.access.limits import UNLIMITED, Claim, Grant, Meter, Share, Ticket, refusal
 from proxy.access.usage import Row, row_of
-from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
-from proxy.exchange import Exchange, exchange_of
+from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from retrieval.errors import RetrievalError
 
@@ -36,13 +35,11 @@ _MOST_ROWS = 10_000  # not written yet; beyond it they are lost, and counted
 _ROWS_AT_ONCE = 500  # are written before the second is over
 _RETRY_AFTER_S = 2
 
-Record = Literal["with_keys", "always", "never"]  # of which requests usage is kept
-
 
 class Book(Protocol):
     """Where usage is written and shares come from."""
 
-    def settle(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
+    def sync(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
         """All of it or nothing: a grant for each claim, and whether no other process has shares.
 
         Raises RetrievalError.
@@ -51,13 +48,12 @@ class Book(Protocol):
 
 
 class Ledger:
-    """The meters and the unwritten rows of this process. Everything but `Book.settle` runs in the event loop."""
+    """The meters and the unwritten rows of this process. Everything but `Book.sync` runs in the event loop."""
 
     def __init__(
         self,
         book: Book,
         *,
-        record: Record,
         metrics: Metrics,
         now_s: Callable[[], float] = time.time,
         clock_s: Callable[[], float] = time.monotonic,
@@ -65,7 +61,6 @@ class Ledger:
     ) -> None:
         """now_s: since the epoch, for windows; clock_s: only goes forward; patience_s: of a request for a share."""
         self._book = book
-        self._record = record
         self._metrics = metrics
         self._now_s = now_s
         self._clock_s = clock_s
@@ -81,62 +76,51 @@ class Ledger:
         self._leaving = False
         self._trouble = ""
 
-    # --- on a request's way ------------------------------------------------------------------------------------------
+    # --- for a request ----------------------------------------------------------------------------------------------
 
-    def admit(self, app: App, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Call the app for one more request of a key, if its limits allow it. Raises ApiError 429, 503."""
-        exchange = exchange_of(scope)
-        if exchange.limits is not UNLIMITED or self._keeps(exchange):
-            exchange.counted_by = self._ended
+    async def admit(self, exchange: Exchange) -> Ticket | None:
+        """A ticket for one more request within the limits of the caller's key; None for a caller without limits.
+
+        A call that the gateway makes by itself counts as no request. Raises ApiError 429, 503.
+        """
         if exchange.limits is UNLIMITED:
-            return app(scope, receive, send)
+            return None
         meter = self._meter(exchange)
-        if not self._valid() or not meter.enough(None):
-            return self._admit_later(app, scope, receive, send)
-        exchange.ticket = meter.enter(self._clock_s())
+        if not self._valid() or not meter.enough(None, requests=_requests(exchange)):
+            meter = await self._until_enough(exchange, None)
         self._active.add(meter)
-        return app(scope, receive, send)
+        return meter.enter(self._clock_s(), requests=_requests(exchange))
 
-    async def _admit_later(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
-        meter = await self._until_enough(exchange, None)
-        exchange.ticket = meter.enter(self._clock_s())
-        self._active.add(meter)
-        await app(scope, receive, send)
-
-    async def reserve(self, exchange: Exchange, wanted_tokens: int, least_tokens: int) -> None:
-        """Take tokens of the key's limits before the model is asked: those wanted, or as many as the limits have.
+    async def reserve(self, exchange: Exchange, ticket: Ticket, wanted_tokens: int, least_tokens: int) -> None:
+        """Reserve tokens before a model is called: the wanted tokens, or as many as the smallest limit holds.
 
         Raises ApiError 429, 503.
         """
-        ticket = exchange.ticket
-        if ticket is None:
-            return
         meter = self._meter(exchange)
         tokens = max(least_tokens, min(wanted_tokens, meter.most_tokens()))
         if not self._valid() or not meter.enough(tokens):
             meter = await self._until_enough(exchange, tokens)
         meter.reserve(ticket, tokens)
 
-    def _ended(self, exchange: Exchange) -> None:
-        """A request that was counted is over, whatever became of it."""
-        ticket, tokens = exchange.ticket, exchange.tokens
+    def settle(self, exchange: Exchange, ticket: Ticket | None, *, kept: bool) -> None:
+        """Count what an ended request used.
+
+        kept: the request gets a row of usage, unless a limit refused the request.
+        """
+        tokens = exchange.tokens
         money: tuple[Share, ...] = ()
         if ticket is not None:
             ticket.settle(tokens.prompt + tokens.completion if tokens is not None else 0)
             ticket.close()
             self._active.add(ticket.meter)
             money = tuple(share for share in ticket.meter.shares.values() if share.money)
-        if not exchange.limited and (money or self._keeps(exchange)):
+        if not exchange.limited and (money or kept):
             if len(self._rows) >= _MOST_ROWS:
                 self._metrics.usage_rows(lost=1)
                 return
-            self._rows.append(row_of(exchange, self._now_s(), money, kept=self._keeps(exchange)))
+            self._rows.append(row_of(exchange, self._now_s(), money, kept=kept))
             if len(self._rows) == _ROWS_AT_ONCE:
                 self._wake.set()
-
-    def _keeps(self, exchange: Exchange) -> bool:
-        return self._record == "always" or (self._record == "with_keys" and exchange.key != "")
 
     def _meter(self, exchange: Exchange) -> Meter:
         meter = self._meters.get(exchange.key)
@@ -154,7 +138,8 @@ class Ledger:
             async with asyncio.timeout(self._patience_s):
                 while self._clock_s() >= self._failed_until_s:
                     meter = self._meter(exchange)
-                    short = [pair for pair in meter.wanted(tokens) if not (self._valid() and pair[0].has(pair[1]))]
+                    wanted = meter.wanted(tokens, requests=_requests(exchange))
+                    short = [pair for pair in wanted if not (self._valid() and pair[0].has(pair[1]))]
                     if not short:
                         return meter
                     self._refuse_what_cannot_be(exchange, short)
@@ -183,7 +168,7 @@ class Ledger:
         self._wake.set()
         await asyncio.shield(self._next)
 
-    # --- off it ------------------------------------------------------------------------------------------------------
+    # --- beside requests ---------------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
         """Report, write and lease, again and again, until `leave`; then all that is left is written and given back."""
@@ -192,16 +177,16 @@ class Ledger:
                 async with asyncio.timeout(_EVERY_S):
                     await self._wake.wait()
             self._wake.clear()
-            await self.settle()
+            await self.sync()
         self._keep_s = -inf
-        await self.settle()
+        await self.sync()
 
     def leave(self) -> None:
         """Let `keep` end."""
         self._leaving = True
         self._wake.set()
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Report and write what there is, and lease what is wanted."""
         waiting, self._next = self._next, None
         began_s = self._clock_s()
@@ -210,7 +195,7 @@ class Ledger:
             if claimed or rows or self._holding:
                 self._rows = []
                 claims = [claim for _, claim in claimed]
-                self._granted(claimed, rows, *await asyncio.to_thread(self._book.settle, claims, rows))
+                self._granted(claimed, rows, *await asyncio.to_thread(self._book.sync, claims, rows))
             self._valid_until_s = began_s + _VALID_S
         except RetrievalError as error:
             self._failed(claimed, rows, error)
@@ -255,3 +240,8 @@ class Ledger:
         if str(error) != self._trouble:
             log.error("cannot write usage; limits hold with the shares that this process has: %s", error)
         self._trouble = str(error)
+
+
+def _requests(exchange: Exchange) -> int:
+    """How many requests of the key an exchange is."""
+    return 0 if exchange.by_gateway else 1

@@ -223,31 +223,35 @@ class Meter:
                 share.limit, share.left, share.dry_until_s = limit, 0, -inf
         self.limits, self.ends_s = limits, 0.0
 
-    def wanted(self, tokens: int | None) -> Iterator[tuple[Share, int]]:
-        """The shares that a request needs something of, and how much; tokens: of its call of a model, else its entry.
+    def wanted(self, tokens: int | None, requests: int = 1) -> Iterator[tuple[Share, int]]:
+        """The shares that a request needs something of, and how much.
 
-        At its entry it needs some tokens to be left, and takes none.
+        tokens: of a call of a model; None: at the admission, where `requests` of each limit of requests are taken, and
+        of the other limits something must be left.
         """
         for name, share in self.shares.items():
             unit = MEASURES[name][0]
-            if tokens is None:
-                yield share, 1 if unit == "requests" else 0
-            elif unit == "tokens":
-                yield share, tokens
+            if tokens is not None:
+                if unit == "tokens":
+                    yield share, tokens
+            elif unit != "requests":
+                yield share, 0
+            elif requests:
+                yield share, requests
 
-    def enough(self, tokens: int | None) -> bool:
-        """Whether a request may go on."""
-        return all(share.has(amount) for share, amount in self.wanted(tokens))
+    def enough(self, tokens: int | None, requests: int = 1) -> bool:
+        """Whether a request may go on; tokens, requests: as of `wanted`."""
+        return all(share.has(amount) for share, amount in self.wanted(tokens, requests))
 
     def most_tokens(self) -> int:
         """The least of the limits of tokens."""
         limits = (share.limit for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
         return min(limits, default=_MOST)
 
-    def enter(self, clock_s: float) -> Ticket:
-        """Take what one request needs at its entry; there is enough."""
+    def enter(self, clock_s: float, requests: int = 1) -> Ticket:
+        """Take what one request needs at the admission. `enough` was asked before."""
         slot = None
-        for share, amount in self.wanted(None):
+        for share, amount in self.wanted(None, requests):
             share.take(amount)
             share.used_s = clock_s
             if share.at_once:

@@ -30,7 +30,7 @@ class SqlBook:
         self._now_s = now_s
         self._forgot_s = 0.0
 
-    def settle(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
+    def sync(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
         """All of it or nothing: a grant for each claim, and whether no other process has shares.
 
         Raises RetrievalError.

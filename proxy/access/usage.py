@@ -19,7 +19,8 @@ from proxy.exchange import Exchange, durations_ms
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-COMPARISONS = "comparisons"  # whose the raw requests of live comparisons are, in place of a key and a team
+# Names in place of a key and a team: the raw requests of shadow comparisons, and the operator's own command-line work.
+COMPARISONS, OPERATOR = "comparisons", "operator"
 BY = ("team", "key", "model", "day")
 _MOST_CHARS = 100  # of what a client named
 _UNUSED = Tokens(0, 0)
@@ -209,7 +210,7 @@ def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
     from proxy.access.tables import keys, usage
 
     u = usage.c
-    team = case((u.key == COMPARISONS, COMPARISONS), else_=func.coalesce(keys.c.team, ""))
+    team = case((u.key.in_((COMPARISONS, OPERATOR)), u.key), else_=func.coalesce(keys.c.team, ""))
     names = {"team": team, "key": u.key, "model": u.model, "day": u.day}
     groups = [names[name] for name in wish.by]
     counts = {

@@ -14,7 +14,7 @@ import orjson
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.errors import ApiError, upstream_error
 from proxy.exchange import Target, exchange_of
-from proxy.upstream.ask import NoAnswer, models
+from proxy.model_calls import NoAnswer, list_models
 from proxy.upstream.routes import Routes
 
 _WITHIN_S = 5.0  # a chat program waits for it when it starts
@@ -72,7 +72,7 @@ class Models:
         exchange = exchange_of(scope)
         try:
             async with asyncio.timeout(self._within_s):
-                listed = await models(self._upstream, row, headers=scope["headers"])
+                listed = await list_models(self._upstream, row, headers=scope["headers"])
         except (NoAnswer, TimeoutError) as error:
             exchange.error = str(error) or "upstream_timeout"
             return {}

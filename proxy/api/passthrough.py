@@ -24,10 +24,10 @@ class Passthrough:
     """
 
     def __init__(
-        self, app: App, *, resolve: Resolve, paths: Mapping[str, str], max_body_bytes: int, warns: bool = False
+        self, upstream: App, *, resolve: Resolve, paths: Mapping[str, str], max_body_bytes: int, warns: bool = False
     ) -> None:
         """warns: whether the log says, once, that what clients may take for a chat gets no passages."""
-        self._app = app
+        self._upstream = upstream
         self._resolve = resolve
         self._paths = paths
         self._max_body_bytes = max_body_bytes
@@ -61,7 +61,7 @@ class Passthrough:
         if self._warns and path == "/v1/responses" and scope["method"] == "POST":
             self._warns = False
             log.warning("POST /v1/responses passes without passages: only /v1/chat/completions gets them; said once")
-        await self._app(scope, receive, send)
+        exchange.upstream = self._upstream
 
     def _listed(self, path: str) -> str | None:
         """The model for a listed path or one below it."""

@@ -1,16 +1,15 @@
-"""The middleware: read the body, decide, retrieve, inject, pass on. Only the request is ever changed.
+"""The augmentation of a chat: read the body, decide, retrieve, inject. The model is called afterwards, by `Metering`.
 
-It fails open, and visibly: whatever goes wrong while passages are looked for, the chat goes on without them,
-marked `degraded`; or, where context is required, it is refused. The reply never passes through here.
+Augmentation fails open, and visibly: a chat whose retrieval fails goes on without passages, marked `degraded`; where
+context is required, the chat is refused. Only the request is ever changed: the reply never passes through this module.
 """
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Protocol
 
 import orjson
 
@@ -53,21 +52,29 @@ async def already() -> None:
     """What was begun has begun."""
 
 
+CHAT = "ragway.chat"  # in the ASGI scope of a chat that goes through the shadow comparison
+
+
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat as it was understood, on its way to its model."""
+    """A chat after the augmentation, before the call of the model."""
 
     decision: Decision
     request: Request  # as the client sent it
     target: Target
 
 
-class Comparing(Protocol):
-    """Has the model asked raw as well, once it has answered."""
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """The shadow comparison, and the chats that go through."""
 
-    def pass_on(self, app: App, chat: Chat, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Have the app answer as usual."""
-        ...
+    app: App  # a middleware in front of the upstream; finds the `Chat` in the scope
+    share: float  # of the chats that are searched for, 0 to 1
+    draw: Callable[[], float] = random.random  # from 0 to 1
+
+    def selects(self, decision: Decision) -> bool:
+        """Whether a chat goes through the middleware: the client asks for a comparison, or the chat is sampled."""
+        return decision.compare or (bool(decision.turns) and self.draw() < self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +91,38 @@ class AugmentOptions:
     window_share: float
     order: Order
     receipts: Receipts | None = None  # who keeps them
-    comparing: Comparing | None = None  # None: no answer is compared with a raw one
+    shadow: Shadow | None = None  # None: no chat is compared
     begun: Callable[[], Awaitable[None]] = already  # what a search waits for, while the gateway starts
 
 
 class Augment:
-    """Chat completions with passages in front of the model; everything behind it sees an ordinary request."""
+    """The route of chats: an ordinary request for the model, with passages in the prompt."""
 
     def __init__(
         self,
-        app: App,
+        upstream: App,
         *,
         knowledge: Knowledge,
         resolve: Resolve,
         template: Template,
         options: AugmentOptions,
-        window_of: Callable[[Target], int] = attrgetter("window_tokens"),
+        translated_window: Callable[[str], int] | None = None,
         rewriter: Rewriter | None = None,
     ) -> None:
-        """window_of: the context window of a target's model in tokens, 0 where it is not known.
+        """translated_window: the context window of a translated model in tokens, as litellm knows; 0: not known.
 
         rewriter: None leaves rewriting to the index.
         """
-        self._app = app
+        self._upstream = upstream
         self._knowledge = knowledge
         self._resolve = resolve
         self._template = template
         self._options = options
-        self._window_of = window_of
+        self._translated_window = translated_window
         self._rewriter = rewriter
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, _send: Send) -> None:
+        """Prepare the call of the model: `exchange.target`, `body` and `upstream`. Raises ApiError."""
         exchange = exchange_of(scope)
         raw = await whole_body(scope, receive, max_bytes=self._options.max_body_bytes)
         began = time.perf_counter()
@@ -149,19 +157,26 @@ class Augment:
             raise _refusal(exchange)
         exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
-        if options.comparing is None:
+        exchange.upstream = self._upstream
+        if options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
-            await self._app(scope, receive, send)
-        else:
-            await options.comparing.pass_on(self._app, Chat(decision, request, target), scope, receive, send)
+        elif options.shadow.selects(decision):
+            scope[CHAT] = Chat(decision, request, target)
+            exchange.upstream = options.shadow.app
 
     def _budget_tokens(self, request: Request, target: Target) -> int:
         """What the passages may take; less than the setting where the model's window is known and leaves less."""
-        window_tokens = self._window_of(target)
+        window_tokens = self._window_tokens(target)
         if not window_tokens:
             return self._options.budget_tokens
         share = self._options.window_share
         return min(self._options.budget_tokens, room_tokens(request, window_tokens=window_tokens, share=share))
+
+    def _window_tokens(self, target: Target) -> int:
+        """The context window of the target's model: the setting, else litellm's; 0: not known."""
+        if target.window_tokens or target.lane != "translated" or self._translated_window is None:
+            return target.window_tokens
+        return self._translated_window(target.model)
 
     async def _context(
         self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope

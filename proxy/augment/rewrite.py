@@ -1,9 +1,9 @@
-"""The latest question rewritten by a model (`retrieval.rewrite: llm`), raced with retrieval on the local form.
+"""The latest question rewritten by a model (`retrieval.rewrite: llm`), raced with the search for the local form.
 
-Retrieval begins at once with what the index makes of the conversation by itself. Meanwhile the model is asked for a
-question that stands alone; if it answers in time, and its answer passes `accepted`, that is searched for instead.
-Whatever goes wrong costs the rewrite and nothing else: the passages of the local form are there already. The call goes
-to the lanes directly (`upstream.ask`), and neither the prompt nor the conversation is ever logged.
+The search begins at once with the question as the index rewrites the question without a model. Meanwhile the model is
+asked for a question that stands alone; an answer in time that passes `accepted` is searched for instead. A failure
+costs the rewrite and nothing else: the passages of the local form are already found. The call of the model stands in
+the usage of the chat's key. Neither the prompt nor the conversation is ever logged.
 """
 
 import asyncio
@@ -16,10 +16,9 @@ from pathlib import Path
 
 from proxy.access import permitted
 from proxy.access.permitted import Search, Searched
-from proxy.asgi import App
 from proxy.errors import Headers
 from proxy.exchange import Exchange, Target
-from proxy.upstream.ask import NoAnswer, ask
+from proxy.model_calls import ModelCalls, NoAnswer, Owner, owner_of
 from retrieval.errors import RetrievalError
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Turn
@@ -83,7 +82,8 @@ class Prompt:
 class Rewriter:
     """Asks one model for stand-alone questions."""
 
-    upstream: App  # the lanes, without any middleware
+    models: ModelCalls
+    model: str  # by the gateway's name
     target: Target
     prompt: Prompt
     deadline_s: float
@@ -98,7 +98,7 @@ class Rewriter:
         until_s = asyncio.get_running_loop().time() + self.retrieval_deadline_s * (1 - _KEPT_SHARE)
         began = time.perf_counter()
         local = asyncio.ensure_future(permitted.search(knowledge, asked))
-        asking = asyncio.ensure_future(self._ask(asked.turns, headers))
+        asking = asyncio.ensure_future(self._ask(asked.turns, owner_of(exchange), headers))
         for task in (local, asking):  # retrieve the exception: asyncio warns about an error that no code has read
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
@@ -114,11 +114,13 @@ class Rewriter:
             local.cancel()
             asking.cancel()
 
-    async def _ask(self, turns: Sequence[Turn], headers: Headers) -> str:
+    async def _ask(self, turns: Sequence[Turn], owner: Owner, headers: Headers) -> str:
         """The model's answer. Raises NoAnswer, TimeoutError."""
         messages = [{"role": "user", "content": self.prompt.render(turns)}]
         async with asyncio.timeout(self.deadline_s):
-            return await ask(self.upstream, self.target, messages, max_tokens=_MAX_TOKENS, headers=headers)
+            return await self.models.complete(
+                self.model, self.target, messages, owner=owner, max_tokens=_MAX_TOKENS, headers=headers
+            )
 
     async def _search_again(self, knowledge: Knowledge, asked: Search, text: str, until_s: float) -> Searched | None:
         """Search for the rewrite; None where the search fails or takes too long, and the local result must do."""

@@ -63,8 +63,6 @@ class Observe:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
                 await _send_error(tell, exchange, ApiError(500, message, code="internal_error", type="server_error"))
         finally:
-            if exchange.counted_by is not None:
-                exchange.counted_by(exchange)
             self._metrics.ended(exchange)
             if path.startswith(("/v1/", "/mcp")):
                 logs.tell(_line(exchange))

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
-from cli.build import gateway
+from cli.build import Gateway, gateway
 from config.settings import load
-from proxy.asgi import App
+from proxy.access.limits import Limits
+from proxy.access.rights import EVERYTHING
+from proxy.access.sql import SqlAccounts
+from proxy.access.usage import sums, wish_of
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
 from retrieval.records.search import Retrieved, Turn
@@ -88,7 +91,7 @@ class Asked:
 class Bench:
     """A gateway between a client, an index and the two models."""
 
-    app: App
+    made: Gateway
     knowledge: Asked
     model: Upstream
     asked: asyncio.Event  # the model that rewrites
@@ -101,7 +104,7 @@ class Bench:
         """One chat; x-rag-status and x-rag-reason. The client gets its reply whatever becomes of the rewrite."""
         messages = [*history, {"role": "user", "content": question}]
         raw = json.dumps({"model": "gpt-x", "messages": messages}).encode()
-        call = await Call((raw,)).to(self.app, scope_of(headers=HEADERS))
+        call = await Call((raw,)).to(self.made.app, scope_of(headers=HEADERS))
         headers = dict(call.headers)
         assert (call.status, call.body) == (200, COMPLETION)
         return headers[b"x-rag-status"].decode(), headers.get(b"x-rag-reason", b"").decode()
@@ -159,7 +162,7 @@ async def bench(index: Index, says: Says, **settings: Any) -> AsyncIterator[Benc
         }
         knowledge = Asked(index)
         made = gateway(load(environ={}, flags=flags), knowledge, ready=lambda: "", environ={"SMALL_KEY": "sk-small"})
-        yield Bench(made.app, knowledge, model, asked)
+        yield Bench(made, knowledge, model, asked)
         made.client.close()
 
 
@@ -171,6 +174,26 @@ async def test_the_models_question_is_searched_for(index: Index) -> None:
         (forwarded,) = at.bodies("gpt-x")  # the model that chats sees the client's own words
         assert forwarded["messages"][-1]["content"] == "How about Emily Doe?"
         assert EMILY not in json.dumps(forwarded)
+
+
+async def test_the_rewriting_stands_in_the_usage_of_the_key_that_asked(index: Index, tmp_path: Path) -> None:
+    opened = SqlAccounts(tmp_path)
+    key, secret = opened.create("search-app", EVERYTHING, team="search", limits=Limits(tokens_per_day=1_000_000))
+    async with bench(index, saying(EMILY), data=str(tmp_path)) as at:
+        keeping = asyncio.create_task(at.made.ledger.keep())
+        question = [*HISTORY, {"role": "user", "content": "How about Emily Doe?"}]
+        body = json.dumps({"model": "gpt-x", "messages": question}).encode()
+        headers = [*HEADERS[:2], (b"authorization", f"Bearer {secret}".encode())]
+        call = await Call((body,)).to(at.made.app, scope_of(headers=headers))
+        assert (call.status, dict(call.headers)[b"x-rag-reason"]) == (200, b"rewritten by the model")
+        at.made.ledger.leave()
+        await keeping
+    rows = sums(opened, wish_of(by="team,key,model", since=None, until=None))
+    assert [(row["team"], row["key"], row["model"], row["requests"]) for row in rows] == [
+        ("search", key.id, "gpt-x", 1),
+        ("search", key.id, "tiny", 1),
+    ]
+    assert all(row["prompt_tokens"] > 0 for row in rows)
 
 
 async def test_the_model_is_asked_once_with_its_own_key_and_without_passages(index: Index) -> None:
@@ -239,7 +262,7 @@ async def test_a_client_that_leaves_ends_the_call(index: Index) -> None:
     async with bench(index, silent_until_left) as at:
         messages = [*HISTORY, {"role": "user", "content": "How about Emily Doe?"}]
         call = Call((json.dumps({"model": "gpt-x", "messages": messages}).encode(),))
-        running = asyncio.ensure_future(call.to(at.app, scope_of(headers=HEADERS)))
+        running = asyncio.ensure_future(call.to(at.made.app, scope_of(headers=HEADERS)))
         async with asyncio.timeout(30):
             await at.asked.wait()
             call.left.set()

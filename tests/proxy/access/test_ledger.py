@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from proxy.access.ledger import LEASE_S, Ledger, Record
+from proxy.access.ledger import LEASE_S, Ledger
 from proxy.access.limits import UNLIMITED, Limits
+from proxy.access.metering import Metering, Record
 from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlBook
 from proxy.access.sql import SqlAccounts
@@ -17,9 +18,10 @@ from proxy.access.usage import COMPARISONS, Wish, sums
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
-from proxy.exchange import KEY, Exchange, Target
+from proxy.exchange import Exchange, Target
 from proxy.observe.metrics import Metrics
 from tests.proxy.observe.test_metrics import value
+from tests.support.asgi_calls import Call, scope_of
 
 NOON_S = 1_795_348_830.0  # 30 s into a minute
 
@@ -42,8 +44,9 @@ class Process:
 
     def __init__(self, accounts: SqlAccounts, clock: Clock, record: Record = "with_keys") -> None:
         self.metrics = Metrics()
+        self.record = record
         self.book = SqlBook(accounts, keep_days=400, now_s=clock.now_s)
-        self.ledger = Ledger(self.book, record=record, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
+        self.ledger = Ledger(self.book, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
 
     async def ask(
         self,
@@ -55,25 +58,24 @@ class Process:
         inside: Callable[[], Awaitable[None]] | None = None,
     ) -> str:
         """One request: "" if it passed, else the code of the refusal. tokens: reserved; used: settled."""
-        exchange = Exchange(key=key, limits=limits, path="/v1/chat/completions", model="m")
-        scope: Scope = {KEY: exchange}
+        exchange = Exchange(key=key, limits=limits, model="m", target=Target("gpt-4o", "relay", "", ""))
 
-        async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        async def route(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            exchange.tokens = None if used is None else Tokens(used, 0)
             if tokens:
-                await self.ledger.reserve(exchange, tokens, tokens)
-            exchange.target = Target("gpt-4o", "relay", "", "")
-            if used is not None:
-                exchange.tokens = Tokens(used, 0)
+                exchange.fields, exchange.upstream = {"max_tokens": tokens}, answer
+            else:
+                await answer(_scope, _receive, _send)
+
+        async def answer(_scope: Scope, _receive: Receive, _send: Send) -> None:
             if inside is not None:
                 await inside()
 
+        call, scope = Call(), scope_of(exchange=exchange)
         try:
-            await self.ledger.admit(app, scope, _never, _never)  # type: ignore[arg-type]
+            await Metering(route, self.ledger, self.record)(scope, call.receive, call.send)
         except ApiError as error:
             return error.code
-        finally:
-            if exchange.counted_by is not None:
-                exchange.counted_by(exchange)
         return ""
 
     @contextlib.asynccontextmanager
@@ -84,10 +86,6 @@ class Process:
         finally:
             self.ledger.leave()
             await keeping
-
-
-async def _never(*_: object) -> None:
-    raise AssertionError
 
 
 def spent(accounts: SqlAccounts) -> dict[str, int]:
@@ -173,7 +171,7 @@ async def test_money_is_refused_once_it_is_spent(opened: Callable[[], SqlAccount
         clock.past_s = 2
         while await process.ask(limits) == "":
             clock.past_s += 1.5
-            await process.ledger.settle()
+            await process.ledger.sync()
         assert await process.ask(limits) == "insufficient_quota"
     assert spent(opened())["usd_per_day"] == 1_250_000, "500 tokens of gpt-4o at 2.5 dollars a million"
 
@@ -192,7 +190,7 @@ async def test_several_processes_together_pass_what_the_limit_says(opened: Calla
             assert passed <= 50
             clock.past_s += 1.5
             for process in processes:
-                await process.ledger.settle()
+                await process.ledger.sync()
     assert passed == 50
     assert spent(opened()) == {"tokens_per_day": 50}
 
@@ -202,7 +200,7 @@ async def test_the_lease_of_a_process_that_died_ends(opened: Callable[[], SqlAcc
     dead = Process(opened(), clock)
     dying = asyncio.create_task(dead.ask(limits, inside=asyncio.Event().wait))  # type: ignore[arg-type]
     await asyncio.sleep(0)
-    await dead.ledger.settle()
+    await dead.ledger.sync()
     await asyncio.sleep(0)
     assert leased(opened()) == 1
     async with Process(opened(), clock).running() as other:
@@ -219,14 +217,14 @@ async def test_a_process_that_could_not_renew_its_lease_admits_nobody_on_it(tmp_
     process = Process(SqlAccounts(tmp_path), clock)
     first = asyncio.create_task(process.ask(limits))
     await asyncio.sleep(0)
-    await process.ledger.settle()
+    await process.ledger.sync()
     assert await first == ""
     (tmp_path / "accounts.db").write_bytes(b"no database" * 1000)
     assert await process.ask(limits) == "", "on the lease"
     clock.past_s = 6
     late = asyncio.create_task(process.ask(limits))
     await asyncio.sleep(0)
-    await process.ledger.settle()
+    await process.ledger.sync()
     assert await late == "limits_unavailable"
 
 

@@ -12,7 +12,7 @@ from proxy.asgi import Receive, Scope, Send
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
-from proxy.exchange import Exchange, Target, exchange_of
+from proxy.exchange import Exchange, Target
 from retrieval.knowledge import Knowledge, Lookup
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
@@ -65,7 +65,7 @@ async def asked(
     )
 
     async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
-        assert exchange_of(scope) is exchange
+        raise AssertionError("the route prepares the call and does not make the call")
 
     app = Augment(
         upstream,
@@ -76,6 +76,7 @@ async def asked(
     )
     call = Call([orjson.dumps(body)])
     await app(scope_of(exchange=exchange), call.receive, call.send)
+    assert exchange.upstream is upstream
     return exchange, knowledge
 
 

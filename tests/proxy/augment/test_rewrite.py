@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from cli.build import rewriter, targets
 from config.settings import PROMPTS, SettingsError, load
+from proxy.access.ledger import Ledger
+from proxy.access.shares import SqlBook
+from proxy.access.sql import SqlAccounts
 from proxy.augment.rewrite import Prompt, PromptError, accepted, tidied
 from proxy.exchange import Target
+from proxy.model_calls import ModelCalls
+from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes, Upstream
 from retrieval.records.search import Turn
 
@@ -138,7 +143,8 @@ def built(tmp_path: Path, retrieval: str) -> Target | None:
     file = tmp_path / "ragway.yaml"
     file.write_text(f"{MODELS}retrieval: {{{retrieval}}}", "utf-8")
     settings = load(file=file, environ={})
-    made = rewriter(settings, Upstream({}), Routes(targets(settings, {})))
+    ledger = Ledger(SqlBook(SqlAccounts(tmp_path), keep_days=1), metrics=Metrics())
+    made = rewriter(settings, ModelCalls(Upstream({}), ledger, "with_keys"), Routes(targets(settings, {})))
     return made.target if made else None
 
 

@@ -16,15 +16,17 @@ from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, wish_of
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import decide
-from proxy.augment.middleware import Chat
+from proxy.augment.middleware import CHAT as CHAT_KEY
+from proxy.augment.middleware import Chat, Shadow
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.chat import CHAT
 from proxy.exchange import Exchange, RagStatus, Target
+from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper
 from proxy.observe.receipts.shelf import Shelf
-from proxy.observe.shadow.comparing import Comparing, Terms, Who
 from proxy.observe.shadow.comparison import Comparison, comparison_from, kept
+from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions, Who
 from proxy.upstream.echo import Echo
 from tests.proxy.observe.test_metrics import value
 from tests.support.asgi_calls import Call, scope_of
@@ -46,12 +48,13 @@ class House:
         self.metrics = Metrics()
         book = SqlBook(self.accounts, keep_days=9)
         # A machine with a slow disk may need seconds for a transaction: no test here is about that.
-        self.ledger = Ledger(book, record="with_keys", metrics=self.metrics, patience_s=60.0)
+        self.ledger = Ledger(book, metrics=self.metrics, patience_s=60.0)
         self.shelf = Shelf(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
         self.keeper: Keeper[Comparison] = Keeper(self.shelf, kept, self.metrics.comparisons)
         self.keeping = asyncio.gather(self.ledger.keep(), self.keeper.keep())
-        self.comparing: Comparing | None = None
+        self.comparing: ShadowComparison | None = None
         self.raw: list[bytes] = []
+        self.app: App = answers
 
     def comparisons(
         self,
@@ -62,7 +65,7 @@ class House:
         limits: Limits = PLENTY,
         at_once: int = 4,
         draws: Iterable[float] = (),
-    ) -> Comparing:
+    ) -> ShadowComparison:
         async def asked(scope: Scope, receive: Receive, send: Send) -> None:
             self.raw.append(scope["ragway.exchange"].body)
             await (upstream or Echo())(scope, receive, send)
@@ -70,15 +73,15 @@ class House:
         async def nothing() -> None:
             pass
 
-        self.comparing = Comparing(
-            asked,
+        self.comparing = ShadowComparison(
+            self._answer,
+            ModelCalls(asked, self.ledger, "with_keys"),
             nothing,
-            self.ledger,
             self.keeper,
             self.metrics,
-            Terms(share, who, limits, at_once),
-            draw=iter(draws).__next__,
+            ShadowOptions(who, limits, at_once),
         )
+        self.selection = Shadow(self.comparing, share, iter(draws).__next__)
         return self.comparing
 
     async def chat(
@@ -98,15 +101,19 @@ class House:
         exchange = Exchange(rights=rights, model="echo", rag_status=status, body=b'{"with": "passages"}')
         scope = scope_of(headers=headers, exchange=exchange)
         decision = decide(request, scope, enabled=True, collections=("docs",), utility_prompts=UtilityPrompts())
-        chat, comparing = Chat(decision, request, target or Target("echo", "echo", "", "")), self.comparing
-
-        def answered(scope: Scope, receive: Receive, send: Send) -> Any:
-            return comparing.pass_on(app, chat, scope, receive, send)
-
-        call = await Call().to(answered, scope)
+        self.app = app
+        if self.selection.selects(decision):
+            scope[CHAT_KEY] = Chat(decision, request, target or Target("echo", "echo", "", ""))
+            app_in_front = self.selection.app
+        else:
+            app_in_front = app
+        call = await Call().to(app_in_front, scope)
         if app is answers:
             assert call.sent[-1]["body"] == ANSWER
         return exchange
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
 
     async def done(self) -> list[Comparison]:
         """All that was compared, once nothing is under way any more."""

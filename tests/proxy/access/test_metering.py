@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.access.metered import tokens_to_reserve
+from proxy.access.metering import tokens_to_reserve
 
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 

@@ -1,0 +1,138 @@
+"""The limits of a key: one middleware, from the admission of a request to the row of usage.
+
+A route answers a request by itself, or prepares a call of a model: the route sets the exchange's target, body and
+`upstream`, and returns. The middleware then makes the call, so that admission, reservation, call and settlement of a
+request stand in one function.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import orjson
+
+from proxy.access.ledger import Ledger
+from proxy.access.limits import UNLIMITED
+from proxy.access.usage_tap import UsageTap
+from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.dialects.paths import BY_PATH
+from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.errors import ApiError
+from proxy.exchange import exchange_of
+
+# Routes of the gateway that call no model and count as no request; a search below them counts.
+_FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
+_SEARCH = "/search"
+_TOOLS = "/mcp"  # searches as tools
+_ANSWER_TOKENS = 500  # reserved where the request does not say how long the answer may become
+# What says how long an answer may become, in the dialects that pass here, and how many answers there are.
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_CHOICES = ("n", "best_of")
+_MOST_TOKENS = 10**9  # a number beyond is reserved as this one: it fits every counter
+
+
+Record = Literal["with_keys", "always", "never"]  # of which requests the usage is kept
+
+
+class Metering:
+    """Runs every request that counts, within the limits of its key."""
+
+    def __init__(self, app: App, ledger: Ledger, record: Record, *, relayed: Collection[str] = ()) -> None:
+        """app: the routes. relayed: paths that go to an upstream, even where the gateway has a route of that name."""
+        self._app = app
+        self._ledger = ledger
+        self._record = record
+        self._relayed = tuple(relayed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError 429 where a limit is used up, 503 where the accounts cannot be reached."""
+        exchange = exchange_of(scope)
+        kept = self._record == "always" or (self._record == "with_keys" and exchange.key != "")
+        if (exchange.limits is UNLIMITED and not kept) or not self._counts(scope["method"], scope["path"]):
+            await self._app(scope, receive, send)
+            if exchange.upstream is not None:
+                await exchange.upstream(scope, receive, send)
+            return
+        ticket = None
+        try:
+            # Admit: one request, and some tokens and money must be left.
+            ticket = await self._ledger.admit(exchange)
+
+            # The route answers, or prepares a call of a model.
+            await self._app(scope, receive, send)
+            if exchange.upstream is None:
+                return
+
+            # Reserve the tokens that the call may take.
+            body = exchange.body or b""
+            if ticket is not None:
+                fields = exchange.fields if exchange.fields is not None else _fields_of(body)
+                answers = not scope["path"].endswith("/embeddings")
+                wanted_tokens, least_tokens = tokens_to_reserve(body, fields, answers=answers)
+                await self._ledger.reserve(exchange, ticket, wanted_tokens, least_tokens)
+
+            # Call the model, and read the tokens of the call from the reply as the reply passes.
+            tap = UsageTap(send, exchange.dialect)
+            try:
+                await exchange.upstream(scope, receive, tap.send)
+            except ApiError:  # the upstream gave no reply
+                exchange.tokens = Tokens(0, 0)
+                raise
+            finally:
+                exchange.tokens = exchange.tokens or tap.tokens(body)
+        except ApiError as error:  # `Observe` answers with this status after the settlement
+            exchange.status = exchange.status or error.status
+            raise
+        finally:
+            # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
+            self._ledger.settle(exchange, ticket, kept=kept)
+
+    def _counts(self, method: str, path: str) -> bool:
+        """Whether a request to this path counts as a request of the key."""
+        if path in BY_PATH:
+            return True
+        if not path.startswith("/v1/"):
+            return path == _TOOLS and method == "POST"
+        if any(covers(listed, path) for listed in self._relayed):
+            return True
+        return path.endswith(_SEARCH) or not any(covers(free, path) for free in _FREE)
+
+
+def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:
+    """The tokens to reserve for one call: those it may take, and those it surely asks for.
+
+    The second is the prompt, and the longest answer that the client allows, once for each choice. A client that sets no
+    length is taken to want _ANSWER_TOKENS a choice: the first number only. fields: the body's members. The members are
+    read as their parsed values: a name may be written with escapes, and a number as 1e6.
+    """
+    prompt = estimated_tokens(body)
+    if not answers:
+        return prompt, prompt
+    longest = max(_count_of(fields.get(name)) for name in _LENGTHS)
+    choices = max(1, *(_count_of(fields.get(name)) for name in _CHOICES))
+    least = min(prompt + longest * choices, _MOST_TOKENS)
+    return least if longest else min(prompt + _ANSWER_TOKENS * choices, _MOST_TOKENS), least
+
+
+def _count_of(value: object) -> int:
+    """A number of tokens or choices as an upstream may read the value; 0 where the value is no such number.
+
+    Some upstreams take "100" for 100.
+    """
+    if isinstance(value, str) and len(value) < 20:
+        try:
+            value = float(value)
+        except ValueError:
+            return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return 0
+    return math.ceil(value) if value < _MOST_TOKENS else _MOST_TOKENS
+
+
+def _fields_of(body: bytes) -> Mapping[str, Any]:
+    """The members of a body that nobody has read yet; none where the body is no JSON object."""
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

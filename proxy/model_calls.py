@@ -1,0 +1,207 @@
+"""The one way for the gateway itself to call a model: metered, traced, and ended by cancellation.
+
+The question rewriter, the enrichment of an ingest and the shadow comparison call models in this way. A call goes
+through the same `Metering` as a client's request, so the tokens are reserved, counted and written to the usage of the
+call's `Owner`, and the call ends where the owner's limits are used up. A call passes no other middleware: no passages,
+no log line, no request of the key.
+
+Cancelling the awaiting task (a deadline, a client that left) closes the connection to the upstream.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from proxy.access.ledger import Ledger
+from proxy.access.limits import UNLIMITED, Limits
+from proxy.access.metering import Metering, Record
+from proxy.access.usage import OPERATOR
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.dialects.base import Dialect
+from proxy.dialects.chat import CHAT
+from proxy.errors import ApiError, Headers
+from proxy.exchange import KEY, Exchange, Target
+
+_MOST_BYTES = 256 * 1024  # of an answer
+_MODELS = "/v1/models"
+_MOST_LIST_BYTES = 4 * 2**20  # some hundred models, each with a text about it, are 700 KB
+
+
+class NoAnswer(Exception):
+    """The model gave no usable answer. The message holds nothing of the question or the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The payer of a call: a key, or a name in place of a key. The limits are the budget."""
+
+    key: str  # in the usage; "": a gateway without keys, whose usage is not kept by default
+    limits: Limits = UNLIMITED
+    request: str = ""  # id of the request that caused the call; "": no request
+
+
+COMMAND_LINE = Owner(OPERATOR)
+
+
+def owner_of(exchange: Exchange) -> Owner:
+    """The owner of calls that a client's request causes: the client's key."""
+    return Owner(exchange.key, exchange.limits, exchange.id)
+
+
+class ModelCalls:
+    """Calls models for the gateway itself."""
+
+    def __init__(self, upstream: App, ledger: Ledger, record: Record) -> None:
+        """upstream: `proxy.upstream.routes.Upstream`, without any middleware."""
+        self._upstream = upstream
+        self._metering = Metering(_prepared, ledger, record)
+
+    async def complete(
+        self,
+        model: str,
+        target: Target,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        owner: Owner,
+        max_tokens: int,
+        headers: Headers | None = None,
+    ) -> str:
+        """The model's answer, in one piece, at temperature 0.
+
+        model: the name in the usage. headers: of the client's request, for a target that takes the client's own key.
+        Raises NoAnswer: the upstream failed, refused, broke off or sent no text, or the owner's limits are used up.
+        """
+        fields = {
+            "model": target.model,
+            "messages": list(messages),
+            "temperature": 0,
+            "max_tokens": max_tokens,
+            "stream": False,
+        }
+        reply = _Reply(_MOST_BYTES)
+        try:
+            call = self.call_of(model, target, orjson.dumps(fields), owner)
+            await self.send(call, _scope(call, headers or []), reply.take)
+        except ApiError as error:
+            raise NoAnswer(error.code) from None  # the message may quote the upstream's words
+        completion = reply.read()
+        try:
+            text = completion["choices"][0]["message"]["content"]
+        except (LookupError, TypeError):
+            raise NoAnswer("the reply is no chat completion") from None
+        if not isinstance(text, str):
+            raise NoAnswer("the reply has no text")
+        return text
+
+    def call_of(self, model: str, target: Target, body: bytes, owner: Owner, dialect: Dialect = CHAT) -> Exchange:
+        """The record of one call of a model, before the call. body: as the dialect writes requests."""
+        call = Exchange(
+            method="POST",
+            path=dialect.path,
+            dialect=dialect,
+            key=owner.key,
+            limits=owner.limits,
+            by_gateway=True,
+            model=model,
+            target=target,
+            body=body,
+            upstream=self._upstream,
+        )
+        if owner.request:
+            call.id = owner.request
+        return call
+
+    async def send(self, call: Exchange, scope: Scope, send: Send) -> None:
+        """Make the call; the reply goes to `send`.
+
+        scope: of the client's request, for the headers and the query. Raises ApiError: no reply, or the owner's limits
+        are used up (`call.limited`).
+        """
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                call.status = message["status"]
+            await send(message)
+
+        await self._metering({**scope, KEY: call}, _nothing_more, noted)
+
+
+async def list_models(upstream: App, target: Target, *, headers: Headers) -> Sequence[Mapping[str, Any]]:
+    """The upstream's own list of models, each an object with an `id`. A list costs no tokens and is not metered.
+
+    headers: as for `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list of models.
+    """
+    exchange = Exchange(method="GET", path=_MODELS, target=target, body=b"")
+    reply = _Reply(_MOST_LIST_BYTES)
+    try:
+        await upstream(_scope(exchange, headers), _nothing_more, reply.take)
+    except ApiError as error:
+        raise NoAnswer(error.code) from None
+    answer = reply.read()
+    rows = answer.get("data", ()) if isinstance(answer, dict) else ()
+    if not isinstance(rows, list | None):  # null: an upstream without models
+        raise NoAnswer("the reply is no list of models")
+    named = [row for row in rows or () if isinstance(row, dict)]
+    return [row for row in named if isinstance(row.get("id"), str) and row["id"]]
+
+
+def _scope(exchange: Exchange, headers: Headers) -> Scope:
+    """The ASGI scope of a request that has no client."""
+    target = exchange.target
+    own = [pair for pair in headers if target is not None and target.key_of_client and pair[0] == b"authorization"]
+    if exchange.body:
+        own.append((b"content-type", b"application/json"))
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "method": exchange.method,
+        "path": exchange.path,
+        "raw_path": exchange.path.encode(),
+        "query_string": b"",
+        "headers": own,
+        KEY: exchange,
+    }
+
+
+async def _prepared(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """The route of a call: `call_of` has prepared everything."""
+
+
+async def _nothing_more() -> Message:
+    raise AssertionError("the body travels with the exchange")
+
+
+class _Reply:
+    """A response, received whole."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._status = 0
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._whole = False
+
+    async def take(self, message: Message) -> None:
+        """Receive one message of the upstream. Raises NoAnswer for a reply beyond the limit."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            return
+        part = message.get("body", b"")
+        self._parts.append(part)
+        self._size += len(part)
+        self._whole = not message.get("more_body", False)
+        if self._size > self._most_bytes:
+            raise NoAnswer("the reply is too long")
+
+    def read(self) -> Any:
+        """The reply's JSON. Raises NoAnswer."""
+        if self._status != 200:
+            raise NoAnswer(f"status {self._status}")
+        if not self._whole:
+            raise NoAnswer("the reply broke off")
+        try:
+            return orjson.loads(b"".join(self._parts))
+        except orjson.JSONDecodeError:
+            raise NoAnswer("the reply is no JSON") from None
