@@ -1,27 +1,27 @@
-"""The command line: one file per command, imported when it is called, so that --help stays quick.
+"""The command line: one module per command, imported on use, so that --help stays fast.
 
-Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 something failed (one line says
-what), 2 wrong usage.
+Data goes to standard output, messages go to standard error. Exit codes: 0 done, 1 failed (one line names the failure),
+2 wrong usage.
 
     build     settings -> the objects of a gateway and of an index
-    common    options, settings, the way to the documents, progress bars
-    serve     the gateway and its index process         worker    what one process of it serves
-    ingest    files and folders -> a collection       search    a question -> the passages a chat would get
-    delete    a collection, or documents of it
-    listing   `ragway collections`                    rebuild   a collection's index anew from the catalog
-    reindex   the same for several, with another embedder if wanted
-    doctor    what is wrong, what to do, and what of it can be repaired
-    eval      judged questions -> how well each way to search answers them
-    bench     questions asked of models raw and with passages       loopback  the gateway begun for it
-    bench_shared    what its commands that ask share    bench_report    its report and diff    bench_judge    its judge
-    bench_draft     questions for it, proposed by a model
-    bench_live    its view of live comparisons
-    replay    a chat of which there is a receipt -> what it would be given today, and what changed
-    keys      who may do what: made, listed, revoked, rotated
-    usage     what keys used, in sums
-    mcp       search and fetch for programs that speak MCP, on stdin and stdout
+    common    options, settings, access to documents and accounts, progress bars
+    serve     the gateway and the index process       worker    one process of the gateway
+    ingest    files and folders -> a collection       search    a question -> the passages that a chat would get
+    delete    a collection, or documents of a collection
+    listing   `ragway collections`                    rebuild   a collection's index from the catalog
+    reindex   like rebuild for several collections, also with another embedder
+    doctor    find problems, advise, repair
+    eval      judged questions -> the quality of each search method
+    bench     ask models questions raw and with passages            loopback  a gateway for one command
+    bench_shared  options, gateway and models of all bench commands
+    bench_report  report and diff of runs             bench_judge  a model judges the answers of a run
+    bench_draft   a model drafts questions            bench_live   the results of shadow comparisons
+    replay    a chat with a receipt -> the passages for the same chat today, and the differences
+    keys      create, list, limit, revoke and rotate keys
+    usage     sums of requests, tokens and dollars
+    mcp       search and fetch over MCP, on stdin and stdout
     config    the effective settings and their origins
-    contexts  what a model is to write of each chunk, asked for before `ingest` and `rebuild`
+    contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
 """
 
 import contextlib
@@ -32,29 +32,29 @@ from importlib.metadata import version
 
 import click
 
-# Command -> its module and its line in `ragway --help`. The list of collections is in `listing`: a module must not
-# be named like a standard one.
+# Command -> module and the line in `ragway --help`. `ragway collections` is in `listing`, because a module must not
+# have the name of a standard module.
 COMMANDS = {
     "serve": ("serve", "Serve the gateway until Ctrl-C."),
     "ingest": ("ingest", "Read files and folders into a collection."),
-    "search": ("search", "Search as a chat would, and print what is found."),
+    "search": ("search", "Search as a chat would, and print the passages."),
     "collections": ("listing", "List the collections."),
     "delete": ("delete", "Delete a collection, or documents of it."),
-    "rebuild": ("rebuild", "Make a collection's index anew from the catalog."),
+    "rebuild": ("rebuild", "Build a collection's index again from the catalog."),
     "reindex": ("reindex", "Change the embedder or the chunking of collections without an outage."),
-    "doctor": ("doctor", "Check settings, data folder, databases and index, and repair what can be."),
-    "eval": ("eval", "Judge retrieval on questions of which it is known what should be found."),
+    "doctor": ("doctor", "Check settings, data folder, databases and index, and repair problems."),
+    "eval": ("eval", "Measure retrieval on judged questions."),
     "bench": ("bench", "Ask models raw and with passages, and compare answers, times and costs."),
-    "replay": ("replay", "Search today for a chat of which there is a receipt, and print what changed."),
+    "replay": ("replay", "Search again for a chat with a receipt, and print the differences."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
-    "usage": ("usage", "Sum up what was used, by team, key, model or day."),
+    "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }
 
 
 class _Lazy(click.Group):
-    """Imports a command's module only when that command is called."""
+    """Imports a command's module on the first call."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,21 +77,21 @@ def ragway() -> None:
 
     \b
     ragway ingest docs/ --collection docs     read files and folders
-    ragway search "how do I connect?"         see what would be found
+    ragway search "how do I connect?"         show the passages for a question
     ragway serve                              answer on http://127.0.0.1:8000/v1
 
-    Every command takes --config FILE (default: ragway.yaml where it exists) and --data DIR (default: data/).
-    Any setting can be given in the environment as RAGWAY_SECTION__KEY; `ragway config` lists them.
+    Every command accepts --config FILE (default: ragway.yaml if the file exists) and --data DIR (default: data/). An
+    environment variable RAGWAY_SECTION__KEY sets any setting; `ragway config` lists all settings.
     """
 
 
 def main() -> None:
-    """Run the command line: errors are one line on standard error, never a traceback."""
+    """Run the command line. An error is one line on standard error, without a traceback."""
     try:
         sys.exit(ragway.main(prog_name="ragway", standalone_mode=True))
-    except OSError as error:  # a disk that is full, a stream that is closed
+    except OSError as error:  # for example a full disk or a closed stream
         click.echo(f"Error: {error}", err=True)
-        # What is left in the buffer would be tried again at the end, and give another message and exit code.
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+        # At exit Python would flush the rest of the buffer again, with another message and exit code.
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -2,5 +2,5 @@
 
 from cli import main
 
-if __name__ == "__main__":  # and not in the processes that this one starts
+if __name__ == "__main__":  # child processes import the module but must not run main
     main()

@@ -1,4 +1,4 @@
-"""ragway bench: the same questions to models raw and with passages, and what came of it."""
+"""ragway bench: ask models the same questions raw and with passages, and report the difference."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from cli.bench_shared import (
     SendOptions,
     interruptible,
     opened_gateway,
+    report_progress,
     send_options,
-    told,
     unfinished,
 )
 from cli.build import template
@@ -27,7 +27,7 @@ from cli.config import shown_settings
 from config.settings import Settings
 from runtime import logs
 
-if TYPE_CHECKING:  # imported where they are used, with httpx
+if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.records import Leak, Mode, Question
@@ -38,7 +38,7 @@ _USUAL_MODES: "Sequence[Mode]" = ("raw", "rag")
 
 
 class _BenchGroup(click.Group):
-    """A group whose `run` may be left out: a first word that is none of its commands is the file of questions."""
+    """A group with an optional `run`: a first word that is not a command is the file of questions."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -52,9 +52,9 @@ def command() -> None:
 
     \b
     ragway bench questions.jsonl --model gpt-4o-mini --collection docs
-    ragway bench run --help      its options
+    ragway bench run --help      options of a run
     ragway bench report data/bench/questions
-    ragway bench draft docs --model gpt-4o      questions for you to edit
+    ragway bench draft docs --model gpt-4o      draft questions for you to edit
     """
 
 
@@ -92,7 +92,7 @@ _OPTIONS = (
     ),
     click.option(
         "--mix-drafted", is_flag=True,
-        help="Ask questions that a model drafted and nobody checked beside others; the report tells them apart.",
+        help="Ask drafted, unchecked questions together with other questions; the report separates both kinds.",
     ),
 )  # fmt: skip
 
@@ -125,20 +125,20 @@ def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @send_options
 @options
 def run_command(config_file: Path | None, data: str | None, **given: Any) -> None:
-    """Ask the QUESTIONS, a file with a JSON object on each line, of every variant; `run` itself may be left out.
+    """Ask every variant the QUESTIONS (a file with one JSON object per line). The word `run` is optional.
 
-    The collections are looked up first: one without documents ends it before anything is spent, and questions that
-    stand in the documents are told. A run that was interrupted, or stopped by its ceiling, has no verdict.
+    The collections are checked first: an empty collection ends the command before any cost, and a warning names
+    questions that stand in the documents. A run that was interrupted, or stopped by the ceiling, has no verdict.
 
-    Interrupted, the same command goes on where it was, and asks nothing again that was answered. A gateway that wants
-    a key is given the one in RAGWAY_BENCH_KEY; with --base-url, else the one in OPENAI_API_KEY.
+    After an interruption, the same command continues and repeats no answered request. The environment variable
+    RAGWAY_BENCH_KEY holds the key for the gateway; with --base-url, OPENAI_API_KEY is the fallback.
 
-    Answers that failed, were refused, cut off or empty are counted and told first. Exit codes: 0: everything has an
-    answer, but for a few failures; 1: an error, or not everything could be asked; 3: all was asked, and over 5 % of a
-    variant's answers or of the judgements failed, or a verdict depends on the failures; 130: interrupted.
+    Answers that failed, were refused, cut off or empty are counted and printed first. Exit codes: 0: every request has
+    an answer, except for a few failures; 1: an error, or unanswered requests; 3: every request was sent, and over 5 %
+    of a variant's answers or of the judgements failed, or a verdict depends on the failures; 130: interrupted.
     """
     settings = settings_of(config_file, data=data)
-    logs.to_stderr("warning", "%(message)s")  # no line for each request that the gateway begun for it serves
+    logs.to_stderr("warning", "%(message)s")  # the gateway of this run logs no line per request
     run(_bench(_BenchArgs(**given), settings), loop=uvloop.new_event_loop)
 
 
@@ -165,7 +165,7 @@ async def _bench(args: _BenchArgs, settings: Settings) -> int:
             )
         )
         if plan.finished:
-            click.echo(f"{folder} is complete: name another folder with --run to ask everything anew", err=True)
+            click.echo(f"{folder} is complete: name another folder with --run to ask everything again", err=True)
             return code_of_report(write_report(folder))
         models = ModelFacts(args.models, args.prices, args.windows, settings if args.base_url is None else None)
         async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
@@ -173,14 +173,17 @@ async def _bench(args: _BenchArgs, settings: Settings) -> int:
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if outcome.stopped and unfinished(outcome):
-        return told(folder, outcome, "replies are there")
+        return report_progress(folder, outcome, "replies are there")
     made = write_report(folder)
     failures = sum(sum(one.faults.values()) for one in made.variants)
-    return told(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
+    return report_progress(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
 
 
 def _questions(args: _BenchArgs) -> "Sequence[Question]":
-    """The questions; says where a model drafted them. Raises BenchError, also where drafted ones hide among others."""
+    """The questions, with a note about drafted questions.
+
+    Raises BenchError, also if drafted questions are mixed with other questions.
+    """
     from evaluation.answers.question_file import about_drafted, are_mixed, read
     from evaluation.answers.records import BenchError
 
@@ -188,8 +191,8 @@ def _questions(args: _BenchArgs) -> "Sequence[Question]":
     about = about_drafted(questions)
     if are_mixed(questions) and not args.mix_drafted:
         raise BenchError(
-            f"{args.questions} mixes drafted questions with others. {about} Check these and take out their "
-            "'drafted', or ask all with --mix-drafted"
+            f"{args.questions} mixes drafted questions with others. {about} Check the drafted questions and remove "
+            "'drafted' from each, or ask all questions with --mix-drafted"
         )
     if about:
         click.echo(about, err=True)
@@ -199,20 +202,20 @@ def _questions(args: _BenchArgs) -> "Sequence[Question]":
 async def _run_plan(
     plan: "RunPlan", gateway: "GatewayClient", models: ModelFacts, args: _BenchArgs, settings: Settings
 ) -> "Outcome":
-    """Say what it will use, and where that is agreed to, ask."""
+    """Print the estimate, ask for confirmation, and run."""
     from evaluation.answers.run.collection_checks import about_leaks, checked, leaks
     from evaluation.answers.run.runner import Runner, RunOptions
 
     described = await gateway.described()
-    if args.base_url is None:  # of a gateway elsewhere nobody knows them
+    if args.base_url is None:  # the settings of a remote gateway are not known
         told_of = {key: value for key, value in shown_settings(settings).items() if key.startswith(_KEPT_SETTINGS)}
         described = {**described, "settings": told_of}
     names = await checked(gateway.client, plan.variants, *_searchable(described, gateway, args, settings))
     wholes = await plan.wholes(gateway.client, template(settings), settings.retrieval.collections, models.size_of)
-    terms = RunOptions(
+    run_options = RunOptions(
         args.concurrency, args.retries, settings.inject.budget_tokens, models.price_of, models.size_of, wholes
     )
-    budget = plan.budget(terms)
+    budget = plan.budget(run_options)
     for name, why in plan.left_out.items():
         click.echo(f"{name} is left out: {why}", err=True)
     found: Mapping[str, Leak] = {}
@@ -221,11 +224,11 @@ async def _run_plan(
         for line in (about_leaks(found, len(plan.questions)), why):
             if line:
                 click.echo(line, err=True)
-    click.echo(plan.told(terms), err=True)
+    click.echo(plan.describe(run_options), err=True)
     if not args.yes:
         confirm()
     run = plan.run(wholes, described, found)
-    runner = Runner(run, gateway, budget, terms, progress=progress_bar("bench", "replies"))
+    runner = Runner(run, gateway, budget, run_options, progress=progress_bar("bench", "replies"))
     await interruptible(runner, runner.go())
     return runner.outcome
 
@@ -233,7 +236,7 @@ async def _run_plan(
 def _searchable(
     described: Mapping[str, Any], gateway: "GatewayClient", args: _BenchArgs, settings: Settings
 ) -> tuple[list[str] | None, list[str]]:
-    """The collections that the gateway lists (None: it does not), and those it searches where a variant names none."""
+    """The collections that the gateway lists (None: no list), and the collections for a variant that names none."""
     rows = described.get("collections")
     listed = [str(row["id"]) for row in rows] if isinstance(rows, list) else None
     default = list(settings.retrieval.collections)

@@ -21,7 +21,7 @@ from cli.common import WholeNumber, confirm, options, progress_bar, run, setting
 from config.settings import PROMPTS, Settings
 from runtime import logs
 
-if TYPE_CHECKING:  # imported where they are used, with httpx
+if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.drafted.draft_file import DraftFile
     from evaluation.answers.prompts import Prompt
@@ -79,10 +79,10 @@ class _DraftArgs(SendOptions):
 @send_options
 @options
 def draft_command(config_file: Path | None, data: str | None, **given: Any) -> None:
-    """Have a model draft questions with answers and facts from passages of a COLLECTION, for you to check and edit.
+    """Let a model draft questions with answers and facts from passages of a COLLECTION, for you to check and edit.
 
-    Each line says that it was drafted, in the member "drafted"; take that out where you have checked a question.
-    Interrupted, the same command goes on, asks nothing again, and changes no line that is in the file.
+    Each drafted line has the member "drafted"; remove "drafted" after you have checked the question. After an
+    interruption, the same command continues, repeats no request, and changes no line in the file.
     """
     settings = settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
@@ -100,13 +100,14 @@ async def _draft(args: _DraftArgs, settings: Settings) -> int:
 
     try:
         prompt = Prompt.read(args.prompt, PLACES)
-        before = Run.at(args.folder)
+        before = Run.read_if_exists(args.folder)
         if before is None and args.out.exists():
-            raise BenchError(f"{args.out} exists, and {args.folder} did not write it: name another file with --out")
+            raise BenchError(f"{args.out} exists but does not come from {args.folder}: name another file with --out")
         if before is not None and _plan(args, prompt, before.questions).finished:
             with DraftFile(before, args.out) as drafts:
                 click.echo(
-                    f"{args.folder} is complete: to draft others, name another --out and another --seed", err=True
+                    f"{args.folder} is complete: to draft other questions, name another --out and another --seed",
+                    err=True,
                 )
                 return _print_result(drafts, "")
         models = ModelFacts([args.model], args.prices, (), settings if args.base_url is None else None)
@@ -118,7 +119,7 @@ async def _draft(args: _DraftArgs, settings: Settings) -> int:
 
 
 def _plan(args: _DraftArgs, prompt: "Prompt", questions: "Sequence[Question]") -> "RunPlan":
-    """Raises BenchError: the folder has something else; --model or --set cannot be read."""
+    """Raises BenchError: the folder holds another run; --model or --set is invalid."""
     from evaluation.answers.records import Variant
     from evaluation.answers.run.matrix import settings_of as members
     from evaluation.answers.run.run_plan import RunPlan, RunSpec
@@ -148,7 +149,7 @@ def _plan(args: _DraftArgs, prompt: "Prompt", questions: "Sequence[Question]") -
 
 
 async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "Prompt") -> "Sequence[Question]":
-    """What the model is asked, of passages of the collection."""
+    """The requests for drafts, one per passage of the collection."""
     from evaluation.answers.drafted.drafts import asking
     from evaluation.answers.drafted.passages import drawn
 
@@ -159,29 +160,33 @@ async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "Prompt
 
 
 async def _run_plan(plan: "RunPlan", gateway: "GatewayClient", models: ModelFacts, args: _DraftArgs) -> int:
-    """Say what it will use, and where that is agreed to, ask."""
+    """Print the estimate, ask for confirmation, and run."""
     from evaluation.answers.drafted.draft_file import DraftFile
     from evaluation.answers.run.runner import Runner, RunOptions
 
-    terms = RunOptions(args.concurrency, args.retries, 0, models.price_of, models.size_of, {})
-    budget = plan.budget(terms)
-    click.echo(plan.told(terms), err=True)
+    run_options = RunOptions(args.concurrency, args.retries, 0, models.price_of, models.size_of, {})
+    budget = plan.budget(run_options)
+    click.echo(plan.describe(run_options), err=True)
     if not args.yes:
         confirm()
     run = plan.run({}, await gateway.described())
     with DraftFile(run, args.out) as drafts:
-        runner = Runner(run, gateway, budget, terms, progress=progress_bar("draft", "replies"), answered=drafts.take)
+        runner = Runner(
+            run, gateway, budget, run_options, progress=progress_bar("draft", "replies"), answered=drafts.take
+        )
         await interruptible(runner, runner.go())
         return _print_result(drafts, unfinished(runner.outcome))
 
 
 def _print_result(drafts: "DraftFile", stopped: str) -> int:
-    """Say what was drafted; returns the exit code."""
-    click.echo(drafts.told(), err=True)
+    """Print the number of drafted questions and return the exit code."""
+    click.echo(drafts.describe(), err=True)
     if stopped:
         click.echo(f"{stopped}; the same command goes on from here", err=True)
         return code_of(stopped)
     if not drafts.drafted:
         return 1
-    click.echo('check each, mend it or take it out; where one is right, take its "drafted" out', err=True)
+    click.echo(
+        'check each question: correct or delete a wrong question, and remove "drafted" from a right question', err=True
+    )
     return 0

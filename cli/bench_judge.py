@@ -14,15 +14,15 @@ from cli.bench_shared import (
     SendOptions,
     interruptible,
     opened_gateway,
+    report_progress,
     send_options,
-    told,
     unfinished,
 )
 from cli.common import confirm, options, progress_bar, run, settings_of
 from config.settings import PROMPTS, Settings
 from runtime import logs
 
-if TYPE_CHECKING:  # imported where they are used, with httpx
+if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.judges.judge_tasks import JudgeTask
@@ -40,7 +40,7 @@ class JudgeArgs(SendOptions):
 
 
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `JudgeArgs`, but for the model."""
+    """The options of `JudgeArgs`, except for the model."""
     prompts = click.option(
         "--prompts",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -65,11 +65,11 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def judge_command(
     run_name: str, kinds: Sequence[str], config_file: Path | None, data: str | None, **given: Any
 ) -> None:
-    """Let a model judge the answers of a run; what it said already is not asked again.
+    """Let a model judge the answers of a run; existing judgements are not repeated.
 
-    RUN is the folder, or its name within bench/ of the data folder. The judge's tokens and money are its own: --max-usd
-    counts what all judgements in the folder cost, not the run. Judgements that failed, were refused, cut off, empty or
-    unreadable have no score; they are counted and told first. Exit codes are those of `ragway bench run`.
+    RUN is the folder of the run, or a name in bench/ of the data folder. --max-usd limits the cost of all judgements in
+    the folder, not the cost of the run. Judgements that failed, were refused, cut off, empty or unreadable have no
+    score; the command counts and prints these first. Exit codes: see `ragway bench run`.
     """
     folder, settings = folder_of(run_name, config_file, data), settings_of(config_file, data=data)
     logs.to_stderr("warning", "%(message)s")
@@ -78,7 +78,7 @@ def judge_command(
 
 async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: Settings) -> int:
     from evaluation.answers.client.budget import check_request_fits
-    from evaluation.answers.judges.judge_runner import left_of, spent
+    from evaluation.answers.judges.judge_runner import left_of, spend
     from evaluation.answers.judges.judge_tasks import JudgePrompts, tasks
     from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
@@ -87,7 +87,7 @@ async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: 
     from evaluation.answers.scoring.scored_replies import baselines
 
     try:
-        found = Run.answered(folder)
+        found = Run.read_answers(folder)
         prompts = JudgePrompts.read(args.prompts)
         questions = {one.id: one for one in found.questions}
         replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
@@ -98,10 +98,10 @@ async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: 
             return _nothing_to_ask(folder, args.model, len(every))
         models = ModelFacts([args.model], args.prices, (), settings if args.base_url is None else None)
         judge = judge_of(args, models)
-        max_costs = [judge.sent(task, usage=True).max_cost for task in todo]
+        max_costs = [judge.request(task, usage=True).max_cost for task in todo]
         most = max(max_costs, key=lambda one: (one.usd or 0.0, one.prompt_tokens))
         check_request_fits(args.max_usd, args.max_tokens, most, f"the judge {args.model}")
-        for line in (judge.told(todo), *spent(folder, models.price_of).told):
+        for line in (judge.describe(todo), *spend(folder, models.price_of).warnings):
             click.echo(line, err=True)
         if not args.yes:
             confirm()
@@ -109,22 +109,22 @@ async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: 
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if not outcome.done or (outcome.stopped and unfinished(outcome)):
-        return told(folder, outcome, "are judged")
+        return report_progress(folder, outcome, "are judged")
     made = write_report(folder, judge=args.model)
     failures, of = (made.judge.failures, sum(made.judge.asked.values())) if made.judge else (0, 0)
-    return told(folder, outcome, "are judged", failures=failures, of=of, many=made.many_failures)
+    return report_progress(folder, outcome, "are judged", failures=failures, of=of, many=made.many_failures)
 
 
 def _nothing_to_ask(folder: Path, model: str, every: int) -> int:
     if not every:
-        text = f"{folder} has nothing to judge: no answer yet, or none of what --kind needs"
+        text = f"{folder} has nothing to judge: no answers yet, or no answers for the given --kind"
         raise click.ClickException(text)
-    click.echo(f"{folder}: {model} was asked all {every} already", err=True)
+    click.echo(f"{folder}: {model} has already judged all {every}", err=True)
     return code_of_report(write_report(folder, judge=model))
 
 
 def judge_of(args: JudgeArgs, models: ModelFacts) -> "Judge":
-    """The judge with its price and its limits. Raises BenchError where a ceiling could not be kept."""
+    """The judge, with price and limits. Raises BenchError if a ceiling cannot be enforced."""
     from evaluation.answers.client.budget import answer_cap, check_ceiling
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.records import Variant

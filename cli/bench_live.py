@@ -1,4 +1,4 @@
-"""ragway bench live: what the live comparisons of a gateway show, judged by a model where that is wanted."""
+"""ragway bench live: the results of a gateway's shadow comparisons, judged by a model on request."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from cli.common import (
 from config.settings import Settings
 from runtime import logs
 
-if TYPE_CHECKING:  # imported where they are used
+if TYPE_CHECKING:  # imported on use
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.judges.judge_tasks import JudgeTask
@@ -61,11 +61,11 @@ def live_command(
     data: str | None,
     **given: Any,
 ) -> None:
-    """Tell what live comparisons show: lift, harm, added cost and latency, by collection and key.
+    """Report the results of live comparisons: lift, harm, added cost and latency, by collection and key.
 
-    They are made by `x-rag: compare` or `bench.shadow`. With --model a model judges which of both answers is better.
-    With the x-rag-id of a chat, both answers of that one are shown. Exit code 3: over 5 % of the judge's replies cannot
-    be read.
+    `x-rag: compare` or `bench.shadow` makes live comparisons. With --model a model judges which of the two answers is
+    better. With the x-rag-id of a chat, the command shows both answers of the chat. Exit code 3: over 5 % of the
+    judge's replies cannot be read.
 
     \b
     ragway bench live
@@ -82,7 +82,7 @@ def live_command(
 
 @dataclass(frozen=True, slots=True)
 class _OutputForm:
-    """How it is told."""
+    """How to print the results."""
 
     judge: str | None
     seed: int
@@ -91,19 +91,21 @@ class _OutputForm:
 
 
 async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
-    from evaluation.shadow.text import shown
+    from evaluation.shadow.text import comparison_text
     from proxy.observe.shadow.comparison import comparison_from
 
     must_exist(settings)
     with closing(comparison_shelf(settings)) as shelf:
         content = shelf.read(id)
     if content is None:
-        raise click.ClickException(f"there is no comparison {id!r}: none was made of this chat, or it is too old")
+        raise click.ClickException(
+            f"there is no comparison {id!r}: the chat was not compared, or the comparison was deleted by age"
+        )
     one = comparison_from(content)
     if form.json:
         click.echo(content)
     else:
-        echo(logs.blanked(shown(one, _names(settings).get(one.key, one.key))))
+        echo(logs.blanked(comparison_text(one, _names(settings).get(one.key, one.key))))
     return 0
 
 
@@ -113,7 +115,7 @@ async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _Outpu
         shelf.prune()
         found = _found(shelf, since_s)
         if not found:
-            when = " of that time" if since_s else ""
+            when = " since that day" if since_s else ""
             click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
             if not form.json:
                 return 0
@@ -132,7 +134,7 @@ def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
 
 
 async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
-    """Have the model judge what it has not judged; returns the exit code."""
+    """Let the model judge the remaining comparisons; return the exit code."""
     from evaluation.answers.judges.judge_tasks import JudgePrompts
     from evaluation.answers.records import BenchError
     from evaluation.shadow.preferences import left, tasks_of
@@ -142,7 +144,7 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs
         if not todo:
             return 0
         judge = judge_of(args, ModelFacts([args.model], args.prices, (), None if args.base_url else settings))
-        click.echo(judge.told(todo), err=True)
+        click.echo(judge.describe(todo), err=True)
         if not args.yes:
             confirm()
         outcome = await _asked(shelf, judge, todo, args, settings)
@@ -168,7 +170,7 @@ async def _asked(
 
 
 def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: _OutputForm) -> bool:
-    """Print what they show. Returns whether many replies of the judge cannot be read."""
+    """Print the results. Returns whether many replies of the judge cannot be read."""
     from evaluation.answers.judges.judgement_files import said_by
     from evaluation.answers.scoring.faults import MANY
     from evaluation.shadow.preferences import judgements
@@ -178,7 +180,7 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
     every = [each for one in found for each in judgements(one)]
     said = Counter(each.model for each in every)
     if judge and every and judge not in said:
-        raise click.ClickException(f"{judge} has judged none of these; {', '.join(sorted(said))} did")
+        raise click.ClickException(f"{judge} has judged none of these comparisons; judges: {', '.join(sorted(said))}")
     judge = judge or next((model for model, _ in said.most_common(1)), "")
     its = said_by(judge, every)
     made = shadow_report(found, its, judge or None, _names(settings), seed=form.seed)
@@ -190,7 +192,7 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
 
 
 def _names(settings: Settings) -> dict[str, str]:
-    """Id of a key -> what a reader is told: its name and its id."""
+    """Id of a key -> name and id, for readers."""
     with closing(accounts(settings)) as opened:
         every = opened.keys()
     return {key.id: f"{key.name} ({key.id})" for key in every}

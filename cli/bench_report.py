@@ -1,4 +1,4 @@
-"""ragway bench report, ragway bench diff: what comes after the questions were asked."""
+"""ragway bench report, ragway bench diff: the results of finished runs."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import orjson
 from cli.bench_shared import FAILURES
 from cli.common import echo, options, settings_of
 
-if TYPE_CHECKING:  # imported where it is used
+if TYPE_CHECKING:  # imported on use
     from evaluation.answers.reports.report import BenchReport
 
 Made = TypeVar("Made")
@@ -22,27 +22,28 @@ Made = TypeVar("Made")
 @click.option("--judge", metavar="MODEL", help="Judge model whose judgements count (default: the latest judge).")
 @options
 def report_command(run: str, judge: str | None, config_file: Path | None, data: str | None) -> None:
-    """Compute scores and verdicts of a run anew, and write report.html, report.md and report.json into its folder.
+    """Compute scores and verdicts of a run again, and write report.html, report.md and report.json into the run's
+    folder.
 
-    RUN is the folder, or its name within bench/ of the data folder. Exit codes are those of `ragway bench run`; a run
-    that is not complete has no verdict.
+    RUN is the folder of the run, or a name in bench/ of the data folder. Exit codes: see `ragway bench run`. An
+    incomplete run has no verdict.
     """
     sys.exit(code_of_report(write_report(folder_of(run, config_file, data), judge=judge)))
 
 
 def folder_of(run: str, config_file: Path | None, data: str | None) -> Path:
-    """The folder of a run, by its path or its name. Raises click.ClickException."""
+    """The folder of a run, by path or name. Raises click.ClickException."""
     folder = Path(run)
     if folder.is_dir():
         return folder
     named = Path(settings_of(config_file, data=data).data) / "bench" / run
     if not named.is_dir():
-        raise click.ClickException(f"there is no folder {folder}, and no {named}: name the folder of a run")
+        raise click.ClickException(f"neither {folder} nor {named} is a folder: name the folder of a run")
     return named
 
 
 def write_report(folder: Path, *, judge: str | None = None) -> "BenchReport":
-    """Write the report of a run's folder into it, and print its verdicts. Raises click.ClickException."""
+    """Write the report into a run's folder and print the verdicts. Raises click.ClickException."""
     from evaluation.answers.reports import pages
     from evaluation.answers.reports.report import report
     from evaluation.answers.reports.view import view
@@ -57,7 +58,7 @@ def write_report(folder: Path, *, judge: str | None = None) -> "BenchReport":
 
 
 def code_of_report(made: "BenchReport") -> int:
-    """The exit code of a command that wrote it."""
+    """The exit code of a command that wrote a report."""
     if made.unasked:
         return 1
     return FAILURES if made.many_failures else 0
@@ -72,9 +73,9 @@ def code_of_report(made: "BenchReport") -> int:
 def diff_command(
     before: str, after: str, as_json: bool, markdown: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Compare two runs: verdicts, settings that differ, and the questions that went from right to wrong and back.
+    """Compare two runs: verdicts, changed settings, and the questions that went from right to wrong and back.
 
-    BEFORE and AFTER are their folders, or names within bench/ of the data folder.
+    BEFORE and AFTER are folders of runs, or names in bench/ of the data folder.
     """
     from evaluation.answers.reports import diff
     from evaluation.answers.reports.report import measured
@@ -87,13 +88,13 @@ def diff_command(
 
 
 def _read(make: Callable[..., Made], folder: Path, judge: str | None = None) -> Made:
-    """What is made of all that a run's folder holds. Raises click.ClickException."""
+    """Apply `make` to the content of a run's folder. Raises click.ClickException."""
     from evaluation.answers.judges.judgement_files import attempts
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
 
     try:
-        run = Run.answered(folder)
+        run = Run.read_answers(folder)
         replies = list(run.replies().values())
         return make(run.manifest, run.questions, replies, list(attempts(folder)), judge=judge)
     except BenchError as error:

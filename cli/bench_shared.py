@@ -1,4 +1,4 @@
-"""What the commands of `ragway bench` that ask share: the gateway that is asked, what is known of models, Ctrl-C."""
+"""The shared parts of the bench commands: options, the gateway, facts about models, Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -21,12 +21,12 @@ from proxy.errors import ApiError
 from proxy.exchange import Target
 from proxy.upstream.routes import Routes
 
-if TYPE_CHECKING:  # imported where they are used, with httpx
+if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
 
 INTERRUPTED = "interrupted"
-FAILURES = 3  # exit code: all was asked, and so much of it failed that the result may be of the failures
+FAILURES = 3  # exit code: every request was sent, and so many failed that failures may decide the result
 _KEY_VARIABLES = (BENCH_KEY, "OPENAI_API_KEY")
 _A_MILLION = 1_000_000
 _OPTIONS = (
@@ -68,14 +68,14 @@ class SendOptions:
 
 
 def send_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How requests are sent, what they may cost, and whether it begins at once."""
+    """Options for sending requests, for the ceiling, and for starting without confirmation."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 class Stoppable(Protocol):
-    """What asks, and can be told to begin nothing more."""
+    """A sender that can be told to start no more requests."""
 
     @property
     def stopping(self) -> bool: ...
@@ -86,7 +86,7 @@ class Stoppable(Protocol):
 async def opened_gateway(
     base_url: str | None, settings: Settings, timeout_s: float, concurrency: int
 ) -> AsyncIterator["GatewayClient"]:
-    """The gateway to ask: the one that was named, else one of our own."""
+    """The gateway: the named gateway, else a gateway started for the command."""
     from evaluation.answers.client.gateway_client import GatewayClient
 
     names = _KEY_VARIABLES if base_url else _KEY_VARIABLES[:1]  # OPENAI_API_KEY is for our gateway's upstream
@@ -107,14 +107,14 @@ def _ours(settings: Settings) -> contextlib.AbstractAsyncContextManager[str]:
 
 
 async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> None:
-    """Ctrl-C or SIGTERM: the first lets what is in flight end, since it is paid for; the second ends it at once."""
+    """Handle Ctrl-C and SIGTERM: the first lets paid requests in flight end, the second stops at once."""
     loop, going = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
     def signalled() -> None:
         if asker.stopping:
             going.cancel()
         else:
-            click.echo("stopping; requests in flight may end (again: stop at once)", err=True)
+            click.echo("stopping after the requests in flight (Ctrl-C again: stop at once)", err=True)
             asker.stop(INTERRUPTED)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -124,7 +124,7 @@ async def interruptible(asker: Stoppable, work: Coroutine[Any, Any, object]) -> 
         going.result()
 
 
-def told(
+def report_progress(
     folder: Path, outcome: "Outcome", what: str, *, failures: int = 0, of: int | None = None, many: bool = False
 ) -> int:
     """Say how far the work came; returns the exit code. what: said of the finished requests, such as "are judged".
@@ -134,7 +134,7 @@ def told(
     """
     if why := unfinished(outcome):
         click.echo(f"{folder}: {outcome.done} of {outcome.total} {what}; {why}", err=True)
-        verdict = "no verdict before all is asked; " if outcome.stopped else ""
+        verdict = "no verdict before every request is answered; " if outcome.stopped else ""
         click.echo(f"{verdict}the same command goes on from here", err=True)
         return code_of(why)
     if failures:
@@ -146,24 +146,24 @@ def told(
 
 
 def unfinished(outcome: "Outcome") -> str:
-    """Why it did not come to its end; "" where it did."""
+    """Why the work did not finish; "" if the work finished."""
     return "" if outcome.done == outcome.total else outcome.stopped or "some requests got no answer"
 
 
 def code_of(why: str) -> int:
-    """The exit code of what did not come to its end."""
+    """The exit code of unfinished work."""
     return 130 if why == INTERRUPTED else 1
 
 
 class ModelFacts:
-    """What is known of the models by the names that they are asked by."""
+    """The known facts about models, by the name in requests."""
 
     def __init__(
         self, names: Sequence[str], prices: Sequence[str], windows: Sequence[str], settings: Settings | None
     ) -> None:
-        """settings: of the gateway begun here; None: it is elsewhere. prices, windows: options, MODEL=….
+        """settings: of the gateway started here; None: a gateway elsewhere. prices, windows: options, MODEL=….
 
-        Raises BenchError: an option that cannot be read; SettingsError.
+        Raises BenchError: an option cannot be read; SettingsError.
         """
         from evaluation.answers.records import BenchError
 
@@ -202,7 +202,7 @@ def _price(text: str) -> tuple[str, Price]:
     if not name or not (0 <= given < math.inf and 0 <= made < math.inf):
         from evaluation.answers.records import BenchError
 
-        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars of a million tokens")
+        raise BenchError(f"--price {text!r}: write MODEL=IN,OUT, in dollars per million tokens")
     return name, Price(given, made, given, made)
 
 

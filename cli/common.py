@@ -1,4 +1,4 @@
-"""What every command shares: its options, its settings, its way to the documents and to the accounts, its errors."""
+"""The shared parts of all commands: options, settings, access to documents and accounts, errors."""
 
 import asyncio
 import functools
@@ -19,9 +19,9 @@ from runtime import logs
 if TYPE_CHECKING:
     from proxy.access.sql import SqlAccounts
 
-_STARTING_S = 15.0  # how long a serve that is just starting may take to answer
-_PATIENT_S = 1.0  # before it is said that something is waited for
-_LINE_S = 15.0  # between two lines of progress, where there is no terminal
+_STARTING_S = 15.0  # how long a starting `ragway serve` may take to answer
+_PATIENT_S = 1.0  # silent waiting before a message
+_LINE_S = 15.0  # between two lines of progress without a terminal
 _CONFIG = "ragway.yaml"
 
 
@@ -38,7 +38,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class WholeNumber(click.IntRange):
-    """click would call it a "valid integer range"."""
+    """click's own name is "valid integer range"."""
 
     name = "whole number"
 
@@ -58,19 +58,19 @@ def settings_of(config_file: Path | None, **flags: Any) -> Settings:
 
 
 def must_exist(settings: Settings) -> None:
-    """Raises click.ClickException where there is no data folder: what only reads makes none."""
+    """Raise click.ClickException without a data folder: a command that only reads creates no folder."""
     if not settings.catalog.url and not Path(settings.data).exists():
         where = Path(settings.data).absolute()
         raise click.ClickException(
-            f"there is no data folder {where}: name another with --data, or `ragway ingest` makes it"
+            f"there is no data folder {where}: name another folder with --data, or run `ragway ingest`"
         )
 
 
 @contextmanager
 def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = False) -> "Iterator[SqlAccounts]":
-    """The accounts, beside a running gateway or without one; what they refuse becomes one line.
+    """The accounts, with or without a running gateway; an error becomes one line.
 
-    make: the data folder where there is none.
+    make: create a missing data folder.
     """
     from cli.build import accounts as opened
 
@@ -87,21 +87,21 @@ def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = 
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print what holds words of documents, names of files or of keys: nothing in them commands the terminal."""
+    """Print text with words of documents or with names of files or keys; control characters are escaped."""
     click.echo(logs.printable(text, lines=True), err=err, nl=nl)
 
 
 def as_text(argument: str) -> str:
-    """A command-line argument as text: bytes of it that are not UTF-8 become "?"."""
+    """A command-line argument as text: invalid UTF-8 bytes become "?"."""
     return argument.encode("utf-8", "replace").decode("utf-8")
 
 
 def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-    """Run a command's work and end with its exit code; what retrieval refuses becomes one line.
+    """Run a command's work and exit with the returned code; an error of retrieval becomes one line.
 
-    loop: makes the event loop to run it on (default: asyncio's own).
+    loop: makes the event loop (default: asyncio's own).
     """
-    if not logging.getLogger().hasHandlers():  # serve has set its own before
+    if not logging.getLogger().hasHandlers():  # `ragway serve` has set up logging before
         logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
@@ -116,10 +116,10 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
 @asynccontextmanager
 async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[Library]:
-    """The documents: through the running `serve` where there is one, else opened by this process.
+    """The documents, through a running `serve`, else opened by this process.
 
-    make: the data folder where there is none. Raises click.ClickException, RetrievalError; DataInUse if another process
-    holds the data folder and answers no questions.
+    make: create a missing data folder. Raises click.ClickException, RetrievalError; DataInUse if another process holds
+    the data folder and answers no questions.
     """
     if not make:
         must_exist(settings)
@@ -152,12 +152,12 @@ async def _connect(settings: Settings) -> Library:
                 raise
             if waited_s > _PATIENT_S and not told:
                 told = True
-                echo(f"{error.holder} works in {settings.data}: waiting for it, {_STARTING_S:g} s at most", err=True)
-        await asyncio.sleep(0.1)  # its holder may be a serve that is starting and has no socket yet
+                echo(f"{error.holder} uses {settings.data}: waiting for at most {_STARTING_S:g} s", err=True)
+        await asyncio.sleep(0.1)  # the holder may be a `serve` that is starting and has no socket yet
 
 
 def confirm() -> None:
-    """Raises click.Abort unless somebody at a terminal agrees."""
+    """Raise click.Abort unless the user at a terminal confirms."""
     if not sys.stdin.isatty():
         click.echo("confirmation needed: run the command in a terminal, or pass --yes", err=True)
         raise click.Abort
@@ -165,9 +165,9 @@ def confirm() -> None:
 
 
 def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int], None]:
-    """A progress callback that draws a bar on standard error; where that is no terminal, it prints a line a while.
+    """A progress callback that draws a bar on standard error; without a terminal, prints a line from time to time.
 
-    Called where the work runs, in its event loop.
+    Call from the event loop of the work.
     """
     if not sys.stderr.isatty():
         return ProgressLines(what, unit)
@@ -191,7 +191,7 @@ def progress_bar(what: str, unit: str = "documents") -> Callable[[int, int, int]
 
 
 class ProgressLines:
-    """A progress callback that has a line printed every so many seconds, until all is done or the event loop ends."""
+    """A progress callback that prints a line at a fixed interval, until the work or the event loop ends."""
 
     def __init__(self, what: str, unit: str, every_s: float = _LINE_S) -> None:
         self._what, self._unit, self._every_s = what, unit, every_s
@@ -202,14 +202,14 @@ class ProgressLines:
         self._done, self._total, self._chunks = done, total, chunks
         if done >= total:
             self._next.cancel()
-        elif self._next.cancelled():  # that was a part of it
+        elif self._next.cancelled():  # only a part of the work was done
             self._wait()
 
     def _wait(self) -> None:
         self._next = asyncio.get_running_loop().call_later(self._every_s, self._say)
 
     def _say(self) -> None:
-        far = f"{self._done:,} of {self._total:,} {self._unit}" if self._total else "begun"
+        far = f"{self._done:,} of {self._total:,} {self._unit}" if self._total else "started"
         written = f", {self._chunks:,} chunks" if self._chunks else ""
         echo(f"{self._what}: {far}{written}", err=True)
         self._wait()

@@ -13,7 +13,7 @@ import orjson
 from cli.common import options, settings_of
 from config.settings import Model, Settings
 
-_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @: a password may hold one
+_PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
 _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key
 
 
@@ -21,9 +21,9 @@ _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: key -> value and origin.")
 @options
 def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """Print every setting with its value and its origin (default, file, environment, command line).
+    """Print every setting with the value and the origin (default, file, environment, command line).
 
-    Keys are read from environment variables and never printed: only whether they are set.
+    Keys come from environment variables. The command prints whether a key is set, never the key.
     """
     settings = settings_of(config_file, data=data)
     rows = list(_rows(settings))
@@ -36,7 +36,7 @@ def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:
-    """Every setting as it is printed, without a secret."""
+    """Every setting as printed, without secrets."""
     return {key: value for key, value, _ in _rows(settings)}
 
 
@@ -66,7 +66,7 @@ def _model(row: Model) -> str:
 def _shown(value: Any, name: str) -> str:
     if name == "api_key_env":
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
-    if name == "url":  # of a database, too, whose password may hold a slash
+    if name == "url":  # also of a database URL, whose password may contain a slash
         value = re.sub("://.*@", "://***@", value)
     if isinstance(value, tuple):
         return "[" + ", ".join(value) + "]"

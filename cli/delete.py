@@ -25,10 +25,10 @@ _PAGE = 1000
 def command(
     ctx: click.Context, collection: str, sources: Sequence[str], yes: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Delete COLLECTION with all of its documents, or the documents named by --source.
+    """Delete COLLECTION with all documents, or the documents named by --source.
 
-    Nothing on the disk but ragway's own data is touched: a file that is still in its folder comes back with the next
-    `ragway ingest` of it. Works while `ragway serve` runs; an ingest that runs is waited for.
+    The command deletes only ragway's own data: the next `ragway ingest` of a folder brings a file back that is still in
+    the folder. The command works while `ragway serve` runs and waits for a running ingest.
     """
     name = as_text(collection)
     if ctx.args:
@@ -56,7 +56,7 @@ async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:
 
 
 def _near(source: str, known: Iterable[str]) -> str:
-    """A source that may have been meant: of the same file name, else of the nearest one."""
+    """A known source similar to the given source: the same file name, else the most similar text."""
     known = list(known)
     same = [one for one in known if Path(one).name == Path(source).name]
     near = same or difflib.get_close_matches(source, known, 1)
@@ -64,7 +64,7 @@ def _near(source: str, known: Iterable[str]) -> str:
 
 
 async def _ids(documents: Library, name: str) -> dict[str, list[str]]:
-    """Source -> the documents of it: two folders may each have a README.md. Raises UnknownCollection."""
+    """Source -> document ids: two folders may each have a README.md. Raises UnknownCollection."""
     if name not in (known := [row.name for row in await documents.collections(None)]):
         raise UnknownCollection(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
     ids: dict[str, list[str]] = {}

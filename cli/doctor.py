@@ -1,4 +1,4 @@
-"""ragway doctor: what is wrong with settings, data folder, databases and index; some of it can be repaired."""
+"""ragway doctor: find problems of settings, data folder, databases and index, and repair some."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from retrieval.index.audit import Points
     from retrieval.index.index import Index
 
-_LEAST_FREE_MB = 128  # what the index needs to work, see `stores.edge_shard`
+_LEAST_FREE_MB = 128  # minimum for the index, see `stores.edge_shard`
 _AWAY = "see to the server of catalog.url"
 _RESTORE = "stop `ragway serve` and restore it from a backup, or move it away and begin anew"
 
 
 @dataclass(slots=True)
 class Finding:
-    """Something that is wrong."""
+    """A problem."""
 
     subject: str
     problem: str
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Examination:
-    """All that was found."""
+    """All problems."""
 
     settings: Settings
     repair: bool
@@ -53,9 +53,10 @@ class Examination:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 @options
 def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """Check settings, data folder, databases and every point of the index; say what is wrong and what to do.
+    """Check settings, data folder, databases and every point of the index; name each problem and the remedy.
 
-    Exit code 0: nothing is wrong, or no longer. The index is checked while no `ragway serve` uses the data folder.
+    Exit code 0: no problem, or all problems repaired. The index is checked only while no `ragway serve` uses the data
+    folder.
     """
     run(_doctor(Examination(settings_of(config_file, data=data), repair), as_json=as_json))
 
@@ -115,7 +116,7 @@ def _databases(seen: Examination) -> bool:
 
 
 async def _index(seen: Examination) -> None:
-    """Every collection's points; what interrupted work left is cleared when an index is opened."""
+    """Check every collection's points. Opening an index also clears the rest of interrupted work."""
     from cli.build import plan
     from retrieval.index.index import Index
 
@@ -163,7 +164,7 @@ async def _collection(seen: Examination, index: "Index", name: str) -> None:
 
 
 async def _repaired(seen: Examination, index: "Index", name: str, points: "Points") -> bool:
-    """Whether a second look finds nothing."""
+    """Whether a second check finds no problem."""
     try:
         await index.clear(name, points)
         if points.unfinished or not points.searchable:

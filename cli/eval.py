@@ -1,4 +1,4 @@
-"""ragway eval: how well judged questions are answered from their documents, rung by rung."""
+"""ragway eval: measure retrieval on judged questions, rung by rung."""
 
 import signal
 import tempfile
@@ -89,22 +89,22 @@ def _all_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_all_options
 @options
 def command(config_file: Path | None, data: str | None, **given: Any) -> None:
-    """Judge retrieval on questions of which it is known what should be found.
+    """Measure retrieval on judged questions, whose relevant documents are known.
 
     \b
     Each DIR has BEIR's form:
       corpus.jsonl        {"_id": …, "title": …, "text": …} a line; or docs/ with files as `ragway ingest` reads them
       queries.jsonl       {"_id": …, "text": …} a line; also "history": [{"role": …, "content": …}] (the messages
-                          before the question) and "rewrite" (a person's version that stands alone)
+                          before the question) and "rewrite" (a person's standalone version)
       qrels.tsv           query-id, corpus-id and score between tabs; score 0: not relevant
-      unanswerable.jsonl  optional: questions in the form of queries.jsonl that nothing there answers
+      unanswerable.jsonl  optional: questions in the form of queries.jsonl without an answer in the corpus
 
-    The documents are read into a temporary collection, and every question is asked as a chat asks it, with less or
-    more switched on: BM25 by rank-bm25, BM25, dense, hybrid, + rewriting, + rerank (where one is set), and last the
-    settings as they are. A table a DIR shows nDCG, recall (R), context precision (ctx P: share of the injected passages
-    that come from a relevant document) and context recall (ctx R: share of the relevant documents injected), MRR,
-    MAP, the milliseconds of a question, and the difference of nDCG@10 to the rung before with its 95 % interval by a
-    paired bootstrap. A passage counts for its document.
+    The documents are read into a temporary collection. Every question is asked as a chat asks the question, on each
+    rung: BM25 by rank-bm25, BM25, dense, hybrid, + rewriting, + rerank (if a rerank model is set), and last the
+    configured settings. A table per DIR shows nDCG, recall (R), context precision (ctx P: share of the injected
+    passages from a relevant document), context recall (ctx R: share of the relevant documents injected), MRR, MAP, the
+    milliseconds per question, and the difference of nDCG@10 to the rung before with a 95 % interval by a paired
+    bootstrap. A passage counts as its document.
     """
     from cli.build import plan
     from evaluation.retrieval.measure import MeasureOptions
@@ -134,7 +134,7 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Asked to end: as by Ctrl-C, which cleans up behind itself; also where a shell's background job ignores that."""
+    """Handle SIGTERM like Ctrl-C, which cleans up; also in a shell's background job, which ignores Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
@@ -146,7 +146,7 @@ async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
     from evaluation.retrieval.results import averages
 
     signal.signal(signal.SIGTERM, _interrupt)
-    before = compare.earlier(Path(args.against)) if args.against else None  # what is wrong is said before the work
+    before = compare.earlier(Path(args.against)) if args.against else None  # report a wrong file before the work
     sets = [judged.read(folder) for folder in args.folders]
     _check_names(sets)
     say = _say_nothing if args.json_file == "-" else click.echo

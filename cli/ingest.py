@@ -36,10 +36,11 @@ def command(
 ) -> None:
     """Read files and folders (Markdown, reStructuredText, HTML, text) into a collection.
 
-    Run it again after changes: unchanged files are skipped, changed ones replaced, removed ones go. It works
-    while `ragway serve` runs, which then answers from the new documents without a restart.
+    Run the command again after changes: unchanged files are skipped, changed files are replaced, missing files are
+    deleted from the collection. The command works while `ragway serve` runs, and `serve` answers from the new documents
+    without a restart.
 
-    A file that cannot be read does not stop the others: it is named at the end, and the exit code is 1.
+    An unreadable file does not stop the other files: the command names the file at the end, and the exit code is 1.
     """
     settings = settings_of(config_file, data=data)
     if collection == "":
@@ -47,7 +48,7 @@ def command(
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
-    if not any(os.path.lexists(path) for path in paths):  # nothing is made and loaded for a mistyped name
+    if not any(os.path.lexists(path) for path in paths):  # create and load nothing for a mistyped name
         raise click.ClickException(f"there is no {' and no '.join(logs.printable(str(path)) for path in paths)}")
     if not all(exclude):
         raise click.UsageError("--exclude is empty: name files or folders")
@@ -80,7 +81,7 @@ async def _ingest(
 
 
 def _did(report: IngestReport) -> bool:
-    """Whether anything was read."""
+    """Whether any document changed."""
     return bool(report.added or report.changed or report.unchanged or report.removed or report.skipped)
 
 

@@ -1,4 +1,4 @@
-"""ragway keys: who may use the gateway, and for what. A running gateway knows of a change within seconds."""
+"""ragway keys: who may use the gateway, and for what. A running gateway applies a change within seconds."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | float | str | None:
-    """A limit as it was given; "none" takes one away."""
+    """Parse a limit; "none" removes a limit."""
     if value is None or value == _NONE:
         return value
     assert param.name is not None
@@ -44,8 +44,8 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 def command() -> None:
     """Create, list, limit, revoke and rotate the keys of clients: `Authorization: Bearer KEY`, or the SDK's api_key.
 
-    While there has never been a key, the gateway is open to programs on this machine and listens nowhere else. From
-    the first one on, nothing is answered without a valid key. What a key is not granted, it may not do.
+    Before the first key, the gateway is open to programs on this machine and listens only on this machine. From the
+    first key on, every request needs a valid key. A key may do only what the key's rights grant.
     """
 
 
@@ -61,13 +61,13 @@ def command() -> None:
 @_limits
 @options
 def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
-    """Create a key and print it. It is shown this once: only a hash of it is kept.
+    """Create a key and print the key once: ragway stores only a hash.
 
     \b
     ragway keys create search-app --read docs --model 'gpt-4o*'
     ragway keys create everything --read '*' --write '*' --model '*' --admin
 
-    * at the end stands for all names that begin so.
+    A * at the end of a name stands for all names with that beginning.
     """
     limits = {of: None if (most := fields.pop(of)) == _NONE else most for of in MEASURES}
     with _wrong_usage():
@@ -85,7 +85,7 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
 @options
 def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """List the keys with their rights, never their secrets."""
+    """List the keys with their rights, without the secrets."""
     with opened_accounts(config_file, data) as accounts:
         keys = accounts.keys()
     if as_json:
@@ -101,7 +101,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
 @click.argument("key_id", metavar="ID")
 @options
 def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
-    """Revoke a key, for good. Running gateways refuse it within five seconds."""
+    """Revoke a key permanently. Running gateways refuse the key within five seconds."""
     with opened_accounts(config_file, data) as accounts:
         key = accounts.revoke(key_id)
     echo(f"{key.id} {key.name} is revoked", err=True)
@@ -112,7 +112,7 @@ def revoke(key_id: str, config_file: Path | None, data: str | None) -> None:
 @_limits
 @options
 def limiting(key_id: str, config_file: Path | None, data: str | None, **given: Any) -> None:
-    """Change a key's limits: those that are given; `none` takes one away. Running gateways know within seconds."""
+    """Change the given limits of a key; `none` removes a limit. Running gateways apply the limits within seconds."""
     changed = {name: None if most == _NONE else most for name, most in given.items() if most is not None}
     if not changed:
         raise click.UsageError("say which limit, e.g. --rpm 60, or --rpm none")
@@ -126,7 +126,7 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
 @click.option("--keep", help="How long the old one still works, e.g. 24h (default: not at all).")
 @options
 def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | None) -> None:
-    """Give a key a new secret and print it; its rights stay."""
+    """Give a key a new secret and print the secret; the rights stay."""
     with _wrong_usage():
         keep_s = duration_s(keep, "keep") or 0.0
     with opened_accounts(config_file, data) as accounts:
@@ -144,7 +144,7 @@ def _wrong_usage() -> Iterator[None]:
 
 
 def _told(key: Key) -> str:
-    """What it may do, and until when."""
+    """The rights of a key and the expiry, in words."""
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]
     parts += [f"in {','.join(key.rights.group_names)}"] if key.rights.group_names else []

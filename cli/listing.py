@@ -1,4 +1,4 @@
-"""ragway collections: what has been ingested."""
+"""ragway collections: the ingested collections."""
 
 from contextlib import closing
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from retrieval.records.documents import CollectionInfo
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
 @options
 def command(as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """List the collections with their documents, chunks, language, embedder and time of the last change."""
+    """List the collections with the number of documents and chunks, language, embedder and time of the last change."""
     run(_collections(settings_of(config_file, data=data), as_json=as_json))
 
 
@@ -39,9 +39,9 @@ async def _collections(settings: Settings, *, as_json: bool) -> int:
 
 
 async def _rows(settings: Settings) -> list[CollectionInfo]:
-    """From the catalog alone: nothing is waited for, not an ingest that runs nor an embedder that is loaded.
+    """Read the catalog alone, without waiting for a running ingest or for an embedder to load.
 
-    Raises RetrievalError where the catalog is not that of the index beside it.
+    Raises RetrievalError if the catalog and the index do not belong together.
     """
     file, url = Path(settings.data) / "catalog.sqlite", settings.catalog.url
     pairing = None if url else Pairing(Path(settings.data))
@@ -52,5 +52,5 @@ async def _rows(settings: Settings) -> list[CollectionInfo]:
             if pairing is not None:
                 pairing.check(catalog)
             return DocumentReader(catalog).collections(None)
-    async with knowledge(settings) as documents:  # brings one of an earlier version up to date
+    async with knowledge(settings) as documents:  # migrates a catalog of an earlier version
         return await documents.collections(None)

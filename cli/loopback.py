@@ -1,4 +1,4 @@
-"""A gateway of one command's own, on a free port of this machine, ended with the command."""
+"""A gateway for one command, on a free port of this machine; the gateway ends with the command."""
 
 import contextlib
 import socket
@@ -16,12 +16,12 @@ from retrieval.rpc.client import Client
 
 @contextlib.asynccontextmanager
 async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
-    """The address of a gateway that serves these settings, warm.
+    """The address of a warm gateway with these settings.
 
-    Its documents are those of the data folder, by the index process of a running `serve` where there is one, which
-    then searches by that one's settings. Raises SettingsError, RetrievalError.
+    The documents are in the data folder. If a `serve` runs, its index process searches, with the settings of that
+    `serve`. Raises SettingsError, RetrievalError.
     """
-    # What a command asks is no traffic.
+    # The requests of a command are not traffic: no shadow comparisons.
     settings = replace(settings, bench=replace(settings.bench, shadow=0.0, compare="off"))
     index = None
     if settings.retrieval.enabled and not await _answers(settings):
@@ -33,11 +33,12 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
         try:
             if index is not None:
                 await index.start()
-                if not index.ready:  # a chat would go on without passages; whoever begins a gateway to compare must not
+                # without the index a chat would continue without passages, and a comparison would be wrong
+                if not index.ready:
                     raise IndexDown(index.trouble)
-                index.on_trouble(serving.tell)
+                index.on_trouble(serving.set_status)
             await serving.start(listener)
-            serving.tell(index.trouble if index is not None else "")
+            serving.set_status(index.trouble if index is not None else "")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             try:

@@ -1,4 +1,4 @@
-"""ragway mcp: the tools `search` and `fetch` for a program that starts its MCP servers itself, on stdin and stdout."""
+"""ragway mcp: the tools `search` and `fetch` on stdin and stdout, for a program that starts MCP servers."""
 
 import os
 from pathlib import Path
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def command(config_file: Path | None, data: str | None) -> None:
     """Offer `search` and `fetch` over the Model Context Protocol on standard input and output.
 
-    For programs that start their MCP servers themselves; those that take an address use /mcp of a running gateway. A
-    gateway that runs on the same data folder is asked for the documents, else this process opens them.
+    For programs that start MCP servers as child processes. Programs that connect to an address use /mcp of a running
+    gateway. The command searches through a running gateway on the same data folder, or else opens the data folder.
 
-    Where the data folder has keys, the environment variable RAGWAY_KEY must hold one, and only what that key may read
-    is found.
+    If the data folder has keys, the environment variable RAGWAY_KEY must hold a key; search finds only collections that
+    the key may read.
     """
     run(_serve(settings_of(config_file, data=data)))
 

@@ -21,10 +21,11 @@ from retrieval.knowledge import EmbedderChoice
 def command(
     collections: tuple[str, ...], embedder: str | None, yes: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Change the embedder or the chunking of collections (of all, where none is named) without an outage.
+    """Change the embedder or the chunking of collections (default: all collections) without an outage.
 
-    Each is chunked and embedded again from the catalog's text, beside the index in use, which answers questions until
-    the new one takes its place at once. What was interrupted goes on when the command is given again.
+    The command chunks and embeds each collection again from the catalog's text, next to the index in use. The old index
+    answers questions until the new index replaces the old index at once. After an interruption, the same command
+    continues.
     """
     names = [as_text(name) for name in collections]
     run(_reindex(settings_of(config_file, data=data), names, embedder and as_text(embedder), yes=yes))
@@ -41,7 +42,7 @@ async def _reindex(settings: Settings, names: list[str], embedder: str | None, *
 
 
 def _choice(settings: Settings, embedder: str | None) -> EmbedderChoice:
-    """The embedder of the settings, or another one as it is: prompts and address in the settings are not for it."""
+    """The embedder of the settings, or another embedder without the prompts and the address in the settings."""
     of = settings.embedder
     configured = EmbedderChoice(
         of.model, of.backend, of.precision, of.query_prompt, of.document_prompt, of.api_base.rstrip("/"), of.dimensions

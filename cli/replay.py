@@ -1,4 +1,4 @@
-"""ragway replay: what would be injected today for a chat of which there is a receipt, and what changed."""
+"""ragway replay: the passages that a chat with a receipt would get today, and the differences."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -30,10 +30,11 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 )
 @options
 def command(id: str, as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """Search today for a chat of which there is a receipt, and print what changed in what it would be given.
+    """Search again for a chat with a receipt, and print the differences to the passages of the receipt.
 
-    ID is the x-rag-id of its reply. The same conversation is searched for, with the groups of the key that asked, in
-    the documents and with the settings of today; its model is not called. Exit code 0 whether anything changed or not.
+    ID is the x-rag-id of the chat's reply. The command searches for the same conversation, with the groups of the
+    chat's key, in today's documents and with today's settings; the model is not called. The exit code is 0 with or
+    without differences.
     """
     run(_replay(settings_of(config_file, data=data), id, as_json=as_json))
 
@@ -55,7 +56,7 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
 
 
 def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
-    """As it was kept. Raises RetrievalError."""
+    """The stored receipt. Raises RetrievalError."""
     from cli.build import shelf
 
     opened = shelf(settings)
@@ -73,7 +74,7 @@ def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
 
 
 async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, Any]) -> Outcome:
-    """What a chat would be given now. Raises RetrievalError, SettingsError."""
+    """The passages that the chat would get now. Raises RetrievalError, SettingsError."""
     from cli.build import model_calls, rewriter, template, versions
 
     known = {row.name for row in await documents.collections(None)}
@@ -100,7 +101,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
 
 
 def _budget_tokens(settings: Settings, kept: Mapping[str, Any]) -> int:
-    """Today's, but for what the model's window left of it then."""
+    """Today's budget, or the smaller room that the model's window left at the time of the chat."""
     setting: int = settings.inject.budget_tokens
     given: int = kept["budget_tokens"]
     return setting if given == kept["versions"]["settings"]["inject.budget_tokens"] else min(setting, given)

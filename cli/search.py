@@ -1,4 +1,4 @@
-"""ragway search: what would be found for a question."""
+"""ragway search: the passages for a question."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +22,10 @@ _TOLD = ("query", "hits", "context", "timings_ms", "relevance")
 def command(
     question: str, collections: Sequence[str], k: int | None, as_json: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Search as a chat would, and print the passages found, best first.
+    """Search as a chat would, and print the passages, best first.
 
-    Each line tells the rank and score in each arm (dense: cosine, bm25: BM25 score), the last one how likely it is
-    that something relevant is there. Exit code 0 also when nothing was found.
+    Each passage has the rank and score of each retriever (dense: cosine, bm25: BM25 score). The last line has the
+    probability that the collection holds something relevant. The exit code is 0 even without results.
     """
     if not question.strip():
         raise click.UsageError("the question is empty")
@@ -54,7 +54,7 @@ async def _search(
 
 
 def _likely(found: Retrieved, settings: Settings) -> str:
-    """Why nothing is shown, where passages were found that are not likely enough to be relevant."""
+    """Why no passage is shown although the search found passages with a low probability of relevance."""
     if not found.relevance:
         return ""
     least = settings.retrieval.min_relevance

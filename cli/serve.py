@@ -1,4 +1,4 @@
-"""ragway serve: the gateway and its index process, until Ctrl-C or SIGTERM."""
+"""ragway serve: the gateway and the index process, until Ctrl-C or SIGTERM."""
 
 import asyncio
 import contextlib
@@ -34,9 +34,9 @@ from runtime import logs, scheduling
 
 log = logging.getLogger("ragway")
 _MOST_FILES = 65536
-_INDEX_STOP_S = 5.0  # to close its store, where the drain time leaves so much
+_INDEX_STOP_S = 5.0  # to close the store, if the drain time leaves enough
 _SOON_S = 0.5
-_TITLE_CHARS = 80  # of the one in the example
+_TITLE_CHARS = 80  # of the title in the example
 
 
 @click.command("serve")
@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Serve the gateway on http://HOST:PORT/v1 until Ctrl-C.
 
-    Models go where the `models` setting says; without it to OPENAI_BASE_URL with OPENAI_API_KEY, and without
-    these to the built-in model `echo`, which answers with the messages it received.
+    The `models` setting routes models to upstreams. Without `models`, requests go to OPENAI_BASE_URL with
+    OPENAI_API_KEY; without these variables, to the built-in model `echo`, which answers with the received messages.
     """
     settings = settings_of(
         config_file,
@@ -73,7 +73,7 @@ def command(
 async def _serve(settings: Settings) -> int:
     _check_bind(settings)
     _allow_many_files()
-    scheduling.at_once()
+    scheduling.prefer_low_latency()
     limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
     index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
     models = Routes(targets(settings, os.environ)).names()
@@ -97,7 +97,7 @@ async def _serve(settings: Settings) -> int:
 
 
 async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:
-    """Start everything; /healthz answers meanwhile."""
+    """Start all processes; /healthz answers during the start."""
     steps = [asyncio.ensure_future(front.start(listener))]
     if index is not None:
         steps.append(asyncio.ensure_future(index.start()))
@@ -110,14 +110,14 @@ async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.
 
 
 async def _end(settings: Settings, front: Workers, index: IndexProcess | None, stop: "_Stop") -> None:
-    """Let what runs finish within the drain time, unless a second signal comes; the index ends meanwhile."""
+    """Let running requests finish within the drain time, unless a second signal comes; meanwhile the index stops."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + settings.server.shutdown_s
     if index is not None:
         await index.leave()
     ends = [asyncio.ensure_future(front.drain(settings.server.shutdown_s))]
     hurry = asyncio.ensure_future(stop.at_once.wait())
-    # What was asked before may still search, for as long as it would wait for the answer.
+    # Running requests may still search, for at most the retrieval deadline.
     await asyncio.wait({hurry, *ends}, timeout=settings.retrieval.deadline_s, return_when=asyncio.FIRST_COMPLETED)
     if index is not None:
         patience_s = min(_INDEX_STOP_S, max(_SOON_S, until_s + _SOON_S - clock()))
@@ -134,7 +134,7 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
 
 
 class _Stop:
-    """SIGINT or SIGTERM: the first asks to finish what runs, the second to end at once."""
+    """SIGINT or SIGTERM: the first asks to finish running requests, the second to end at once."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -151,7 +151,7 @@ class _Stop:
             self.asked.set()
 
     async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Whether the work was done; it is cancelled when a signal comes first."""
+        """Run the work, or cancel the work if a signal comes first. Returns whether the work finished."""
         working = asyncio.ensure_future(work)
         asked = asyncio.ensure_future(self.asked.wait())
         await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -165,12 +165,12 @@ class _Stop:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files as far as we may: each client needs one, and one to its upstream."""
+    """Raise the limit of open files as far as allowed: each client needs two files, for the client and the upstream."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return
-    with contextlib.suppress(ValueError, OSError):  # a system with a lower limit of its own
+    with contextlib.suppress(ValueError, OSError):  # the system may have a lower limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
@@ -207,7 +207,7 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """What an example asks about."""
+    """The subject of the printed example."""
 
     collection: str  # "" where the example needs to name none
     question: str
@@ -217,7 +217,7 @@ _NO_TOPIC = _Topic("", "Hello!")
 
 
 async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
-    """A question that a document here answers, if there is one that everybody may read; names what is not ingested."""
+    """A question that a readable document answers, if there is such a document; otherwise what to ingest."""
     knowledge = Client(Path(settings.data))
     try:
         if not index.ready:
@@ -230,7 +230,7 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
         for name in sorted((row.name for row in rows if row.documents), key=lambda name: name not in wanted):
             for document in await knowledge.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))
-    except RetrievalError:  # it died just now, and is started again; or a collection was deleted
+    except RetrievalError:  # the index process has just died and restarts, or a collection was deleted
         pass
     finally:
         await knowledge.close()

@@ -1,4 +1,4 @@
-"""ragway usage: what was used, summed up from the rows that gateways write of their requests."""
+"""ragway usage: sums of the usage rows that gateways write."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ import orjson
 from cli.common import echo, opened_accounts, options
 from proxy.access.usage import COMPARISONS, Wish, as_csv, sums, wish_of
 
-# What a table shows beside the names of a group, and as what; CSV and JSON have all.
+# The columns of a table next to the group's names; CSV and JSON have all columns.
 _SHOWN = {
     "requests": "requests", "failed": "failed", "prompt_tokens": "prompt", "completion_tokens": "completion",
     "injected_tokens": "injected", "estimated": "estimated", "cost_usd": "dollars", "mean_total_ms": "mean ms",
@@ -35,13 +35,13 @@ def command(
     config_file: Path | None,
     data: str | None,
 ) -> None:
-    """Sum up what was used: requests, tokens, dollars and times, by team, key, model or day.
+    """Sum up requests, tokens, dollars and times, by team, key, model or day.
 
     \b
     ragway usage --by day,key --since 2026-11-01
     ragway usage --by team,model --csv > november.csv
 
-    A gateway writes what it served within a second or two, and may run meanwhile.
+    A gateway writes usage within a second or two and may run meanwhile.
     """
     try:
         wish = wish_of(by=by, since=since, until=until, key=key)
@@ -49,7 +49,7 @@ def command(
         raise click.UsageError(str(error)) from error
     with opened_accounts(config_file, data) as accounts:
         if key and key != COMPARISONS:
-            accounts.key(key)  # or it is told that there is none
+            accounts.key(key)  # raises an error for an unknown key
         rows = sums(accounts, wish)
     if as_ == "json":
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
@@ -64,7 +64,7 @@ def command(
 
 
 def _print(rows: Sequence[Mapping[str, Any]], wish: Wish) -> None:
-    """A table, with a line for all of it."""
+    """A table with a line for the total."""
     lines = [[*wish.by, *_SHOWN.values()]]
     lines += [[*(row[name] or "-" for name in wish.by), *_numbers(row)] for row in rows]
     total = {name: sum(row[name] for row in rows) for name in _ADDED_UP}

@@ -1,7 +1,7 @@
-"""The part of a gateway that one process serves; and `main`, the life of a process that serves nothing else.
+"""One process of the gateway, and `main` of a worker process.
 
-`ragway serve` starts one such process or several, and hands them settings and connections; what parent and worker say
-to each other is in `proxy.server.workers`.
+`ragway serve` starts one or more workers and hands over settings and connections. `proxy.server.workers` describes the
+messages between parent and worker.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from runtime import garbage, logs, scheduling
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _BACKLOG = 2048
-_AT_A_TIME = 64  # connections taken in one turn of the event loop
+_AT_A_TIME = 64  # connections accepted per turn of the event loop
 _AGAIN_S = 0.05
-_PATIENCE_S = 60.0  # from the start on, in which a search waits for an index that starts: 2 to 15 s where it is quick
+_PATIENCE_S = 60.0  # from the start, while a search waits for a starting index: 2 to 15 s on a fast machine
 
 
 class Serving:
-    """A gateway and its connections, in this process."""
+    """A gateway and the connections to the gateway, in this process."""
 
     def __init__(
         self, settings: Settings, gone: Callable[[], None] = lambda: None, metrics: Metrics | None = None
     ) -> None:
-        """gone: called for each connection that ended. metrics: shared with others.
+        """gone: called for each closed connection. metrics: shared with other processes.
 
         Raises SettingsError, RetrievalError.
         """
@@ -58,22 +58,22 @@ class Serving:
         self._keeping: asyncio.Future[tuple[None, None, None]] | None = None
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve what connects to a bound socket, and load what is needed. Returns when all is warm."""
+        """Serve connections to a bound socket and load all models. Returns when warm."""
         await self.connections.listen(listener, _BACKLOG)
         await self.warm()
 
     async def warm(self) -> None:
-        """Load what takes long, where a model needs it, and keep keys and accounts up to date from now on."""
+        """Load models in advance and start the tasks that keep keys and accounts up to date."""
         self._watching = asyncio.create_task(self._made.keyring.watch())
         made = self._made
         await asyncio.to_thread(made.receipts.warm)
         self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.shadow.keeper.keep())
         if self._made.translated is not None:
             await self._made.translated.warm()
-        garbage.settle()
+        garbage.tune_gc()
 
-    def tell(self, missing: str) -> None:
-        """What /readyz answers from now on; "" is ready."""
+    def set_status(self, missing: str) -> None:
+        """Set the answer of /readyz; "" is ready."""
         self._missing = missing
         if missing != "starting":
             self._begin()
@@ -83,14 +83,16 @@ class Serving:
         self._begun.set()
 
     async def _until_begun(self) -> None:
-        """Return as soon as the index was started, or could not be; sooner where that takes too long."""
+        """Return when the index has started or failed to start, or when the patience ends."""
         if not self._begun.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
                     await self._begun.wait()
 
     async def drain(self, patience_s: float) -> None:
-        """Take nothing more, let what runs finish, cut it after `patience_s` or when cancelled, and close all."""
+        """Accept no more connections, let running requests finish, cut after `patience_s` or on cancellation, close
+        all.
+        """
         self._missing = "stopping"
         self._begin()
         try:
@@ -111,16 +113,16 @@ class Serving:
                 await self._made.translated.close()
 
 
-class _Worker:
-    """A worker process's life, as its parent tells it."""
+class _WorkerProcess:
+    """The life of a worker process, directed by the parent."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._said = b""
+        self._unread = b""
         self._descriptors: list[int] = []
         self._taking: set[asyncio.Task[None]] = set()
         self._gone = 0
-        self._telling = False
+        self._report_scheduled = False
         self._serving: Serving | None = None
         self.leave = asyncio.Event()
         self.cut = asyncio.Event()
@@ -129,17 +131,17 @@ class _Worker:
         """Serve until told to drain; returns the exit code."""
         settings, metrics = await self._first_line()
         logs.to_stderr(settings.server.log_level, LOG_FORMAT)
-        scheduling.at_once()
+        scheduling.prefer_low_latency()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.leave.set)
         try:
             self._serving = Serving(settings, self._count_gone, metrics)
         except (SettingsError, RetrievalError) as error:
-            self._tell("error " + " ".join(str(error).split()))
+            self._send("error " + " ".join(str(error).split()))
             return 1
         loop.add_reader(self._channel, self._receive)
-        self._hear(b"")  # what came with the settings
-        self._tell("up")
+        self._read_lines(b"")  # bytes received together with the settings
+        self._send("up")
         cut = asyncio.ensure_future(self.cut.wait())
         leaving = asyncio.ensure_future(self.leave.wait())
         warming = asyncio.ensure_future(self._warm(self._serving))
@@ -147,7 +149,7 @@ class _Worker:
         if warming.done():
             warming.result()
         await leaving
-        self._tell("leaving")
+        self._send("leaving")
         draining = asyncio.ensure_future(self._serving.drain(settings.server.shutdown_s))
         await asyncio.wait({draining, cut}, return_when=asyncio.FIRST_COMPLETED)
         if not draining.done():
@@ -163,13 +165,13 @@ class _Worker:
             if not part:
                 raise SystemExit(0)  # the parent is gone
             line += part
-        line, self._said = line.split(b"\n", 1)
+        line, self._unread = line.split(b"\n", 1)
         number, counts, flags = orjson.loads(line)
         return load(environ={}, flags=flags), Metrics(Path(counts), number)
 
     async def _warm(self, serving: Serving) -> None:
         await serving.warm()
-        self._tell(f"warm {_memory_bytes()}")
+        self._send(f"warm {_memory_bytes()}")
 
     def _receive(self) -> None:
         for _ in range(_AT_A_TIME):
@@ -184,17 +186,17 @@ class _Worker:
                 self.leave.set()
                 return
             self._descriptors += descriptors
-            self._hear(data)
+            self._read_lines(data)
 
-    def _hear(self, data: bytes) -> None:
-        *lines, self._said = (self._said + data).split(b"\n")
+    def _read_lines(self, data: bytes) -> None:
+        *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._take(*line.decode("utf-8", "replace").partition(" ")[::2])
 
     def _take(self, word: str, rest: str) -> None:
         assert self._serving is not None  # made before the channel is read
         if word == "connection":
-            if not self._descriptors:  # no descriptor was free for it: the system has closed it
+            if not self._descriptors:  # no descriptor was free, so the system closed the connection
                 self._count_gone()
                 return
             taking = asyncio.ensure_future(self._take_connection(self._serving, self._descriptors.pop(0)))
@@ -202,9 +204,9 @@ class _Worker:
             taking.add_done_callback(self._taking.discard)
         elif word == "missing":
             if not self.leave.is_set():
-                self._serving.tell(rest)
+                self._serving.set_status(rest)
         elif word == "ping":
-            self._tell("pong")
+            self._send("pong")
         elif word == "drain":
             self.leave.set()
         elif word == "cut":
@@ -216,40 +218,40 @@ class _Worker:
         accepted.setblocking(False)
         try:
             await serving.connections.take(accepted)
-        except OSError:  # it is gone already
+        except OSError:  # the connection is already closed
             accepted.close()
             self._count_gone()
 
     def _count_gone(self) -> None:
         self._gone += 1
-        if not self._telling:
-            self._telling = True
-            asyncio.get_running_loop().call_soon(self._tell_of_gone)
+        if not self._report_scheduled:
+            self._report_scheduled = True
+            asyncio.get_running_loop().call_soon(self._report_gone)
 
-    def _tell_of_gone(self) -> None:
-        self._telling = False
+    def _report_gone(self) -> None:
+        self._report_scheduled = False
         gone, self._gone = self._gone, 0
-        if not self._tell(f"gone {gone}"):
+        if not self._send(f"gone {gone}"):
             self._gone += gone
-            self._telling = True
-            asyncio.get_running_loop().call_later(_AGAIN_S, self._tell_of_gone)
+            self._report_scheduled = True
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._report_gone)
 
-    def _tell(self, line: str) -> bool:
-        """Whether the parent could be told; lines are far shorter than the channel's room, so never half of one."""
+    def _send(self, line: str) -> bool:
+        """Send a line to the parent. False: the channel is full. Lines are short, so no line is sent in part."""
         try:
             self._channel.send(line.encode() + b"\n")
         except BlockingIOError:
             return False
-        except OSError:  # it is gone: the channel's end says so, too
+        except OSError:  # the parent has ended; the end of the channel reports the same
             return True
         return True
 
 
 def _memory_bytes() -> int:
-    """Resident memory of this process."""
+    """The resident memory of this process."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    except OSError:  # no Linux: the largest it ever was
+    except OSError:  # not Linux: the peak memory
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return pages * resource.getpagesize()
 
@@ -261,4 +263,4 @@ def main() -> int:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     with channel, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_Worker(channel).run())
+        return runner.run(_WorkerProcess(channel).run())

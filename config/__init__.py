@@ -1,7 +1,7 @@
-"""What a user may change.
+"""Everything that a user may change.
 
-settings      read, merged and typed         sections  their schema
-checks        what a value may be
-default.yaml  every key with its default     prompts/  texts as files
-utility_requests.yaml  prompts of programs that get no passages
+settings      read, merge and type the settings     sections  the typed sections
+checks        checks of values
+default.yaml  every key with the default            prompts/  prompt files
+utility_requests.yaml  prompts of chat programs that get no passages
 """

@@ -1,27 +1,27 @@
-"""What a setting may be, where a type alone does not say it."""
+"""Checks of setting values that a type cannot express."""
 
 import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-# Those of `retrieval.lexical.language`, and to have it detected.
+# The languages of `retrieval.lexical.language`, and `auto` for detection.
 LANGUAGES = ("auto", *("ar az bn ca da de el en es eu fi fr he hu hy id it ja kk ko ne nl no none pt ro ru sl sv ta tg "
                        "th tr zh").split())  # fmt: skip
 CONTEXTS = ("context", "keywords", "questions")
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used: which one, where it came from, what was expected."""
+    """An invalid setting; the text names the setting, the origin and the expected value."""
 
 
 def check_language(language: str, where: str) -> None:
-    """Raises SettingsError for what is no language of ours."""
+    """Raise SettingsError for an unknown language."""
     if language not in LANGUAGES:
         raise SettingsError(f"{where} must be one of {', '.join(LANGUAGES)}; got {language!r}")
 
 
 def check_context(kinds: Sequence[str], model: str, where: str) -> None:
-    """Raises SettingsError for a kind of context that has no prompt, or for any without a model to write it."""
+    """Raise SettingsError for a kind of context without a prompt, or for any kind without a model."""
     for kind in kinds:
         if kind not in CONTEXTS:
             raise SettingsError(f"{where} may list {', '.join(CONTEXTS)}; got {kind!r}")
@@ -30,7 +30,7 @@ def check_context(kinds: Sequence[str], model: str, where: str) -> None:
 
 
 def check_address(address: str | None, where: str) -> None:
-    """Refuse what no request could be sent to. Raises SettingsError, which never quotes a password or a query."""
+    """Raise SettingsError for an address that cannot receive requests. The text never quotes a password or a query."""
     if address is None:
         return
     shown = repr("…" + address.rpartition("@")[2] if "@" in address else address.partition("?")[0])
@@ -46,14 +46,14 @@ def check_address(address: str | None, where: str) -> None:
     try:
         parts = urlsplit(address)
         host = parts.hostname if parts.port != 0 else None
-    except ValueError:  # a port that is none, a bracket left open
+    except ValueError:  # for example an invalid port or an open bracket
         host = None
     if not host:
         raise SettingsError(f"{where} must name a host, and a port from 1 to 65535 or none, got {shown}")
 
 
 def check_database(url: str, where: str) -> None:
-    """Raises SettingsError, which never quotes it, for what is neither empty nor an address of PostgreSQL."""
+    """Raise SettingsError for a URL that is neither empty nor a PostgreSQL address. The text never quotes the URL."""
     if url and not url.startswith(("postgresql://", "postgresql+psycopg://", "postgres://")):
         raise SettingsError(
             f"{where} must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or empty for SQLite in the data folder"

@@ -1,4 +1,4 @@
-"""The sections of the settings, as frozen types; `default.yaml` says what each key means."""
+"""The sections of the settings, as frozen types; `default.yaml` describes each key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One row of `models`. None: not given, so it follows from the name and the environment."""
+    """One row of `models`. None: not set; the value follows from the name and the environment."""
 
     model: str | None = None
     api_base: str | None = None

@@ -1,7 +1,7 @@
-"""Settings: `default.yaml` < the file < the environment < flags, into frozen typed sections.
+"""Settings from `default.yaml` < the file < the environment < flags, as frozen typed sections.
 
-Defaults live in `default.yaml` only. An unknown key is an error that names the nearest known one, a wrong
-type one that says what was expected. Where each value came from stays known (`ragway config` shows it).
+Defaults are only in `default.yaml`. The error for an unknown key names the nearest known key, the error for a wrong
+type names the expected type. The origin of each value is stored for `ragway config`.
 """
 
 import dataclasses
@@ -52,13 +52,13 @@ DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 UTILITY_REQUESTS = Path(__file__).with_name("utility_requests.yaml")
 PREFIX = "RAGWAY_"
-# No settings: keys that clients of ours have, `ragway mcp` and `ragway bench`.
+# Not settings: the keys of `ragway mcp` and `ragway bench` as clients.
 KEY, BENCH_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All sections, and for each dotted key where its value came from."""
+    """All sections, and the origin of each dotted key."""
 
     server: Server
     auth: Auth
@@ -77,7 +77,7 @@ class Settings:
     origins: Mapping[str, str]
 
     def as_flags(self) -> dict[str, Any]:
-        """Every value by dotted key, as JSON holds it: `load` makes the same settings of it."""
+        """Every value by dotted key, as plain JSON values; `load` restores the same settings."""
         values = dataclasses.asdict(self)
         del values["origins"]
         sections = {key: value for key, value in values.items() if key in _SECTIONS}
@@ -119,7 +119,7 @@ def load(
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice: YAML forbids it, PyYAML silently takes the last."""
+    """Refuses a duplicate key: YAML forbids duplicates, but PyYAML silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -155,7 +155,7 @@ def _read(file: Path) -> Tree:
 
 
 def _parsed(text: str, where: str) -> Any:
-    """The value that YAML text holds. Raises SettingsError with the line and the column in it; where: it is from."""
+    """Parse YAML. Raises SettingsError with line and column. where: the origin of the text."""
     try:
         return yaml.load(text, _Loader)
     except RecursionError as error:
@@ -181,7 +181,7 @@ def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
 
 
 def _read_variable(text: str, hint: Any, variable: str) -> Any:
-    """Text stays as it is, whatever YAML would see in it (2024, off, 1e3); so does a list without brackets."""
+    """Text stays text, even if YAML would read a number or a bool (2024, off, 1e3); also in a list without brackets."""
     listed = typing.get_origin(hint) is tuple and not text.lstrip().startswith("[")
     if not text or listed or hint in (str, str | None) or typing.get_origin(hint) is Literal:
         return text
@@ -199,7 +199,7 @@ def _merge(tree: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
         if section not in known:
             raise SettingsError(f"unknown setting {section!r} ({origin}){_nearest(section, known)}")
         if section in _SECTIONS:
-            if value is None:  # all of its keys are commented out
+            if value is None:  # all keys are commented out
                 continue
             if not isinstance(value, dict):
                 raise SettingsError(f"{section} ({origin}) must be a section with keys, got {value!r}")
@@ -287,7 +287,7 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """The value as the hint wants it. Raises SettingsError; a bool is not a number, an int is a float."""
+    """Check a value against a type hint. Raises SettingsError; a bool is not a number, an int is valid as a float."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None:

@@ -1,6 +1,6 @@
-"""What every process of ragway needs; imports no other package of ragway but `retrieval.errors`.
+"""Parts that every process of ragway needs. Imports no other package of ragway except `retrieval.errors`.
 
-logs        log lines, without what clients, models or documents said
-database    SQLite or PostgreSQL: opened, brought up to date     locks  locks in PostgreSQL, held by a connection
-scheduling  which process has a core where several want it       garbage  the garbage collector of a serving process
+logs        log lines without texts of clients, models or documents
+database    open and migrate SQLite or PostgreSQL          locks    locks in PostgreSQL, bound to a connection
+scheduling  which process gets a busy core first           garbage  the garbage collector of a serving process
 """

@@ -1,12 +1,12 @@
-"""The databases: SQLite in a file of the data folder, or PostgreSQL; opened, brought up to date, refusals told as ours.
+"""The databases: SQLite in a file of the data folder, or PostgreSQL. Opens, migrates, and explains database errors.
 
-Each schema (the catalog's, the accounts') has its tables in one module and numbered migrations in one folder. To change
-a table: change it there, and add `mNNNN_what.py` with the next number to the folder, whose `upgrade()` does the same by
-Alembic's `op` to a database of the number before (in SQLite a column is changed by `op.batch_alter_table`). Name it in
-the folder's map. A test compares what all migrations make with the tables, in both databases.
+Each schema (catalog, accounts) has the tables in one module and numbered migrations in one folder. To change a table:
+change the module, and add `mNNNN_what.py` with the next number to the folder; the file's `upgrade()` makes the same
+change with Alembic's `op` in a database of the number before (in SQLite, `op.batch_alter_table` changes a column). Add
+the file to the folder's map. A test compares the result of all migrations with the tables, in both databases.
 
-A database is stamped with the number it has. Only one that is behind costs the import of Alembic; one without a stamp
-is from before there were any, and has some of the first migration's tables or none.
+A database stores the number of the last migration. Alembic is imported only for an outdated database. A database
+without a number is older than the first migration and has some of the first migration's tables, or none.
 """
 
 import os
@@ -23,11 +23,11 @@ from retrieval.errors import IndexDown, RetrievalError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, ExceptionContext, MetaData, Table
 
-# What the disk, the folder's rights or another process refuse: nothing of it speaks against the file.
+# Errors of the disk, the permissions or another process: the file itself is not damaged.
 _REFUSALS = {"SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_NOMEM"}
 _DAMAGE = {"SQLITE_CORRUPT", "SQLITE_NOTADB"}
-_MOST_CHARS = 300  # of what a server says
-# Of libpq, unless the URL says otherwise: a server that is gone without a word is noticed within these seconds.
+_MOST_CHARS = 300  # of a server's message
+# libpq's defaults, unless the URL sets other values: a dead server is noticed within these times.
 _PATIENCE = {
     "connect_timeout": "5", "tcp_user_timeout": "10000", "keepalives_idle": "10", "keepalives_interval": "5",
     "keepalives_count": "2", "application_name": "ragway",
@@ -37,7 +37,7 @@ _KEPT = 5  # connections to a server
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables that belong together, and how they came about."""
+    """Related tables and their migrations."""
 
     name: str
     metadata: "MetaData"
@@ -48,14 +48,14 @@ class Schema:
         return max(int(file.stem[1:5]) for file in self.migrations.glob("m[0-9][0-9][0-9][0-9]_*.py"))
 
     def stamp(self) -> "Table":
-        """The table of the number that a database has, as Alembic makes it."""
+        """The table with the migration number, in Alembic's form."""
         from sqlalchemy import Column, MetaData, String, Table
 
         return Table(f"{self.name}_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
 
 def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, pooled: bool = True) -> "Engine":
-    """SQLite in a file. what: is in it, for messages. durable: whether what is written survives a power cut."""
+    """Open SQLite in a file. what: the content, for messages. durable: whether a write survives a power cut."""
     from sqlalchemy import URL, NullPool, create_engine, event
 
     def tune(connection: Any, _record: Any) -> None:
@@ -68,14 +68,14 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
         name = getattr(context.original_exception, "sqlite_errorname", "")
         if "_".join(name.split("_")[:2]) in _REFUSALS:
             raise RetrievalError(
-                f"{what} cannot be read or written ({context.original_exception}): look at the disk's free space and "
-                "at the rights of the data folder; nothing that was finished is lost"
+                f"{what} cannot be read or written ({context.original_exception}): check the disk's free space and "
+                "the permissions of the data folder; no finished work is lost"
             ) from context.original_exception
         if "_".join(name.split("_")[:2]) in _DAMAGE:
             raise RetrievalError(
-                f"{what} cannot be read: {file} is damaged, or no database of ours ({context.original_exception}): "
-                "stop `ragway serve`, then restore the file from a backup, or move it away to begin anew (the "
-                "catalog together with the folder index)"
+                f"{what} cannot be read: {file} is damaged, or is not a database of ragway "
+                f"({context.original_exception}): stop `ragway serve`, then restore the file from a backup, or move "
+                "the file away to start again (move the catalog together with the folder index)"
             ) from context.original_exception
 
     def close(*_: Any) -> None:
@@ -90,18 +90,18 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
 
 
 def make_closed(file: Path) -> None:
-    """Make an SQLite file that nobody but its owner may read, or close one that is there, with what SQLite puts beside.
+    """Create an SQLite file for the owner alone, or remove the rights of others from the file and SQLite's side files.
 
-    What cannot be made or closed is left to whoever opens it.
+    Errors are left to the code that opens the file.
     """
     with suppress(OSError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
-        for ending in ("", "-wal", "-shm"):  # a new one of these gets the mode of the file itself
+        for ending in ("", "-wal", "-shm"):  # SQLite gives new side files the mode of the main file
             close_to_others(file.with_name(file.name + ending))
 
 
 def close_to_others(path: Path) -> None:
-    """Take the rights of group and others from a file or folder, where it is there and that may be done."""
+    """Remove the rights of group and others from a file or folder, if possible."""
     with suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -109,12 +109,12 @@ def close_to_others(path: Path) -> None:
 
 
 def open_server(url: str, *, what: str = "the catalog") -> "Engine":
-    """PostgreSQL at that address; nothing is asked of it yet. Raises RetrievalError for what is no address of one."""
+    """An engine for a PostgreSQL server, not connected yet. Raises RetrievalError for an invalid address."""
     from sqlalchemy import create_engine, event
     from sqlalchemy.exc import InterfaceError, OperationalError
 
     address = _address(url)
-    where = f"PostgreSQL at {shown(address)}"
+    where = f"PostgreSQL at {describe_address(address)}"
 
     def name_refusals(context: "ExceptionContext") -> None:
         if context.is_pre_ping:  # the pool makes another connection then
@@ -122,7 +122,8 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
         if context.is_disconnect or isinstance(context.sqlalchemy_exception, OperationalError | InterfaceError):
             said = " ".join(str(context.original_exception).split())[:_MOST_CHARS]
             raise IndexDown(
-                f"{what} cannot be had from {where} ({said}): does it run, and does catalog.url lead to it?"
+                f"{where}, which holds {what}, is not reachable ({said}): is the server running, and is "
+                "catalog.url right?"
             ) from context.original_exception
 
     engine = create_engine(
@@ -137,7 +138,7 @@ def open_server(url: str, *, what: str = "the catalog") -> "Engine":
     return engine
 
 
-def shown(address: "URL") -> str:
+def describe_address(address: "URL") -> str:
     """Host, port and database of an address: neither user nor password."""
     host = address.host or address.query.get("host") or "localhost"
     return f"{host}:{address.port or 5432}/{address.database or ''}"
@@ -149,9 +150,9 @@ def _address(url: str) -> "URL":
 
     try:
         address = make_url(url)
-    except (ArgumentError, ValueError):  # its text may hold the password
+    except (ArgumentError, ValueError):  # the error text may contain the password
         raise RetrievalError(
-            "catalog.url is no address of a database: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
+            "catalog.url is not an address of a database: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "
             "special characters of the password as %XX"
         ) from None
     return address.set(drivername="postgresql+psycopg")
@@ -159,7 +160,7 @@ def _address(url: str) -> "URL":
 
 @contextmanager
 def exclusive(engine: "Engine", name: str) -> "Iterator[Connection]":
-    """A transaction that never overlaps with another `exclusive` one of that name, of whatever process."""
+    """A transaction that never overlaps with another `exclusive` transaction of the same name, in any process."""
     with engine.begin() as sql:
         if engine.dialect.name == "sqlite":
             sql.exec_driver_sql("BEGIN IMMEDIATE")
@@ -176,9 +177,10 @@ def lock_number(name: str) -> int:
 
 
 def prepare(engine: "Engine", schema: Schema) -> None:
-    """Make the schema's tables where there are none, and bring those of an earlier version up to date.
+    """Create the schema's tables, or migrate the tables of an earlier version.
 
-    Raises RetrievalError where they are of a later one; SQLAlchemy's DatabaseError where they are somebody else's.
+    Raises RetrievalError for tables of a later version; SQLAlchemy's DatabaseError for foreign tables of the same
+    names.
     """
     head = schema.head()
     with engine.connect() as sql:
@@ -190,20 +192,20 @@ def prepare(engine: "Engine", schema: Schema) -> None:
 
 
 def is_current(engine: "Engine", schema: Schema) -> bool:
-    """Whether the schema's tables are there as this version knows them."""
+    """Whether the schema's tables have the current version."""
     with engine.connect() as sql:
         return _version(sql, schema) == schema.head()
 
 
 @contextmanager
 def _alone(engine: "Engine", schema: Schema) -> "Iterator[Connection]":
-    """`exclusive`, and in SQLite a table may go to which others refer: one that is changed is made anew."""
+    """`exclusive`, and SQLite allows dropping a referenced table: a changed table is created again."""
     if engine.dialect.name != "sqlite":
         with exclusive(engine, schema.name) as sql:
             yield sql
         return
     with engine.connect() as sql:
-        sql.exec_driver_sql("PRAGMA foreign_keys=OFF")  # means nothing within a transaction
+        sql.exec_driver_sql("PRAGMA foreign_keys=OFF")  # has no effect within a transaction
         sql.commit()
         sql.detach()
         with sql.begin():
@@ -246,7 +248,7 @@ def _upgrade(sql: "Connection", schema: Schema, found: int | None) -> None:
 
 
 def examined(engine: "Engine", schema: Schema) -> list[str]:
-    """What is wrong with a database, as it stands: nothing is changed. The engine is closed."""
+    """The problems of a database. Changes nothing and disposes of the engine."""
     from sqlalchemy.exc import DatabaseError
 
     try:
@@ -255,7 +257,7 @@ def examined(engine: "Engine", schema: Schema) -> list[str]:
     except RetrievalError as error:
         return [str(error)]
     except DatabaseError as error:
-        return [f"it cannot be read ({error.orig})"]
+        return [f"the database cannot be read ({error.orig})"]
     finally:
         engine.dispose()
 
@@ -264,12 +266,12 @@ def _examined(sql: "Connection", schema: Schema) -> list[str]:
     wrong = []
     found, head = _version(sql, schema), schema.head()
     if found is not None and found > head:
-        wrong.append(f"it was written by a later version of ragway (schema {found}, this one knows {head})")
+        wrong.append(f"the database was written by a later version of ragway (schema {found}, this one knows {head})")
     if sql.dialect.name == "sqlite":
         said = [str(row[0]) for row in sql.exec_driver_sql("PRAGMA integrity_check(5)")]
         wrong += [f"integrity_check: {' '.join(line.split())}" for line in said if line != "ok"]
         loose = len(sql.exec_driver_sql("PRAGMA foreign_key_check").fetchall())
-        wrong += [f"{loose} rows refer to rows that are not there"] if loose else []
+        wrong += [f"{loose} rows refer to missing rows"] if loose else []
     return wrong
 
 
@@ -284,7 +286,7 @@ def _version(sql: "Connection", schema: Schema) -> int | None:
 
 
 def _check(sql: "Connection", schema: Schema) -> None:
-    """Tables of those names may be others'."""
+    """Check the columns: foreign tables may have the same names."""
     from sqlalchemy import select
 
     for table in schema.metadata.tables.values():

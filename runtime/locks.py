@@ -1,7 +1,7 @@
-"""Locks in PostgreSQL, held by a connection: they end with it, whatever ends it.
+"""Locks in PostgreSQL, bound to a connection: the lock ends with the connection, for any reason.
 
-What is written while a lock is held goes over the same connection. If that is lost, and the lock with it, nothing more
-is written: a writer that was cut off cannot write beside the one that took its place.
+All writes under a lock use the lock's connection. If the connection is lost, the lock is lost and no more writes are
+possible: a writer that was cut off cannot write next to the next lock holder.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ _held: ContextVar[Connection | None] = ContextVar("held", default=None)
 
 @contextlib.contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
-    """A transaction, over the connection that holds the lock where there is one."""
+    """A transaction, over the lock's connection if the task holds a lock."""
     held = _held.get()
-    # Closed: this task was begun while the lock was held, and goes on without it.
+    # Closed: the task started while the lock was held and continues without the lock.
     if held is None or held.closed or held.engine is not engine:
         with engine.begin() as sql:
             yield sql
         return
-    if held.invalidated:  # it would connect anew, without the lock
+    if held.invalidated:  # a reconnect would not hold the lock
         raise IndexDown("the connection to the database was lost while a collection was written: try again")
     with held.begin():
         yield held
@@ -35,7 +35,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def holding(held: Connection) -> Iterator[None]:
-    """Transactions within go over this connection."""
+    """Transactions in the context use the lock's connection."""
     token = _held.set(held)
     try:
         yield
@@ -46,16 +46,16 @@ def holding(held: Connection) -> Iterator[None]:
 def take(
     engine: Engine, name: str, *, patience_s: float, shared: bool = False, waits: Callable[[int], None] = lambda _: None
 ) -> Connection:
-    """A connection that holds the lock of that name. shared: with all others that take it so.
+    """Take the lock of a name; return the connection with the lock. shared: together with other shared holders.
 
-    waits: is told by which number `interrupt` knows who waits here. Raises Busy where somebody else has it for longer,
-    IndexDown.
+    waits: called with the number for `interrupt` while the call waits. Raises Busy if the lock is not free within
+    `patience_s`; IndexDown.
     """
     held = engine.connect()
     number, kind = f"{lock_number(name)} + hashtext(current_schema())", "_shared" if shared else ""
     try:
         waits(held.execute(text("SELECT pg_backend_pid()")).scalar_one())
-        # Who waits is served in the order of coming. A timeout of 0 would be none.
+        # Waiting calls get the lock in order of arrival. A timeout of 0 would mean no timeout.
         held.execute(text(f"SET LOCAL lock_timeout = {max(1, round(patience_s * 1000))}"))
         held.execute(text(f"SELECT pg_advisory_lock{kind}({number})"))
         held.commit()
@@ -68,19 +68,19 @@ def take(
 
 
 def interrupt(engine: Engine, waits: int) -> None:
-    """Let who waits wait no more: the lock is not taken."""
+    """End a waiting `take`, without the lock."""
     with contextlib.suppress(RetrievalError), engine.connect() as sql:
         sql.execute(text("SELECT pg_cancel_backend(:pid)"), {"pid": waits})
 
 
 def drop(held: Connection) -> None:
-    """Close it, and give its locks back so."""
+    """Close the connection, which releases the locks."""
     held.invalidate()
     held.close()
 
 
 def release(held: Connection) -> None:
-    """Give all its locks back."""
+    """Release all locks of the connection."""
     try:
         held.execute(text("SELECT pg_advisory_unlock_all()"))
         held.commit()

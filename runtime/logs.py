@@ -1,9 +1,9 @@
-"""Log lines of both processes, without what clients, models or documents said.
+"""Log lines of all processes, without texts of clients, models or documents.
 
-An exception's message may quote anything: a prompt, a passage, a provider's answer with a key in it. So a traceback is
-written with files, lines and functions, which are ours, and without messages. What asyncio tells of tasks and callbacks
-loses their results and arguments, what libraries warn of their words. A key that still got into a line is blanked
-there: every value of an environment variable whose name says that it is secret.
+An exception's message may quote a prompt, a passage, or a provider's answer with a key. So a traceback has files, lines
+and functions of the code, but no messages. asyncio's lines about tasks and callbacks lose results and arguments,
+warnings of libraries lose the text. A secret in a line is blanked: every value of an environment variable with a secret
+name.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
-MOST_CHARS = 100  # of a name or path that a client chose
+MOST_CHARS = 100  # of a client's name or path
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
 _SAID = re.compile(r"\b(exception|result)=.*?( took [\d.]+ seconds)?\Z", re.DOTALL)
 _ARGUMENTS = re.compile(r"(?<=Handle )([^ (]+)\((?!\)).*\)", re.DOTALL)
-# What a terminal acts on, or a log's reader takes for another line: control characters, line ends, turned directions.
+# Control characters, line ends and direction marks: a terminal obeys the characters, a log reader sees a new line.
 _UNPRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _WARNED = re.compile(r"(?<=Warning): .*", re.DOTALL)
 
@@ -31,52 +31,53 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 def to_stderr(level: str, format: str) -> None:
-    """Log to standard error from now on: our own lines from this level, those of libraries from WARNING.
+    """Log to standard error: ragway's lines from this level, lines of libraries from WARNING.
 
-    `level` is debug, info, warning or error. Libraries are kept at WARNING because their own INFO and DEBUG quote URLs,
-    headers and bodies; asyncio's DEBUG does not, and comes with ours.
+    `level` is debug, info, warning or error. INFO and DEBUG of libraries quote URLs, headers and bodies, so libraries
+    log from WARNING only. asyncio's DEBUG quotes no content and follows `level`.
     """
     handler = _Stderr(Quiet(format))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # What no format of ours shows is not looked up for every line (docs.python.org, logging, "Optimization").
+    # The formats show no thread or process, so skip the lookups for every line (docs.python.org, logging,
+    # "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     vars(logging).update(_srcfile=None, logAsyncioTasks=False)
-    logging.captureWarnings(True)  # pydantic's quote the values that it did not expect
+    logging.captureWarnings(True)  # pydantic's warnings quote unexpected values
     root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     for name in ("ragway", "asyncio"):
         logging.getLogger(name).setLevel(level.upper())
 
 
-def tell(line: str) -> None:
-    """Write a line of ours at INFO, as `logging.getLogger("ragway").info` would in four times the time.
+def write_line(line: str) -> None:
+    """Write a line at INFO, four times as fast as `logging.getLogger("ragway").info`.
 
-    For what is told of every request. Where somebody else listens to the log, it goes the usual way.
+    For the line of every request. With other handlers installed, the line goes through `logging`.
     """
     if not _ours.isEnabledFor(logging.INFO):
         return
     handlers = logging.getLogger().handlers
     if len(handlers) == 1 and isinstance(handlers[0], _Stderr) and not _ours.handlers:
-        handlers[0].tell(line)
+        handlers[0].write_line(line)
     else:
         _ours.info("%s", line)
 
 
-def cut(text: str) -> str:
-    """The beginning of a client's text: a name or path is told, what was pasted behind it is not."""
+def truncate(text: str) -> str:
+    """The start of a client's text, long enough for a name or a path."""
     return text[:MOST_CHARS] + "…" if len(text) > MOST_CHARS else text
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text without anything that a terminal acts on: that is written as in Python, `\\x1b`.
+    """The text with control characters escaped as in Python, `\\x1b`.
 
-    Names have no line ends, either; lines: a text of several lines keeps them, and its tabs.
+    lines: keep line ends and tabs, for a text of several lines.
     """
     return _UNPRINTED.sub(lambda found: found[0] if lines and found[0] in "\n\t" else ascii(found[0])[1:-1], text)
 
 
 def blanked(text: str) -> str:
-    """The text without any secret of the environment: what a server answers may quote the key it was sent."""
+    """The text without the secrets of the environment: a server's answer may quote a key."""
     return _blanked(text, secrets_of(os.environ))
 
 
@@ -87,7 +88,7 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 
 
 class _Stderr(logging.Handler):
-    """Writes each line by one call, so that it needs no lock."""
+    """Writes each line with one call, so no lock is needed."""
 
     def __init__(self, formatter: "Quiet") -> None:
         super().__init__()
@@ -98,12 +99,12 @@ class _Stderr(logging.Handler):
         self._write(self.format(record))
         return True
 
-    def tell(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """A line at INFO."""
-        self._write(self._formatter.told(line))
+        self._write(self._formatter.format_line(line))
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads the log any more: no reason to fail a request
+        with contextlib.suppress(OSError, ValueError):  # a closed log must not fail a request
             sys.stderr.write(text + "\n")
 
 
@@ -116,7 +117,7 @@ class Quiet(logging.Formatter):
         self._timed = self.usesTime()
         self._second = (0, "")
 
-    def told(self, line: str) -> str:
+    def format_line(self, line: str) -> str:
         """The line as a record at INFO would be formatted."""
         line = printable(line)
         return _blanked(f"{self._clock(time.time())} INFO {line}" if self._timed else line, self._secrets)
@@ -131,7 +132,7 @@ class Quiet(logging.Formatter):
         return f"{self._second[1]},{int((now_s - second) * 1000):03d}"
 
     def format(self, record: logging.LogRecord) -> str:
-        record.exc_text = None  # another handler may have written it in full
+        record.exc_text = None  # another handler may have stored the full traceback
         return _blanked(super().format(record), self._secrets)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -143,12 +144,12 @@ class Quiet(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: ExcInfo) -> str:
-        """The traceback of an exception and of its causes, each with its type alone."""
+        """The traceback of an exception and the causes, with types but without messages."""
         return "\n".join(_outline(ei[1])) if ei[1] is not None else ""
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """The values of an environment that must not be shown, the longest first."""
+    """The secret values of an environment, the longest first."""
     values = {value for name, value in environ.items() if _SECRET_NAME.search(name.upper())}
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET_CHARS), key=len, reverse=True)
 

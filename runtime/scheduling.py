@@ -1,12 +1,12 @@
-"""Which of the processes that want a core has it: those that somebody waits for, before those that can take their time.
+"""Which process gets a busy core first: a process that answers requests, before a process of bulk work.
 
     python -m runtime.scheduling MODULE    calls the module's `main` in a process group of its own
 
-Linux shares a core fairly: a thread that wakes waits until the one that runs has had its slice, as seen by a clock that
-ticks every 4 ms. Niceness alone does not change that, and with automatic groups (sched(7)) it counts only within a
-session: each session has the same share of a core, and within a core's share a thread waits for its session's turn. So
-the processes of a gateway are of one session, those of bulk work each of their own, and the thread that answers has a
-slice so short that it never waits for another's. What that gains: docs/scaling.md.
+Linux shares a core fairly: a thread that wakes up waits until the running thread has used its slice, measured by a
+clock with ticks of 4 ms. Niceness alone does not help, and with automatic groups (sched(7)) niceness counts only within
+a session: all sessions get equal shares of a core, and a thread waits for the turn of the thread's session. So all
+processes of a gateway share a session, bulk work gets its own session, and the answering thread asks for the shortest
+slice, which lets the thread run without waiting for other slices. Measured effect: docs/scaling.md.
 """
 
 import contextlib
@@ -17,13 +17,14 @@ import platform
 import sys
 from pathlib import Path
 
-_SLICE_NS = 100_000  # the shortest that there is
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}  # the number of the system call; libc had it in 2.41
-_RESET_ON_FORK = 1  # what the thread starts has the usual slice
+_SLICE_NS = 100_000  # the shortest slice that Linux allows
+# system call numbers; libc has no function before 2.41
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
+_RESET_ON_FORK = 1  # child threads and processes get the default slice
 
 
 class _Attributes(ctypes.Structure):
-    """struct sched_attr, as sched_setattr(2) has it."""
+    """struct sched_attr of sched_setattr(2)."""
 
     _fields_ = (
         ("size", ctypes.c_uint32),
@@ -37,10 +38,10 @@ class _Attributes(ctypes.Structure):
     )
 
 
-def at_once() -> None:
-    """Let the calling thread run as soon as it has something to do, where the system knows how (Linux 6.12).
+def prefer_low_latency() -> None:
+    """Let the calling thread preempt other threads as soon as the thread wakes up (Linux 6.12 or later).
 
-    Elsewhere, and where it may not, nothing happens.
+    Does nothing on other systems or without permission.
     """
     number = _SCHED_SETATTR.get(platform.machine()) if sys.platform == "linux" else None
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -56,29 +57,29 @@ def at_once() -> None:
 
 
 def in_the_background(nice: int) -> None:
-    """Let this process stand behind others: a session of its own, so nice. nice: 1 to 19, the last of all.
+    """Move this process to a session of its own, with this niceness. nice: 1 to 19; 19 runs last.
 
-    It has no threads yet, since each would keep its niceness.
+    Call before the process starts threads, because threads keep the old niceness.
     """
     os.nice(nice)
-    with contextlib.suppress(OSError):  # it leads a group already; or this is no Linux
+    with contextlib.suppress(OSError):  # the process leads a group already, or the system is not Linux
         os.setsid()
         Path("/proc/self/autogroup").write_text(str(nice))
 
 
 def this_process() -> str:
-    """This process as a person knows it, such as `process 7 (ragway serve)`."""
+    """A name of this process for people, for example `process 7 (ragway serve)`."""
     program, *words = sys.argv[:2]
     name = "ragway" if Path(program).name == "__main__.py" else Path(program).name
     return f"process {os.getpid()} ({' '.join([name, *words])})"
 
 
-def beside(module: str, *words: str) -> list[str]:
-    """The command of a process of this session that Ctrl-C in its terminal does not reach; `main` of the module is it.
+def child_command(module: str, *words: str) -> list[str]:
+    """The command for a child process that runs `main` of a module; Ctrl-C in the terminal does not reach the child.
 
-    words: the module finds them in sys.argv from 2 on.
+    words: arguments for the module, in sys.argv from index 2.
 
-    It is in a process group of its own as soon as Python runs. Event loops only know how to give it a session.
+    The child stays in this session but moves to its own process group. asyncio can only start a child in a new session.
     """
     return [sys.executable, "-m", "runtime.scheduling", module, *words]
 

@@ -32,7 +32,7 @@ from benchmarks.common.processes import ROOT, Running, Unmeasurable, environment
 from benchmarks.common.workload import chat, questions
 from benchmarks.faults import gateway as faults
 from benchmarks.scale import grown
-from runtime.scheduling import at_once
+from runtime.scheduling import prefer_low_latency
 
 _PROBE_S = 0.01
 _HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -183,7 +183,7 @@ def run(arguments: argparse.Namespace) -> int:
         serve = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
         running = start(serve, folder, "ragway", {"PYTHONPATH": str(ROOT)}, printed_port)
         try:
-            at_once()  # the prober's own waits for a core are not the event loop's
+            prefer_low_latency()  # the prober's own waits for a core are not the event loop's
             phases = asyncio.run(
                 measure(running, folder, folder / "more", questions(texts), arguments.rate, arguments.seconds)
             )

@@ -31,7 +31,7 @@ class Prompt:
             raise BenchError(f"cannot read the prompt {file}: {error}") from error
         for name in places:
             if (times := text.count(f"{{{name}}}")) != 1:
-                raise BenchError(f"the prompt {file} must contain {{{name}}} once, got it {times} times")
+                raise BenchError(f"the prompt {file} must contain {{{name}}} exactly once, found {times} times")
         return Prompt(text, places)
 
     def render(self, **values: str) -> str:

@@ -37,7 +37,9 @@ def read_any(path: Path) -> list[Question]:
         try:
             question = _question(line, number)
             if question.id in found:
-                raise _Wrong(f"the id {question.id!r} stands in line {places[question.id]} already")
+                raise _Wrong(
+                    f"the id {question.id!r} is already in line {places[question.id]}: give each question its own id"
+                )
         except _Wrong as error:
             raise BenchError(f"{path}, line {number}: {error}") from error
         found[question.id], places[question.id] = question, number
@@ -74,7 +76,7 @@ def _question(line: bytes, number: int) -> Question:
         raise _Wrong(f"has an unknown member {unknown[0]!r}; known are {', '.join(_MEMBERS)}")
     row = {name: value for name, value in row.items() if value is not None}
     if "facts" in row and "must" in row:
-        raise _Wrong("has both 'facts' and 'must', which are the same: leave one")
+        raise _Wrong("has both 'facts' and 'must', which mean the same: keep one")
     if "facts" in row:
         row["must"] = row.pop("facts")
     must, must_not, gold, tags = (_texts(row, name) for name in _TEXTS)
@@ -91,7 +93,7 @@ def _name(value: object, member: str) -> str:
 
 def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     if ("question" in row) == ("messages" in row):
-        raise _Wrong("needs 'question' (a text) or 'messages' (a conversation), one of them")
+        raise _Wrong("needs either 'question' (a text) or 'messages' (a conversation)")
     if "question" in row:
         text = row["question"]
         if not isinstance(text, str) or not text.strip():
@@ -104,7 +106,7 @@ def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     ):
         raise _Wrong("'messages' must be a list of objects with 'role' and 'content'")
     if not any(each["role"] == "user" for each in messages):
-        raise _Wrong("'messages' has no message of the role 'user', so nothing is asked")
+        raise _Wrong("'messages' has no message with the role 'user': add the question")
     return tuple(messages)
 
 
@@ -120,7 +122,7 @@ def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = row.get(name, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) and each.strip() for each in texts):
-        raise _Wrong(f"{name!r} must be a list of texts, none of them empty, got {value!r}")
+        raise _Wrong(f"{name!r} must be a list of non-empty texts, got {value!r}")
     return tuple(texts)
 
 
@@ -134,5 +136,5 @@ def _yes_or_no(row: Mapping[str, Any]) -> bool | None:
 def _drafted(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     value = row.get("drafted")
     if value is not None and not (isinstance(value, dict) and isinstance(value.get("by"), str)):
-        raise _Wrong("'drafted' must be an object with 'by', the model; take it out where a person has checked it")
+        raise _Wrong("'drafted' must be an object with 'by' (the model); remove 'drafted' from a checked question")
     return value

@@ -39,7 +39,7 @@ from evaluation.answers.records import (
 
 _FORMAT = 1
 _MOST_NAME_CHARS = 80
-_HEAD, _QUESTIONS, _ASKED, _REPLIES = "run.json", "questions.jsonl", "asked.jsonl", "replies.jsonl"
+_MANIFEST, _QUESTIONS, _ASKED, _REPLIES = "run.json", "questions.jsonl", "asked.jsonl", "replies.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,9 @@ class JsonLinesFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._file.close()
-            raise BenchError(f"another process works on {path.parent}: wait for it, or end it") from error
+            raise BenchError(
+                f"another process uses {path.parent}: wait until the process ends, or end the process"
+            ) from error
         _cut_half_a_line(self._file)
 
     def append(self, row: object) -> None:
@@ -121,10 +123,10 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                what = f"is no JSON from column {error.colno} on ({error.msg})"
-                raise BenchError(f"{path}, line {number} {what}: mend it or take it out") from error
+                what = f"is not JSON from column {error.colno} on ({error.msg})"
+                raise BenchError(f"{path}, line {number} {what}: correct or delete the line") from error
             if not isinstance(row, dict):
-                raise BenchError(f"{path}, line {number} must be a JSON object: mend it or take it out")
+                raise BenchError(f"{path}, line {number} must be a JSON object: correct or delete the line")
             yield row
 
 
@@ -138,44 +140,49 @@ class Run:
 
     @staticmethod
     def read(folder: Path) -> "Run":
-        """Raises BenchError where the folder is no run, or of another version."""
+        """Raises BenchError if the folder is not a run, or is a run of another version."""
         try:
-            row = orjson.loads((folder / _HEAD).read_bytes())
+            row = orjson.loads((folder / _MANIFEST).read_bytes())
             version = row.pop("ragway_bench")
             if version != _FORMAT:
-                raise BenchError(f"{folder} is of format {version}, and this version of ragway reads {_FORMAT}")
+                raise BenchError(
+                    f"{folder} has format {version}, but this version of ragway reads format {_FORMAT}: use the "
+                    "version that wrote the run"
+                )
             variants = [variant_from(variant) for variant in row.pop("variants")]
             row["leaked"] = {id: leak_from(leak) for id, leak in (row.get("leaked") or {}).items()}
             known = {one.name: row[one.name] for one in fields(RunManifest) if one.name in row}
             questions = [question_from(each) for each in rows_of(folder / _QUESTIONS)]
             return Run(folder, RunManifest(**known, variants=variants), questions)
         except OSError as error:
-            text = f"{folder} is not a run of ragway bench: {_HEAD} cannot be read ({error.strerror or error})"
+            text = f"{folder} is not a run of ragway bench: {_MANIFEST} cannot be read ({error.strerror or error})"
             raise BenchError(text) from error
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"{folder} is not a run of ragway bench, or is damaged: {error}") from error
 
     @staticmethod
-    def answered(folder: Path) -> "Run":
+    def read_answers(folder: Path) -> "Run":
         """Read a run of answers. Raises BenchError if the run holds drafted questions."""
         run = Run.read(folder)
         if run.manifest.draft is not None:
-            raise BenchError(f"{folder} has drafts of questions (ragway bench draft), no answers")
+            raise BenchError(
+                f"{folder} holds drafted questions (ragway bench draft), not answers: name the folder of a run"
+            )
         return run
 
     @staticmethod
-    def at(folder: Path) -> "Run | None":
+    def read_if_exists(folder: Path) -> "Run | None":
         """Read the run of a folder; None if the folder has no run yet. Raises BenchError."""
-        return Run.read(folder) if (folder / _HEAD).exists() else None
+        return Run.read(folder) if (folder / _MANIFEST).exists() else None
 
     @staticmethod
-    def begin(folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> "Run":
+    def create(folder: Path, manifest: RunManifest, questions: Sequence[Question]) -> "Run":
         """Create the folder of a new run. Raises OSError; BenchError if the folder holds other files."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers may hold words of documents
-        if any(each.name not in (_QUESTIONS, f"{_HEAD}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
-            raise BenchError(f"{folder} is not empty and holds no run: name another folder with --run")
+        if any(each.name not in (_QUESTIONS, f"{_MANIFEST}.new", f"{_QUESTIONS}.new") for each in folder.iterdir()):
+            raise BenchError(f"{folder} is not empty and does not hold a run: name another folder with --run")
         lines = [orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE) for question in questions]
-        _written(folder / _QUESTIONS, b"".join(lines))
+        _write_atomically(folder / _QUESTIONS, b"".join(lines))
         run = Run(folder, manifest, questions)
         run.write_manifest()
         return run
@@ -183,7 +190,9 @@ class Run:
     def write_manifest(self) -> None:
         """Write run.json, whole or not at all."""
         row = {"ragway_bench": _FORMAT, **asdict(self.manifest)}
-        _written(self.folder / _HEAD, orjson.dumps(row, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        _write_atomically(
+            self.folder / _MANIFEST, orjson.dumps(row, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        )
 
     def attempts(self) -> Iterator[Reply]:
         """Every row of replies.jsonl, in the order written."""
@@ -198,40 +207,40 @@ class Run:
         standing = {reply.asked: reply.done for reply in self.attempts()}
         return {asked for asked, done in standing.items() if done}
 
-    def sent(self) -> Iterator[tuple[RequestKey, float, MaxCost]]:
+    def sent_requests(self) -> Iterator[tuple[RequestKey, float, MaxCost]]:
         """Every row of asked.jsonl: the request, the time in seconds since the epoch, and the maximum cost."""
         for row in rows_of(self.folder / _ASKED):
             max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
             yield (row["question"], row["variant"], row["repeat"]), row["at_s"], max_cost
 
-    def asked_file(self) -> Path:
+    def sent_path(self) -> Path:
         return self.folder / _ASKED
 
-    def replies_file(self) -> Path:
+    def replies_path(self) -> Path:
         return self.folder / _REPLIES
 
     @staticmethod
-    def whole_file(folder: Path, collections: Sequence[str]) -> Path:
+    def whole_text_path(folder: Path, collections: Sequence[str]) -> Path:
         """The path for the text of a whole collection."""
         digest = hashlib.blake2b("\0".join(collections).encode(), digest_size=4).hexdigest()
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", "+".join(collections))[:_MOST_NAME_CHARS]
         return folder / f"whole-{plain}-{digest}.txt"
 
-    def keep(self, name: str, text: str) -> None:
+    def save_text(self, name: str, text: str) -> None:
         """A text of the run, whole or not at all."""
         if not (self.folder / name).exists():
-            _written(self.folder / name, text.encode("utf-8"))
+            _write_atomically(self.folder / name, text.encode("utf-8"))
 
 
 def differences(before: Run, manifest: RunManifest, questions: Sequence[Question]) -> list[str]:
     """How the requested run differs from the run in the folder; [] if the requested run continues that run."""
     drafts = [dict(each.draft or {}) for each in (before.manifest, manifest)]
-    told = [
+    changes = [
         f"{name} was {drafts[0].get(name)!r}, now {drafts[1].get(name)!r}"
         for name in {**drafts[0], **drafts[1]}
         if drafts[0].get(name) != drafts[1].get(name)
     ]
-    told += [
+    changes += [
         f"{what} was {old!r}, now {new!r}"
         for what, old, new in (
             ("--base-url", before.manifest.base_url, manifest.base_url),
@@ -240,21 +249,25 @@ def differences(before: Run, manifest: RunManifest, questions: Sequence[Question
         )
         if old != new
     ]
-    told += _changes("variant", *(({one.name: one for one in each.variants}) for each in (before.manifest, manifest)))
-    return told + _changes("question", *({one.id: one for one in each} for each in (before.questions, questions)))
+    changes += _changed_items(
+        "variant", *(({one.name: one for one in each.variants}) for each in (before.manifest, manifest))
+    )
+    return changes + _changed_items(
+        "question", *({one.id: one for one in each} for each in (before.questions, questions))
+    )
 
 
-def _changes(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    told = [f"{kind} {name!r} is gone" for name in before if name not in now]
-    told += [f"{kind} {name!r} is new" for name in now if name not in before]
+def _changed_items(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    changes = [f"{kind} {name!r} is gone" for name in before if name not in now]
+    changes += [f"{kind} {name!r} is new" for name in now if name not in before]
     for name in before:
         if name in now:
-            old, new = (_plain(each[name]) for each in (before, now))
-            told += [f"{kind} {name!r} has another {member}" for member in old if old[member] != new[member]]
-    return told
+            old, new = (_as_json(each[name]) for each in (before, now))
+            changes += [f"{kind} {name!r} has another {member}" for member in old if old[member] != new[member]]
+    return changes
 
 
-def _plain(record: object) -> dict[str, Any]:
+def _as_json(record: object) -> dict[str, Any]:
     """A record as JSON holds the record: a tuple becomes a list."""
     plain: dict[str, Any] = orjson.loads(orjson.dumps(record))
     return plain
@@ -262,20 +275,20 @@ def _plain(record: object) -> dict[str, Any]:
 
 def _cut_half_a_line(file: FileIO) -> None:
     size = file.seek(0, os.SEEK_END)
-    kept, step = size, 1 << 16
-    while kept:
-        start = max(0, kept - step)
+    end_of_lines, step = size, 1 << 16
+    while end_of_lines:
+        start = max(0, end_of_lines - step)
         file.seek(start)
-        block = file.read(kept - start)
+        block = file.read(end_of_lines - start)
         if (end := block.rfind(b"\n")) >= 0:
-            kept = start + end + 1
+            end_of_lines = start + end + 1
             break
-        kept = start
-    if kept != size:
-        os.ftruncate(file.fileno(), kept)
+        end_of_lines = start
+    if end_of_lines != size:
+        os.ftruncate(file.fileno(), end_of_lines)
 
 
-def _written(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically: after a crash the file has the old content or the new content."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:

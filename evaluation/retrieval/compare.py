@@ -83,10 +83,7 @@ def _rows(key: tuple[str, str, str], before: Scores, after: Scores, *, seed: int
 
 
 def _lines(text: str) -> bool:
-    """Whether a text is JSON Lines:
-
-    the first line is a whole object. Indented JSON has only a bracket on the first line.
-    """
+    """Whether a text is JSON Lines: the first line of indented JSON is only a bracket."""
     return len(text.lstrip().partition("\n")[0].strip()) > 1
 
 

@@ -133,14 +133,14 @@ def _documents(file: Path) -> Iterator[Document]:
     for number, row in _rows(file):
         id = _text(row, "_id", file, number)
         if id in seen:
-            raise _wrong(file, number, f"the _id {id!r} stands in line {seen[id]} already; expected each once")
+            raise _wrong(file, number, f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
         seen[id] = number
         kind = row.get("format", "text")
         if kind not in get_args(Format):
             raise _wrong(file, number, f'"format" is {kind!r}; expected one of {", ".join(get_args(Format))}')
         title = row.get("title") or ""
         if not isinstance(title, str):
-            raise _wrong(file, number, f'"title" is {_shown(title)}; expected a text')
+            raise _wrong(file, number, f'"title" is {_quoted(title)}; expected a text')
         yield Document(id, title, _text(row, "text", file, number, empty=True), kind, 0.0)
 
 
@@ -149,12 +149,12 @@ def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[
     for number, row in _rows(file):
         id = _text(row, "_id", file, number)
         if id in seen:
-            raise _wrong(file, number, f"the _id {id!r} stands in line {seen[id]} already; expected each once")
+            raise _wrong(file, number, f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
         seen[id] = number
         turns = [*_history(row, file, number), Turn("user", _text(row, "text", file, number))]
         rewrite = row.get("rewrite") or ""
         if not isinstance(rewrite, str):
-            raise _wrong(file, number, f'"rewrite" is {_shown(rewrite)}; expected a text')
+            raise _wrong(file, number, f'"rewrite" is {_quoted(rewrite)}; expected a text')
         yield JudgedQuestion(id, tuple(turns), rewrite, grades.get(id, {}))
 
 
@@ -162,15 +162,15 @@ def _history(row: Mapping[str, Any], file: Path, number: int) -> Iterator[Turn]:
     """The user and assistant messages before the question; retrieval ignores other roles (system, tool)."""
     messages = row.get("history") or []
     if not isinstance(messages, list):
-        raise _wrong(file, number, f'"history" is {_shown(messages)}; expected a list of messages')
+        raise _wrong(file, number, f'"history" is {_quoted(messages)}; expected a list of messages')
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise _wrong(file, number, f'"history" holds {_shown(message)}; expected {{"role": …, "content": …}}')
+            raise _wrong(file, number, f'"history" holds {_quoted(message)}; expected {{"role": …, "content": …}}')
         content = message.get("content")
         if isinstance(content, list):  # a message in parts: retrieval reads only the text parts
             content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
         if not isinstance(content, str | None):
-            raise _wrong(file, number, f'"content" of "history" is {_shown(content)}; expected a text')
+            raise _wrong(file, number, f'"content" of "history" is {_quoted(content)}; expected a text')
         role = message["role"]
         if content and content.strip() and role in ("user", "assistant"):
             yield Turn(role, content)
@@ -205,7 +205,7 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except ValueError as error:
             raise _wrong(file, number, f"is not JSON ({error}); expected one object a line") from error
         if not isinstance(row, dict):
-            raise _wrong(file, number, f"holds {_shown(row)}; expected an object")
+            raise _wrong(file, number, f"holds {_quoted(row)}; expected an object")
         yield number, row
 
 
@@ -230,12 +230,12 @@ def _text(row: Mapping[str, Any], key: str, file: Path, number: int, *, empty: b
         value = str(value)
     if not isinstance(value, str) or not (empty or value.strip()):
         raise _wrong(
-            file, number, f'"{key}" is {_shown(value)}; expected a text{"" if empty else " that is not empty"}'
+            file, number, f'"{key}" is {_quoted(value)}; expected a text{"" if empty else " that is not empty"}'
         )
     return value
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     """A value of a wrong kind, short."""
     if value is None:
         return "missing"

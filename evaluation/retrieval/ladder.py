@@ -26,10 +26,7 @@ class Rung:
     reference: bool = False
 
     def turns(self, conversation: Sequence[Turn], human: str) -> Sequence[Turn]:
-        """The question:
-
-        the conversation, the last turn alone, or a person's rewrite of the last turn if there is a rewrite.
-        """
+        """The question: the conversation, the last turn alone, or a person's rewrite of the last turn."""
         if self.asking == "conversation":
             return conversation
         if self.asking == "human rewrite" and human:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
 from evaluation.answers.client.budget import NO_COST, Budget
-from evaluation.answers.client.gateway_client import GatewayClient
-from evaluation.answers.client.sender import Outcome, Progress, Sender, Sent
+from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.sender import Outcome, Progress, Sender
 from evaluation.answers.judges.judge_runner import Judge, judgement_of, left_of
 from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, JudgeTask, tasks
 from evaluation.answers.judges.judgement_files import judgement_from
@@ -21,15 +21,15 @@ from proxy.observe.shadow.comparison import Comparison, comparison_from, kept
 
 def tasks_of(found: Iterable[Comparison], prompts: JudgePrompts) -> list[JudgeTask]:
     """Two tasks (both orders) for each comparison with two answers."""
-    pairs = [pair_of(one) for one in found]
+    pairs = [pair_of(comparison) for comparison in found]
     questions = {question.id: question for question, _, _ in pairs}
     replies = [reply for _, *both in pairs for reply in both]
     return list(tasks(questions, replies, {RAG: RAW}, prompts, kinds=["preference"]))
 
 
-def judgements(one: Comparison) -> list[Judgement]:
+def judgements(comparison: Comparison) -> list[Judgement]:
     """The judgements of a comparison so far. Raises TypeError if a row is not a judgement."""
-    return [judgement_from(row) for row in one.judged]
+    return [judgement_from(row) for row in comparison.judged]
 
 
 class ShadowJudgeRunner(Sender[JudgeTask]):
@@ -45,21 +45,21 @@ class ShadowJudgeRunner(Sender[JudgeTask]):
     async def go(self, left: Sequence[JudgeTask]) -> Outcome:
         """Send all tasks until all are judged or the runner stops. Raises RetrievalError."""
         kept_with = _Kept(self._shelf)
-        return await self._all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=kept_with)
+        return await self._send_all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=kept_with)
 
-    def _sent(self, one: JudgeTask) -> Sent:
-        return self._judge.sent(one, usage=self._judge.variant.model not in self._without_usage)
+    def _request(self, task: JudgeTask) -> ChatRequest:
+        return self._judge.request(task, usage=self._judge.variant.model not in self._without_usage)
 
-    def _row(self, one: JudgeTask, reply: Reply) -> Judgement:
-        return judgement_of(one, reply, self._judge.variant.model)
+    def _row(self, task: JudgeTask, reply: Reply) -> Judgement:
+        return judgement_of(task, reply, self._judge.variant.model)
 
-    def _ended(self, reply: Reply) -> bool:
+    def _is_final(self, reply: Reply) -> bool:
         return reply.error is None
 
 
 def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) -> list[JudgeTask]:
     """The tasks without a judgement of this judge for the current prompt."""
-    return left_of(every, [each for one in found for each in judgements(one)], model)
+    return left_of(every, [each for comparison in found for each in judgements(comparison)], model)
 
 
 class _Kept:
@@ -82,6 +82,6 @@ class _Nowhere:
 
 def _with(content: bytes, said: Judgement) -> bytes:
     """The comparison with a new judgement, which replaces the same model's earlier judgement of the same task."""
-    one = comparison_from(content)
-    others = [each for each in judgements(one) if (each.key, each.model) != (said.key, said.model)]
-    return kept(replace(one, judged=[asdict(each) for each in (*others, said)]))
+    comparison = comparison_from(content)
+    others = [each for each in judgements(comparison) if (each.key, each.model) != (said.key, said.model)]
+    return kept(replace(comparison, judged=[asdict(each) for each in (*others, said)]))

@@ -1,6 +1,4 @@
-"""Shadow comparisons to results:
-
-lift and harm as a judge sees both answers, refusals, extra cost and latency, by group.
+"""Shadow comparisons to results, by group: lift and harm as a judge sees both answers, refusals, cost and latency.
 
 Live questions have no reference, so no rule can check an answer. The verdict comes from a judge's preference between
 the two answers, shown in both orders: the share preferred with passages minus the share preferred raw, from -1 to 1.

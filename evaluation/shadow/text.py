@@ -36,7 +36,7 @@ def text(made: ShadowReport, *, markdown: bool) -> str:
     )
 
 
-def shown(one: Comparison, key: str) -> str:
+def comparison_text(one: Comparison, key: str) -> str:
     """One comparison: the question and both answers."""
     asked = [f"{turn.role}: {turn.text}" for turn in one.turns]
     said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in one.judged]

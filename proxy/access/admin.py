@@ -197,7 +197,7 @@ def _row(key: Key) -> dict[str, object]:
 
 def _changed(scope: Scope, key: Key, what: str) -> Key:
     """The same key, after the log has it who changed it."""
-    logs.tell(f"{key.id} was {what} by {exchange_of(scope).key}")
+    logs.write_line(f"{key.id} was {what} by {exchange_of(scope).key}")
     return key
 
 

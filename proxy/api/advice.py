@@ -14,7 +14,7 @@ from starlette.routing import compile_path
 from proxy.asgi import Scope
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
-from runtime.logs import cut
+from runtime.logs import truncate
 
 _CHATS = "POST /v1/chat/completions"
 _DEPLOYMENT = re.compile(r".*/deployments/([^/]+)/(.+)")
@@ -34,7 +34,7 @@ class Advice:
     def unknown(self, scope: Scope) -> ApiError:
         """The 404, in the dialect that the client speaks."""
         path = scope["path"]
-        start = f"{scope['method']} {cut(path)} is not served here"
+        start = f"{scope['method']} {truncate(path)} is not served here"
         names = [name for name in path.split("/") if name]
         behind = names[len(names) - names[::-1].index("v1") :] if "v1" in names else names  # the last /v1
         anthropic = behind[:1] == ["messages"] or any(name == b"anthropic-version" for name, _ in scope["headers"])
@@ -67,7 +67,7 @@ class Advice:
         ]
         deployment = _DEPLOYMENT.fullmatch(path)
         if deployment:
-            model = cut(deployment[1])
+            model = truncate(deployment[1])
             why = f"Instead of Azure's client take OpenAI's, with a base_url that ends in /v1, and {model!r} as model."
             found = [("/v1/" + deployment[2].strip("/"), why)]
         served = (one for one in found if any(pattern.fullmatch(one[0]) for pattern in self._patterns))

@@ -13,7 +13,7 @@ from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
 from proxy.server.request import CLIENT_LEFT
 from runtime import logs
-from runtime.logs import cut
+from runtime.logs import truncate
 
 log = logging.getLogger("ragway")
 
@@ -65,7 +65,7 @@ class Observe:
         finally:
             self._metrics.ended(exchange)
             if path.startswith(("/v1/", "/mcp")):
-                logs.tell(_line(exchange))
+                logs.write_line(_line(exchange))
 
 
 async def _send_error(send: Send, exchange: Exchange, error: ApiError) -> None:
@@ -89,12 +89,12 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _line(exchange: Exchange) -> str:
-    path = cut(exchange.path)
+    path = truncate(exchange.path)
     if not path.isprintable() or " " in path:  # it could look like another line, or like the rest of this one
         path = repr(path)
     parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
     if exchange.model:
-        parts += [f"model={cut(exchange.model)!r}", f"rag={exchange.rag_status or '-'}"]
+        parts += [f"model={truncate(exchange.model)!r}", f"rag={exchange.rag_status or '-'}"]
         if exchange.sources:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":

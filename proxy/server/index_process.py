@@ -18,7 +18,7 @@ import orjson
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Plan
 from retrieval.rpc.client import Client, error_of
-from runtime.scheduling import beside, this_process
+from runtime.scheduling import child_command, this_process
 
 log = logging.getLogger("ragway")
 _FIRST_PAUSE_S = 0.2
@@ -111,7 +111,7 @@ class IndexProcess:
         # Ctrl-C in the terminal is for the gateway, which then ends the index.
         try:
             process = await asyncio.create_subprocess_exec(
-                *beside("retrieval.rpc.server", this_process()),
+                *child_command("retrieval.rpc.server", this_process()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env={"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ},

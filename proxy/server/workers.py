@@ -25,7 +25,7 @@ import tempfile
 
 import orjson
 
-from runtime.scheduling import beside
+from runtime.scheduling import child_command
 
 log = logging.getLogger("ragway")
 _BACKLOG = 2048
@@ -68,7 +68,9 @@ class Worker:
         try:
             with theirs:
                 # Ctrl-C in the terminal is for the parent. Its standard output is for people.
-                process = await asyncio.create_subprocess_exec(*beside("cli.worker"), stdin=theirs.fileno(), stdout=2)
+                process = await asyncio.create_subprocess_exec(
+                    *child_command("cli.worker"), stdin=theirs.fileno(), stdout=2
+                )
         except OSError as error:
             ours.close()
             raise WorkerFailed(f"a worker process cannot be started: {error.strerror or error}") from error

@@ -6,7 +6,7 @@ callers need not know which.
     python -m retrieval.rpc.server    reads a Plan as JSON from the first line of standard input, prints "step" now and
                                    then while it opens the index, "ready" when it answers on the socket, or "error",
                                    the error's class and its text; ends when standard input does: with its parent.
-                                   `scheduling.beside` begins it, with the parent's name for whom the folder is in use.
+                                   `scheduling.child_command` starts the process, with the parent's name.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
         telling.cancel()
         await asyncio.wait({telling})
     try:
-        garbage.settle()
+        garbage.tune_gc()
         async with Server(index).listening(Path(plan.data)):
             parent.write("ready\n")
             parent.flush()

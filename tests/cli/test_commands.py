@@ -162,7 +162,7 @@ def test_collections_are_listed_beside_an_ingest_and_others_are_told_what_runs(d
         search = [sys.executable, "-m", "cli", "search", KOTLIN, "--data", str(data)]
         with subprocess.Popen(search, stderr=subprocess.PIPE, text=True, env=environment({})) as waiting:
             assert waiting.stderr is not None
-            assert waiting.stderr.readline().startswith(f"process 7 (ragway ingest) works in {data}: waiting")
+            assert waiting.stderr.readline().startswith(f"process 7 (ragway ingest) uses {data}: waiting")
             waiting.kill()
 
 

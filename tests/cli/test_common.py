@@ -18,7 +18,7 @@ async def test_long_work_prints_a_line_a_while_until_it_is_done(capsys: pytest.C
                 told += capsys.readouterr().err
 
     progress = ProgressLines("ingest docs", "documents", every_s=0.001)
-    await until("ingest docs: begun\n")
+    await until("ingest docs: started\n")
     progress(1, 2000, 0)
     await until("ingest docs: 1 of 2,000 documents\n")
     progress(2, 2000, 1234)

@@ -258,7 +258,7 @@ def test_a_server_that_comes_back_is_used_again() -> None:
         assert catalog.collections() == []
         server.stop()
         for _ in range(2):
-            with pytest.raises(IndexDown, match="the catalog cannot be had from PostgreSQL"):
+            with pytest.raises(IndexDown, match="which holds the catalog, is not reachable"):
                 catalog.collections()
         server.start()
         assert catalog.collections() == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.logs import Quiet, blanked, cut, printable, secrets_of, to_stderr
+from runtime.logs import Quiet, blanked, printable, secrets_of, to_stderr, truncate
 from tests.support.kept_logging import kept_logging
 
 SECRET = "the-prompt-of-somebody"
@@ -40,7 +40,7 @@ def test_a_traceback_has_places_and_kinds_and_no_words() -> None:
 def test_a_line_commands_no_terminal_and_makes_no_second_line() -> None:
     line = Quiet("%(message)s").format(record_of("ragway", "cannot read %s", "a\x1b[2J\nb\u202e.md"))
     assert line == r"cannot read a\x1b[2J\nb\u202e.md"
-    assert Quiet("%(message)s").told("POST /\x9b1m\r\n") == r"POST /\x9b1m\r\n"
+    assert Quiet("%(message)s").format_line("POST /\x9b1m\r\n") == r"POST /\x9b1m\r\n"
 
 
 @given(st.text(st.characters(blacklist_categories=[])))
@@ -106,7 +106,7 @@ def test_secrets_are_known_by_their_variables_names() -> None:
 
 @pytest.mark.parametrize(("text", "told"), [("", ""), ("x" * 100, "x" * 100), ("x" * 101, "x" * 100 + "…")])
 def test_a_clients_text_is_cut(text: str, told: str) -> None:
-    assert cut(text) == told
+    assert truncate(text) == told
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.scheduling import at_once, beside
+from runtime.scheduling import child_command, prefer_low_latency
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux is asked")
@@ -31,7 +31,7 @@ def test_a_thread_that_answers_has_the_shortest_slice_and_what_it_starts_the_usu
 
     def answers() -> None:
         seen["before"] = _slice_ns()
-        at_once()
+        prefer_low_latency()
         seen["after"] = _slice_ns()
         thread = threading.Thread(target=started)
         thread.start()
@@ -80,5 +80,5 @@ def test_where_it_leads_a_group_it_leaves_those_of_its_session_alone() -> None:
 def test_a_process_beside_is_of_this_session_and_of_a_group_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "told.py").write_text("import os\ndef main():\n    print(os.getsid(0), os.getpgrp() == os.getpid())\n")
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    done = subprocess.run(beside("told"), capture_output=True, text=True, check=True, env=environ)
+    done = subprocess.run(child_command("told"), capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.split() == [str(os.getsid(0)), "True"]

@@ -175,14 +175,14 @@ def test_a_run_that_was_interrupted_goes_on_and_asks_nothing_again(
         process.wait()
     assert (said, list((tmp_path / "run").glob("report.*"))) == ("", [])
     if number != signal.SIGKILL:
-        assert "no verdict before all is asked; the same command goes on from here" in told
+        assert "no verdict before every request is answered; the same command goes on from here" in told
     cut_off = list(asked(upstream.requests[3:])) if number == signal.SIGKILL else []
     assert process.returncode == (-9 if number == signal.SIGKILL else 130), told
     assert len(rows(tmp_path)) == (3 if number == signal.SIGKILL else 4)
     upstream.answer = _yes
     again = ragway(*args, folder=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert ("1 were cut off in flight" in again.stderr) == (number == signal.SIGKILL)
+    assert ("1 requests were cut off in flight" in again.stderr) == (number == signal.SIGKILL)
     assert asked(upstream.requests) == EACH_ONCE + Counter(cut_off)
     assert sum(row["error"] is None for row in rows(tmp_path)) == 6
 
@@ -226,7 +226,7 @@ def test_a_ceiling_stops_a_run_before_it_is_passed(gateway: Served, upstream: Re
     assert re.search(
         r"the next may use up to \$0\.0\d+ \([\d,]+ tokens in and 50 out\), and \$0\.0\d+ are left", done.stderr
     )
-    assert "no verdict before all is asked" in done.stderr
+    assert "no verdict before every request is answered" in done.stderr
     assert (done.stdout, list((tmp_path / "run").glob("report.*"))) == ("", [])
     assert 0 < sum(row["cost_usd"] for row in rows(tmp_path)) <= 0.0004
     assert 0 < len(upstream.requests) < 3
@@ -294,7 +294,7 @@ def test_a_collection_that_does_not_fit_is_left_out_and_told(
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--set", "stream=false"), "stream is not for you to set"), (("--price", "small=1"), "MODEL=IN,OUT"),
+        (("--set", "stream=false"), "the bench sets stream itself"), (("--price", "small=1"), "MODEL=IN,OUT"),
         (("--window", "small"), "MODEL=TOKENS"), (("--base-url", "localhost"), "http://HOST:PORT/v1"),
         (("--base-url", "http://127.0.0.1:9"), "does not answer"),
         (("--max-tokens", "10", "--base-url", "GATEWAY"), "--set max_tokens=NUMBER"),
@@ -385,7 +385,7 @@ def test_a_judge_that_was_killed_goes_on_and_what_was_in_flight_counts_towards_i
     )
     done = ragway(*args, folder=tmp_path)
     assert (done.returncode, len(upstream.requests)) == (0, 8), done.stderr
-    assert "1 were cut off in flight" in done.stderr
+    assert "1 requests were cut off in flight" in done.stderr
     assert "small is asked 5 times" in done.stderr
     assert "all 7 are judged" in done.stderr
     assert "Does the judge agree" in (run / "report.md").read_text("utf-8")
@@ -527,7 +527,7 @@ def test_a_draft_that_was_killed_goes_on_and_a_finished_one_asks_nothing(
     upstream.answer = _drafts
     again = ragway(*args, folder=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "1 were cut off in flight" in again.stderr
+    assert "1 requests were cut off in flight" in again.stderr
     assert len(upstream.requests) == 6
     assert out.read_text("utf-8").startswith(before)
     assert len(out.read_text("utf-8").splitlines()) == 5
@@ -537,7 +537,7 @@ def test_a_draft_that_was_killed_goes_on_and_a_finished_one_asks_nothing(
     line = refused(ragway(*args, "--seed", "5", "--count", "2", folder=tmp_path))
     for told in ("--seed was 0, now 5", "count was 20, now 2", "--run"):
         assert told in line
-    assert "has drafts of questions" in refused(ragway("bench", "report", str(tmp_path / "run"), folder=tmp_path))
+    assert "holds drafted questions" in refused(ragway("bench", "report", str(tmp_path / "run"), folder=tmp_path))
 
 
 def test_a_draft_stays_below_its_ceiling_and_goes_on_with_a_higher_one(
@@ -562,7 +562,7 @@ def test_a_draft_stays_below_its_ceiling_and_goes_on_with_a_higher_one(
         (("nowhere",), "the collection 'nowhere' cannot be read: 404"), (("docs", "--model", "unknown"), "404"),
         (("docs", "--max-usd", "1", "--price", "other=1,2"), "--set max_tokens=NUMBER"),
         (("docs", "--out", "there.jsonl"), "name another file with --out"),
-        (("docs", "--prompt", "there.jsonl"), "must contain {title} once"),
+        (("docs", "--prompt", "there.jsonl"), "must contain {title} exactly once"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drafted_is_told_and_writes_nothing(

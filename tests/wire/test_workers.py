@@ -19,7 +19,7 @@ import httpx
 import orjson
 import pytest
 
-from runtime.scheduling import beside
+from runtime.scheduling import child_command
 from tests.support.gateway import ROOT, Served, arguments, environment, ragway, refused, runs, serving
 from tests.support.recording_upstream import Recorder
 from tests.support.upstream_servers import Received, Wire, chunked, head
@@ -125,7 +125,7 @@ def test_each_worker_tells_its_memory_and_nothing_secret_is_in_its_arguments(tmp
         told = {int(pid): int(mb) for pid, mb in re.findall(r"\(process (\d+)\) serves, in (\d+) MB", log)}
         assert sorted(told) == workers(gateway)
         assert all(10 < mb < 120 for mb in told.values())
-        assert all(arguments(pid)[1:] == beside("cli.worker")[1:] for pid in told)
+        assert all(arguments(pid)[1:] == child_command("cli.worker")[1:] for pid in told)
         assert "sk-secret" not in log
 
 

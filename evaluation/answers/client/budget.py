@@ -101,19 +101,19 @@ class Spend:
     cut_off: int  # attempts without an end, counted at the maximum: the provider may have charged for these attempts
 
     @property
-    def told(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings for the user before the next request, one line each."""
         return (
-            [f"{self.cut_off} were cut off in flight: they may have been paid, and are asked again"]
+            [f"{self.cut_off} requests were cut off in flight: possibly charged by the provider, and sent again"]
             if self.cut_off
             else []
         )
 
 
-def spent(run: Run, price_of: PriceOf) -> Spend:
+def spend(run: Run, price_of: PriceOf) -> Spend:
     """The sum of all attempts in a run's folder."""
     models = {variant.name: variant.model for variant in run.manifest.variants}
-    sent = (((asked, at_s), max_cost, price_of(models[asked[1]])) for asked, at_s, max_cost in run.sent())
+    sent = (((asked, at_s), max_cost, price_of(models[asked[1]])) for asked, at_s, max_cost in run.sent_requests())
     return spend_of(sent, {(reply.asked, reply.at_s): reply for reply in run.attempts()})
 
 
@@ -134,10 +134,10 @@ def check_ceiling(usd: float | None, tokens: int | None, *, unpriced: Sequence[s
     """Raise BenchError where a ceiling could not be kept: of models without a price, or without a longest answer."""
     if usd is not None and unpriced:
         names = ", ".join(unpriced)
-        raise BenchError(f"--max-usd needs the price of {names}: give it with --price, or use --max-tokens")
+        raise BenchError(f"--max-usd needs the price of {names}: give the price with --price, or use --max-tokens")
     if (usd or tokens) and uncapped:
         names = ", ".join(uncapped)
-        raise BenchError(f"a ceiling needs the longest answer of {names}: say it with --set max_tokens=NUMBER")
+        raise BenchError(f"a ceiling needs the longest answer of {names}: set --set max_tokens=NUMBER")
 
 
 def check_request_fits(usd: float | None, tokens: int | None, max_cost: MaxCost, what: str) -> None:
@@ -145,9 +145,9 @@ def check_request_fits(usd: float | None, tokens: int | None, max_cost: MaxCost,
 
     what: the variant, for the message.
     """
-    one = cost_at_max(max_cost)
-    for option, ceiling, needs in (("--max-usd", usd, one.usd), ("--max-tokens", tokens, one.tokens)):
-        if ceiling is not None and needs > ceiling:
+    needed = cost_at_max(max_cost)
+    for option, ceiling, need in (("--max-usd", usd, needed.usd), ("--max-tokens", tokens, needed.tokens)):
+        if ceiling is not None and need > ceiling:
             raise BenchError(
                 f"{option} {ceiling:g} is too small for one request of {what}, which may use up to "
                 f"{describe_max_cost(max_cost)}: raise {option}"
@@ -173,7 +173,7 @@ class Budget:
         self._in_flight = 0
         self._changed = asyncio.Condition()
 
-    async def take(self, max_cost: MaxCost) -> bool:
+    async def reserve(self, max_cost: MaxCost) -> bool:
         """Reserve the maximum cost of a request; wait for requests in flight if the request does not fit yet.
 
         Returns False if the request does not fit and no request is in flight.
@@ -195,7 +195,7 @@ class Budget:
             f"{describe_max_cost(max_cost)}, and {' and '.join(left)} are left"
         )
 
-    async def settle(self, max_cost: MaxCost, cost: Cost) -> None:
+    async def charge(self, max_cost: MaxCost, cost: Cost) -> None:
         """Replace the reservation of a finished request by the actual cost."""
         async with self._changed:
             self._held -= cost_at_max(max_cost)
@@ -206,5 +206,5 @@ class Budget:
             self._changed.notify_all()
 
     def _fits(self, max_cost: MaxCost) -> bool:
-        all_ = self.spent + self._held + cost_at_max(max_cost)
-        return (self._usd is None or all_.usd <= self._usd) and (self._tokens is None or all_.tokens <= self._tokens)
+        total = self.spent + self._held + cost_at_max(max_cost)
+        return (self._usd is None or total.usd <= self._usd) and (self._tokens is None or total.tokens <= self._tokens)

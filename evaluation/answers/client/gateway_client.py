@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +13,7 @@ import httpx
 import orjson
 
 from evaluation.answers.client.receipt_reader import ReceiptReader
-from evaluation.answers.records import BenchError, Rag, Reply, RequestKey
+from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
 from proxy.dialects.chat import CHAT
@@ -27,15 +27,17 @@ _MOST_ERROR_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One attempt."""
+class ChatRequest:
+    """A request to the gateway, for one item of the work."""
 
-    asked: RequestKey
-    at_s: float
+    key: RequestKey
+    row: Mapping[str, Any]  # identifies the request in the folder
+    model: str
     body: Mapping[str, Any]
-    headers: Mapping[str, str]
-    kept: Mapping[str, Any]  # the body as written to the folder
+    stored_body: Mapping[str, Any]  # the body as written to the folder
+    max_cost: MaxCost
     price: Price | None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ class GatewayClient:
     """The gateway, over HTTP."""
 
     def __init__(self, base_url: str, key: str, *, timeout_s: float, concurrency: int) -> None:
-        """key:
+        """Raises BenchError: base_url is not a valid address.
 
-        "" sends no key. timeout_s: the longest time without a byte. Raises BenchError: base_url is not a valid address.
+        key: "" sends no key. timeout_s: the longest time without a byte.
         """
         headers = {"authorization": f"Bearer {key}"} if key else {}
         limits = httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1)
@@ -74,63 +76,71 @@ class GatewayClient:
         Raises BenchError: the gateway does not answer.
         """
         try:
-            got = await self.client.get(_COLLECTIONS)
+            response = await self.client.get(_COLLECTIONS)
         except httpx.RequestError as error:
-            raise BenchError(f"{self.client.base_url} does not answer: {_told(error)}") from error
-        told: dict[str, Any] = {"version": version("ragway")}
+            raise BenchError(
+                f"{self.client.base_url} does not answer ({_error_text(error)}): is the gateway running?"
+            ) from error
+        headers: dict[str, Any] = {"version": version("ragway")}
         with contextlib.suppress(ValueError, AttributeError):  # the server is not ragway
-            if got.status_code == 200:
-                told["collections"] = got.json().get("data")
-        return told
+            if response.status_code == 200:
+                headers["collections"] = response.json().get("data")
+        return headers
 
-    async def ask(self, call: Call) -> AttemptResult:
+    async def ask(self, request: ChatRequest, at_s: float) -> AttemptResult:
         """Send the request and return the result. Only cancellation raises."""
-        clock = _Clock()
-        sent = {"content-type": "application/json", "accept-encoding": "identity", **call.headers}
-        reader, received, head, error = CHAT.reader(streamed=True), bytearray(), None, ""
+        stopwatch = _Stopwatch()
+        headers_sent = {"content-type": "application/json", "accept-encoding": "identity", **request.headers}
+        reader, received, response, error = CHAT.reader(streamed=True), bytearray(), None, ""
         try:
-            async with self.client.stream("POST", CHATS, content=orjson.dumps(call.body), headers=sent) as head:
-                if head.status_code != 200:
-                    return await _refused(call, head, clock)
-                reader = CHAT.reader(streamed=not head.headers.get("content-type", "").startswith("application/json"))
-                async for piece in head.aiter_bytes():
+            async with self.client.stream(
+                "POST", CHATS, content=orjson.dumps(request.body), headers=headers_sent
+            ) as response:
+                if response.status_code != 200:
+                    return await _refused(request, at_s, response, stopwatch)
+                reader = CHAT.reader(
+                    streamed=not response.headers.get("content-type", "").startswith("application/json")
+                )
+                async for piece in response.aiter_bytes():
                     received += piece
-                    reader.feed(piece, clock.ms())
-                reader.close(clock.ms())
+                    reader.feed(piece, stopwatch.ms())
+                reader.close(stopwatch.ms())
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
-            return AttemptResult(_unsent(call, f"cannot connect to {self.client.base_url}: {_told(failure)}"))
+            return AttemptResult(
+                _connection_failure(request, at_s, f"cannot connect to {self.client.base_url}: {_error_text(failure)}")
+            )
         except (httpx.RequestError, ReplyTooLong) as failure:
-            error = _told(failure)
-        total_ms = clock.ms()
+            error = _error_text(failure)
+        total_ms = stopwatch.ms()
         error = error or reader.error or ("" if reader.whole else "the reply broke off before its end")
-        rag = await self._rag(head)
-        status = 0 if head is None else head.status_code
-        usage = reader.usage or _estimated(call, reader, rag) if status in (0, 200) else None
+        rag = await self._rag(response)
+        status = 0 if response is None else response.status_code
+        usage = reader.usage or _estimated(request, reader, rag) if status in (0, 200) else None
         reply = Reply(
-            *call.asked,
-            call.at_s,
+            *request.key,
+            at_s,
             status,
             reader.answer,
             reader.finish_reason,
             error or None,
             rag,
             usage,
-            _cost(usage, call.price),
+            _cost(usage, request.price),
             reader.first_text_ms,
             total_ms,
-            _stages(head),
-            call.kept,
+            _stages(response),
+            request.stored_body,
             received.decode("utf-8", "replace"),
             reader.refused,
         )
         return AttemptResult(reply)
 
-    async def _rag(self, head: httpx.Response | None) -> Rag:
-        rag = _rag_of(head)
+    async def _rag(self, response: httpx.Response | None) -> Rag:
+        rag = _rag_header(response)
         return rag if rag.status != "augmented" else await self.receipts.of(rag)
 
 
-class _Clock:
+class _Stopwatch:
     """Milliseconds since the start."""
 
     def __init__(self) -> None:
@@ -140,34 +150,34 @@ class _Clock:
         return (time.perf_counter() - self._begun) * 1000
 
 
-def _unsent(call: Call, error: str) -> Reply:
+def _connection_failure(request: ChatRequest, at_s: float, error: str) -> Reply:
     """The reply of an attempt that could not connect."""
-    return Reply(*call.asked, call.at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, call.kept, "")
+    return Reply(*request.key, at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, request.stored_body, "")
 
 
-async def _refused(call: Call, head: httpx.Response, clock: _Clock) -> AttemptResult:
+async def _refused(request: ChatRequest, at_s: float, response: httpx.Response, stopwatch: _Stopwatch) -> AttemptResult:
     """The result of a reply whose status is not 200."""
     body = b""
-    async for received in head.aiter_bytes():
+    async for received in response.aiter_bytes():
         body = (body + received)[:_MOST_ERROR_BYTES]
-    told, code = read_error(body)
+    headers, code = read_error(body)
     reply = Reply(
-        *call.asked,
-        call.at_s,
-        head.status_code,
+        *request.key,
+        at_s,
+        response.status_code,
         None,
         None,
-        f"{head.status_code}: {told}",
-        _rag_of(head),
+        f"{response.status_code}: {headers}",
+        _rag_header(response),
         None,
         0.0,
         None,
-        clock.ms(),
-        _stages(head),
-        call.kept,
+        stopwatch.ms(),
+        _stages(response),
+        request.stored_body,
         body.decode("utf-8", "replace"),
     )
-    return AttemptResult(reply, code, wait_s(head.headers.get("retry-after", ""), time.time()))
+    return AttemptResult(reply, code, wait_s(response.headers.get("retry-after", ""), time.time()))
 
 
 def _address(base_url: str) -> httpx.URL:
@@ -192,16 +202,16 @@ def wait_s(header: str, now_s: float) -> float | None:
         return None
 
 
-def _rag_of(head: httpx.Response | None) -> Rag:
-    if head is None:
+def _rag_header(response: httpx.Response | None) -> Rag:
+    if response is None:
         return Rag()
-    told = head.headers
-    sources = [unquote(each) for each in told.get("x-rag-sources", "").split(",") if each]
-    return Rag(told.get("x-rag-status", ""), told.get("x-rag-reason", ""), told.get("x-rag-id", ""), sources)
+    headers = response.headers
+    sources = [unquote(each) for each in headers.get("x-rag-sources", "").split(",") if each]
+    return Rag(headers.get("x-rag-status", ""), headers.get("x-rag-reason", ""), headers.get("x-rag-id", ""), sources)
 
 
-def _stages(head: httpx.Response | None) -> Mapping[str, float]:
-    return {} if head is None else stages_of(head.headers.get("server-timing", ""))
+def _stages(response: httpx.Response | None) -> Mapping[str, float]:
+    return {} if response is None else stages_of(response.headers.get("server-timing", ""))
 
 
 def stages_of(server_timing: str) -> Mapping[str, float]:
@@ -219,9 +229,9 @@ def stages_of(server_timing: str) -> Mapping[str, float]:
     return found
 
 
-def _estimated(call: Call, reader: ReplyReader, rag: Rag) -> Tokens:
+def _estimated(request: ChatRequest, reader: ReplyReader, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
-    prompt = estimated_tokens(orjson.dumps(call.body["messages"])) + (rag.injected_tokens or 0)
+    prompt = estimated_tokens(orjson.dumps(request.body["messages"])) + (rag.injected_tokens or 0)
     return Tokens(prompt, -(-reader.text_bytes() // BYTES_PER_TOKEN), estimated=True)
 
 
@@ -231,5 +241,5 @@ def _cost(usage: Tokens | None, price: Price | None) -> float | None:
     return None if price is None else price.of(usage)
 
 
-def _told(failure: Exception) -> str:
+def _error_text(failure: Exception) -> str:
     return str(failure) or type(failure).__name__

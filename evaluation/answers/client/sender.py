@@ -8,23 +8,22 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from evaluation.answers.client.budget import NO_COST, Budget, Cost, cost_at_max, cost_of
-from evaluation.answers.client.gateway_client import AttemptResult, Call, GatewayClient
-from evaluation.answers.records import MaxCost, Reply, RequestKey
-from proxy.access.prices import Price
+from evaluation.answers.client.gateway_client import AttemptResult, ChatRequest, GatewayClient
+from evaluation.answers.records import Reply
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_MOST_IN_A_ROW = 5  # consecutive requests given up: the gateway or the upstream does not work
-_PASSES = (0, 200, 408, 409, 425, 429)  # temporary errors; 200: the reply broke off; also every status from 500
-_HOPELESS = (401, 402, 403, 404, 405)  # every other request would fail, too
-_USED_UP = ("insufficient_quota", "billing_hard_limit_reached")
+_MAX_CONSECUTIVE_FAILURES = 5  # consecutive requests given up: the gateway or the upstream does not work
+_TEMPORARY = (0, 200, 408, 409, 425, 429)  # temporary errors; 200: the reply broke off; also every status from 500
+_PERMANENT = (401, 402, 403, 404, 405)  # every other request would fail, too
+_QUOTA_CODES = ("insufficient_quota", "billing_hard_limit_reached")
 
-One = TypeVar("One")
+T = TypeVar("T")
 Progress = Callable[[int, int, int], None]  # done, all, 0
 OnReply = Callable[[Reply], None]
 
@@ -48,21 +47,7 @@ class Outcome:
     stopped: str  # why the work stopped early; ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The request for one item."""
-
-    asked: RequestKey
-    key: Mapping[str, Any]  # identifies the request in the folder
-    model: str
-    body: Mapping[str, Any]
-    kept: Mapping[str, Any]  # the body as written to the folder
-    max_cost: MaxCost
-    price: Price | None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class Sender(ABC, Generic[One]):
+class Sender(ABC, Generic[T]):
     """Sends the remaining items. A subclass defines the request, the row in the folder, and which replies are final."""
 
     def __init__(
@@ -77,25 +62,25 @@ class Sender(ABC, Generic[One]):
     ) -> None:
         """answered: called with each final reply, after the reply is written to the folder."""
         self._gateway = gateway
-        self._purse = budget
+        self._budget = budget
         self._concurrency = concurrency
         self._retries = retries
         self._progress = progress
         self._answered = answered
         self._without_usage: set[str] = set()  # models whose upstream refuses `stream_options`
-        self._in_a_row = 0
+        self._consecutive_failures = 0
         self._stopping = asyncio.Event()
         self._stopped = ""
         self._done = self._total = 0
 
     @abstractmethod
-    def _sent(self, one: One) -> Sent: ...
+    def _request(self, item: T) -> ChatRequest: ...
 
     @abstractmethod
-    def _row(self, one: One, reply: Reply) -> object: ...
+    def _row(self, item: T, reply: Reply) -> object: ...
 
     @abstractmethod
-    def _ended(self, reply: Reply) -> bool: ...
+    def _is_final(self, reply: Reply) -> bool: ...
 
     @property
     def outcome(self) -> Outcome:
@@ -112,14 +97,14 @@ class Sender(ABC, Generic[One]):
         self._stopped = self._stopped or why
         self._stopping.set()
 
-    async def _all(self, left: Sequence[One], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
+    async def _send_all(self, remaining: Sequence[T], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
         """Send the remaining items of `total`. used: the cost of earlier attempts in the folder. Raises OSError."""
-        self._purse.spent = used
+        self._budget.spent = used
         self._before, self._after = _Writing(before), _Writing(after)
-        self._left = deque(left)
-        self._total, self._done = total, total - len(left)
+        self._remaining = deque(remaining)
+        self._total, self._done = total, total - len(remaining)
         self._progress(self._done, total, 0)
-        workers = [asyncio.create_task(self._work()) for _ in range(min(self._concurrency, len(left)))]
+        workers = [asyncio.create_task(self._work()) for _ in range(min(self._concurrency, len(remaining)))]
         ends = await asyncio.gather(*workers, return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
@@ -128,71 +113,70 @@ class Sender(ABC, Generic[One]):
 
     async def _work(self) -> None:
         try:
-            while self._left and not self.stopping:
-                await self._ask(self._left.popleft())
+            while self._remaining and not self.stopping:
+                await self._send_item(self._remaining.popleft())
         except BaseException:  # for example a full disk: the other workers still write their replies if possible
             self.stop("it failed")
             raise
 
-    async def _ask(self, one: One) -> None:
+    async def _send_item(self, item: T) -> None:
         """Send one item until the reply is final, the retries are used up, or the sender stops."""
         tries, pause_s = 0, _FIRST_PAUSE_S
         while not self.stopping:
-            sent = self._sent(one)
-            heard = await self._attempt(one, sent)
-            if heard is None:
+            request = self._request(item)
+            result = await self._attempt(item, request)
+            if result is None:
                 return
-            if heard.reply.refuses_usage:
-                self._without_usage.add(sent.model)
+            if result.reply.refuses_usage:
+                self._without_usage.add(request.model)
                 continue
-            if self._ended(heard.reply):
-                self._in_a_row = 0
+            if self._is_final(result.reply):
+                self._consecutive_failures = 0
                 self._done += 1
-                self._answered(heard.reply)
+                self._answered(result.reply)
                 self._progress(self._done, self._total, 0)
                 return
             tries += 1
-            wait_s = pause_s if heard.wait_s is None else heard.wait_s
-            if self._give_up(heard, tries, wait_s):
+            wait_s = pause_s if result.wait_s is None else result.wait_s
+            if self._stops_retrying(result, tries, wait_s):
                 return
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             await self._pause(wait_s)
 
-    def _give_up(self, heard: AttemptResult, tries: int, wait_s: float) -> bool:
+    def _stops_retrying(self, result: AttemptResult, tries: int, wait_s: float) -> bool:
         """Whether a retry is useless; stop the sender if a retry is useless for every item."""
-        reply = heard.reply
-        passes = reply.status in _PASSES or reply.status >= 500
-        if reply.status in _HOPELESS or heard.code in _USED_UP:
+        reply = result.reply
+        temporary = reply.status in _TEMPORARY or reply.status >= 500
+        if reply.status in _PERMANENT or result.code in _QUOTA_CODES:
             self.stop(f"{reply.variant}: {reply.error}")
-        elif passes and wait_s > _LONGEST_PAUSE_S:
+        elif temporary and wait_s > _LONGEST_PAUSE_S:
             self.stop(f"{reply.variant}: {reply.error} (asked to wait {wait_s:.0f} s)")
-        elif passes and tries <= self._retries:
+        elif temporary and tries <= self._retries:
             return False
         else:
-            self._in_a_row += 1
-            if self._in_a_row >= _MOST_IN_A_ROW:
-                self.stop(f"{self._in_a_row} in a row got no answer, the last: {reply.error}")
+            self._consecutive_failures += 1
+            if self._consecutive_failures >= _MAX_CONSECUTIVE_FAILURES:
+                self.stop(f"{self._consecutive_failures} in a row got no answer, the last: {reply.error}")
         return True
 
-    async def _attempt(self, one: One, sent: Sent) -> AttemptResult | None:
+    async def _attempt(self, item: T, request: ChatRequest) -> AttemptResult | None:
         """Send one request and write the result to the folder. None: the request was not sent."""
-        if not await self._purse.take(sent.max_cost):
-            self.stop(self._purse.refusal(sent.max_cost))
+        if not await self._budget.reserve(request.max_cost):
+            self.stop(self._budget.refusal(request.max_cost))
             return None
-        cost = cost_at_max(sent.max_cost)  # if the attempt does not end
+        cost = cost_at_max(request.max_cost)  # if the attempt does not end
         try:
             if self.stopping:  # stopped while the request waited for the budget
                 cost = NO_COST
                 return None
             at_s = time.time()
-            await self._before.append({**sent.key, "at_s": at_s, **asdict(sent.max_cost)})
-            call = Call(sent.asked, at_s, sent.body, sent.headers, sent.kept, sent.price)
-            heard = await self._gateway.ask(call)
-            await self._after.append(self._row(one, heard.reply))
-            cost = cost_of(heard.reply, sent.max_cost, sent.price)
-            return heard
+            await self._before.append({**request.row, "at_s": at_s, **asdict(request.max_cost)})
+            result = await self._gateway.ask(request, at_s)
+            await self._after.append(self._row(item, result.reply))
+            cost = cost_of(result.reply, request.max_cost, request.price)
+            return result
         finally:
-            await self._purse.settle(sent.max_cost, cost)
+            await self._budget.charge(request.max_cost, cost)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not beyond the stop."""
@@ -208,10 +192,10 @@ class _Writing:
 
     def __init__(self, lines: Rows) -> None:
         self._lines = lines
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def append(self, row: object) -> None:
-        async with self._one:
+        async with self._lock:
             writing = asyncio.ensure_future(asyncio.to_thread(self._lines.append, row))
             try:
                 await asyncio.shield(writing)

@@ -69,7 +69,7 @@ class DraftFile:
         self._looked_at.append({"question": reply.question, "dropped": why})
         self._dropped[reply.question] = why
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """How many questions were drafted and why drafts were dropped, as lines of text."""
         reasons = Counter(why for why in self._dropped.values() if why is not None)
         lines = [f"{self._out}: {self.drafted} questions drafted of {len(self._dropped)} passages"]

@@ -21,8 +21,8 @@ from evaluation.answers.client.budget import (
     max_cost_of,
     spend_of,
 )
-from evaluation.answers.client.gateway_client import GatewayClient
-from evaluation.answers.client.sender import Outcome, Progress, Sender, Sent
+from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.sender import Outcome, Progress, Sender
 from evaluation.answers.judges.judge_tasks import Judgement, JudgeReply, JudgeTask, read_reply
 from evaluation.answers.judges.judgement_files import (
     asked_file,
@@ -30,7 +30,7 @@ from evaluation.answers.judges.judgement_files import (
     file,
     prompt_hash,
     said_by,
-    sent,
+    sent_requests,
 )
 from evaluation.answers.records import Reply, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
@@ -53,7 +53,7 @@ class Judge:
     concurrency: int
     retries: int
 
-    def sent(self, task: JudgeTask, *, usage: bool) -> Sent:
+    def request(self, task: JudgeTask, *, usage: bool) -> ChatRequest:
         """The request for a task."""
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
         max_cost = max_cost_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
@@ -67,7 +67,7 @@ class Judge:
             "order": order,
             "model": self.variant.model,
         }
-        return Sent(
+        return ChatRequest(
             (question, self.variant.name, repeat),
             key,
             self.variant.model,
@@ -78,7 +78,7 @@ class Judge:
             headers_of(self.variant),
         )
 
-    def told(self, todo: Sequence[JudgeTask]) -> str:
+    def describe(self, todo: Sequence[JudgeTask]) -> str:
         """The planned requests, with the expected and the maximum cost, as text."""
         kinds = Counter(task.kind for task in todo)
         asked = ", ".join(f"{number} of {kind}" for kind, number in kinds.items())
@@ -95,7 +95,7 @@ class Judge:
         answer = ANSWER_TOKENS if self.answer_tokens is None else min(ANSWER_TOKENS, self.answer_tokens)
         prompt, most = 0, NO_COST
         for task in todo:
-            one = self.sent(task, usage=True)
+            one = self.request(task, usage=True)
             prompt += estimated_tokens(orjson.dumps(one.body["messages"]))
             most += cost_at_max(one.max_cost)
         return Tokens(prompt, answer * len(todo)), most.usd
@@ -126,11 +126,11 @@ class JudgeRunner(Sender[JudgeTask]):
         """
         with JsonLinesFile(asked_file(self._folder)) as before, JsonLinesFile(file(self._folder)) as after:
             left = left_of(tasks, attempts(self._folder), self._judge.variant.model)
-            used = spent(self._folder, self._price_of).cost
-            return await self._all(left, total=len(tasks), used=used, before=before, after=after)
+            used = spend(self._folder, self._price_of).cost
+            return await self._send_all(left, total=len(tasks), used=used, before=before, after=after)
 
-    def _sent(self, one: JudgeTask) -> Sent:
-        return self._judge.sent(one, usage=self._judge.variant.model not in self._without_usage)
+    def _request(self, one: JudgeTask) -> ChatRequest:
+        return self._judge.request(one, usage=self._judge.variant.model not in self._without_usage)
 
     def _row(self, one: JudgeTask, reply: Reply) -> Mapping[str, Any]:
         return {
@@ -139,7 +139,7 @@ class JudgeRunner(Sender[JudgeTask]):
             "reply": reply.answer if reply.error is None else reply.reply,
         }
 
-    def _ended(self, reply: Reply) -> bool:
+    def _is_final(self, reply: Reply) -> bool:
         return reply.error is None
 
 
@@ -149,9 +149,9 @@ def left_of(tasks: Iterable[JudgeTask], attempts: Iterable[Judgement], model: st
     return [task for task in tasks if said.get(task.key) != prompt_hash(task.prompt)]
 
 
-def spent(folder: Path, price_of: PriceOf) -> Spend:
+def spend(folder: Path, price_of: PriceOf) -> Spend:
     """The cost of all requests to judges in a run's folder."""
-    asked = (((key, model, at_s), max_cost, price_of(model)) for key, model, at_s, max_cost in sent(folder))
+    asked = (((key, model, at_s), max_cost, price_of(model)) for key, model, at_s, max_cost in sent_requests(folder))
     return spend_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
 
 

@@ -34,7 +34,7 @@ def attempts(folder: Path) -> Iterator[Judgement]:
         try:
             yield judgement_from(row)
         except (TypeError, KeyError) as error:
-            raise BenchError(f"{file(folder)} has a row that is not a judgement ({error}): take it out") from error
+            raise BenchError(f"{file(folder)} has a row that is not a judgement ({error}): delete the row") from error
 
 
 def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:
@@ -47,7 +47,7 @@ def judges(attempts: Iterable[Judgement]) -> list[str]:
     return list(dict.fromkeys(reversed([one.model for one in attempts if one.error is None])))[::-1]
 
 
-def sent(folder: Path) -> Iterator[tuple[Key, str, float, MaxCost]]:
+def sent_requests(folder: Path) -> Iterator[tuple[Key, str, float, MaxCost]]:
     """Every row of judge_asked.jsonl: the task, the model, the time in seconds since the epoch, the maximum cost."""
     for row in rows_of(asked_file(folder)):
         max_cost = MaxCost(row["prompt_tokens"], row["answer_tokens"], row["usd"])
@@ -65,5 +65,5 @@ def judgement_from(row: Mapping[str, Any]) -> Judgement:
     usage = row.get("usage")
     names = {one.name for one in fields(Judgement)}
     tokens = {one.name for one in fields(Tokens)}
-    told = None if usage is None else Tokens(**{name: value for name, value in usage.items() if name in tokens})
-    return Judgement(**{name: value for name, value in row.items() if name in names} | {"usage": told})
+    usage_tokens = None if usage is None else Tokens(**{name: value for name, value in usage.items() if name in tokens})
+    return Judgement(**{name: value for name, value in row.items() if name in names} | {"usage": usage_tokens})

@@ -8,7 +8,7 @@ from evaluation.answers.judges.judge_tasks import asked_text
 from evaluation.answers.reports.report import MAIN, RULES, Measured
 from evaluation.answers.reports.view import number
 from evaluation.answers.scoring.costs import QUANTITIES, extra
-from evaluation.answers.scoring.faults import told
+from evaluation.answers.scoring.faults import describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED
 from evaluation.answers.scoring.verdict import ScoreComparison, Values, compared
 from evaluation.retrieval.tables import table
@@ -211,7 +211,7 @@ def _flat(name: str, value: Any) -> dict[str, str]:
 
 def _failures(when: str, run: Measured) -> list[str]:
     lines = [f"{when}: {run.missing} replies are missing, so there is no verdict"] if run.missing else []
-    return lines + [f"{when}: {name}: {told(faults)}" for name, faults in run.faults.items() if faults]
+    return lines + [f"{when}: {name}: {describe_faults(faults)}" for name, faults in run.faults.items() if faults]
 
 
 def _only(values: Values, ids: Set[str]) -> Values:

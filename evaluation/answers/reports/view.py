@@ -19,7 +19,7 @@ from evaluation.answers.reports.report import (
 )
 from evaluation.answers.run.collection_checks import about_leaks
 from evaluation.answers.scoring.costs import QUANTITIES, Costs
-from evaluation.answers.scoring.faults import TOLD, Fault, told
+from evaluation.answers.scoring.faults import FAULT_WORDS, Fault, describe_faults
 from evaluation.answers.scoring.scored_replies import JUDGED, ScoredReply
 from evaluation.answers.scoring.verdict import MATTERS, SAME, ScoreComparison
 from evaluation.stats.significance import FEWEST, interval
@@ -163,7 +163,7 @@ def failures(made: BenchReport) -> list[str]:
         faults = sum((Counter(found) for found in judge.faults.values()), Counter[Fault]())
         lines.append(
             f"The judge {judge.model}: {judge.failures} of {sum(judge.asked.values())} judgements have no score "
-            f"({told(dict(faults))})."
+            f"({describe_faults(dict(faults))})."
         )
     return lines
 
@@ -172,7 +172,7 @@ def _failures_of(one: VariantReport) -> Iterator[str]:
     if failed := sum(one.faults.values()):
         most = next(iter(one.failures.items()), None)
         why = "" if most is None else f"; {most[1]} times: {most[0][:_MOST_ERROR_CHARS]}"
-        yield f"{failed} of {one.asked} answers are failures ({told(one.faults)}{why})."
+        yield f"{failed} of {one.asked} answers are failures ({describe_faults(one.faults)}{why})."
     if one.variant.mode == "rag" and (none := sum(one.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
         yield f"retrieval found nothing for {none} of {one.asked} answers, which are as good as raw."
     if one.declined:
@@ -320,7 +320,7 @@ def _change(made: BenchReport, one: Verdict, id: str, change: float, *, first: b
 def _said(one: ScoredReply) -> ShownAnswer:
     scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := one.scores.get(name)) is not None)
     repeat = f" (repeat {one.reply.repeat + 1})" if one.reply.repeat else ""
-    fault = f" ({TOLD[one.fault]})" if one.fault else ""
+    fault = f" ({FAULT_WORDS[one.fault]})" if one.fault else ""
     return ShownAnswer(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
 
 
@@ -455,7 +455,7 @@ def _failures(made: BenchReport) -> Table:
         [one.variant.name, str(times), error[:300]] for one in made.variants for error, times in one.failures.items()
     ]
     rows += [
-        [one.variant.name, str(times), f"{TOLD[fault]}; questions: {_some(one.faulty)}"]
+        [one.variant.name, str(times), f"{FAULT_WORDS[fault]}; questions: {_some(one.faulty)}"]
         for one in made.variants
         for fault, times in one.faults.items()
     ]
@@ -476,7 +476,7 @@ def _judge(made: BenchReport) -> Table:
         + (f" ({judge.cost_unknown} replies without a known price)" if judge.cost_unknown else "")
         + f". Of {judge.swapped} pairs shown in both orders, {judge.swayed} were judged otherwise in the other order."
     )
-    rows = [[kind, str(asked), told(judge.faults[kind]) or "none"] for kind, asked in judge.asked.items()]
+    rows = [[kind, str(asked), describe_faults(judge.faults[kind]) or "none"] for kind, asked in judge.asked.items()]
     return Table("The judge", text, ["kind", "asked", "without a score"], rows)
 
 

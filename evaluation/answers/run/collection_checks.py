@@ -51,13 +51,15 @@ async def checked(
     names = searched(variants)
     for name in names:
         if await _empty(client, name):
-            raise BenchError(f"the collection {name!r} has no documents: ingest some first")
+            raise BenchError(f"the collection {name!r} has no documents: ingest documents first")
     if listed is not None and any(one.mode != "raw" and not one.collections for one in variants):
         there = [name for name in default if name in listed]
         full = [name for name in there if name in names or not await _empty(client, name)]
         if not full:
             what = ", ".join(default) or "any"
-            raise BenchError(f"there are no documents in {what}: ingest some, or name another with --collection")
+            raise BenchError(
+                f"there are no documents in {what}: ingest documents, or name another collection with --collection"
+            )
         names += [name for name in full if name not in names]
     return names
 

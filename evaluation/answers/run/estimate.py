@@ -36,42 +36,45 @@ class Estimate:
 
 
 def estimates(
-    left: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], terms: RunOptions
+    remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> list[Estimate]:
     """The estimate of each variant for the remaining requests, in the order of the variants."""
-    asked = {question.id: question for question in questions}
-    found = {variant.name: Estimate(variant.name, 0, 0, 0, 0.0, 0.0) for variant in variants}
-    ways = {variant.name: variant for variant in variants}
-    ones: dict[tuple[str, str], Estimate] = {}
-    for id, name, _ in left:
-        if (id, name) not in ones:
-            ones[id, name] = _one(asked[id], ways[name], terms)
-        found[name] += ones[id, name]
-    return list(found.values())
+    questions_by_id = {question.id: question for question in questions}
+    totals = {variant.name: Estimate(variant.name, 0, 0, 0, 0.0, 0.0) for variant in variants}
+    variants_by_name = {variant.name: variant for variant in variants}
+    estimates_by_request: dict[tuple[str, str], Estimate] = {}
+    for id, name, _ in remaining:
+        if (id, name) not in estimates_by_request:
+            estimates_by_request[id, name] = _estimate(questions_by_id[id], variants_by_name[name], options)
+        totals[name] += estimates_by_request[id, name]
+    return list(totals.values())
 
 
 def largest(
-    left: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], terms: RunOptions
+    remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> tuple[MaxCost, str] | None:
     """The maximum cost of the most expensive remaining request, and the variant; None: no request remains."""
-    asked, ways = {one.id: one for one in questions}, {one.name: one for one in variants}
-    found = [(_worst(asked[id], ways[name], terms), name) for id, name in {one[:2] for one in left}]
-    return max(found, key=lambda one: (one[0].usd or 0.0, one[0].prompt_tokens), default=None)
+    questions_by_id, variants_by_name = {one.id: one for one in questions}, {one.name: one for one in variants}
+    totals = [
+        (_max_cost(questions_by_id[id], variants_by_name[name], options), name)
+        for id, name in {one[:2] for one in remaining}
+    ]
+    return max(totals, key=lambda one: (one[0].usd or 0.0, one[0].prompt_tokens), default=None)
 
 
-def _worst(question: Question, variant: Variant, terms: RunOptions) -> MaxCost:
-    body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
-    price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
-    return max_cost_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+def _max_cost(question: Question, variant: Variant, options: RunOptions) -> MaxCost:
+    body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
+    price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
+    return max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
 
 
-def _one(question: Question, variant: Variant, terms: RunOptions) -> Estimate:
-    body = body_of(question, variant, terms.wholes.get(variant.name), usage=True)
-    price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
-    prompt = estimated_tokens(orjson.dumps(body["messages"])) + (terms.budget_tokens if variant.mode == "rag" else 0)
+def _estimate(question: Question, variant: Variant, options: RunOptions) -> Estimate:
+    body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
+    price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
+    prompt = estimated_tokens(orjson.dumps(body["messages"])) + (options.budget_tokens if variant.mode == "rag" else 0)
     answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
     usd = None if price is None else price.of(Tokens(prompt, answer))
-    max_cost = max_cost_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+    max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
     return Estimate(variant.name, 1, prompt, answer, usd, max_cost.usd)
 
 
@@ -89,14 +92,16 @@ def table(rows: Sequence[Estimate]) -> str:
     return "\n".join("  ".join([cells[0].lstrip().ljust(widths[0]), *cells[1:]]) for cells in lines)
 
 
-def unknown_prices(variants: Sequence[Variant], terms: RunOptions) -> list[str]:
+def unknown_prices(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known price."""
-    return [model for model in dict.fromkeys(one.model for one in variants) if terms.price_of(model) is None]
+    return [model for model in dict.fromkeys(one.model for one in variants) if options.price_of(model) is None]
 
 
-def unknown_caps(variants: Sequence[Variant], terms: RunOptions) -> list[str]:
+def unknown_caps(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known longest answer."""
-    caps: Mapping[str, int | None] = {one.name: answer_cap(one.settings, terms.size_of(one.model)) for one in variants}
+    caps: Mapping[str, int | None] = {
+        one.name: answer_cap(one.settings, options.size_of(one.model)) for one in variants
+    }
     return list(dict.fromkeys(one.model for one in variants if caps[one.name] is None))
 
 

@@ -43,7 +43,7 @@ def _of(
         collections = [None]
     for names, settings in itertools.product(collections, sets):
         kept = settings if mode == "rag" else {k: v for k, v in settings.items() if k not in _OF_RETRIEVAL}
-        shown = [f"{name}={_shown(value)}" for name, value in kept.items()]
+        shown = [f"{name}={_setting_text(value)}" for name, value in kept.items()]
         name = " ".join([model, mode, *([",".join(names)] if names else []), *shown])
         yield Variant(name, model, mode, names, kept)
 
@@ -52,7 +52,7 @@ def names_of(collections: str) -> list[str]:
     """The collections of "a,b". Raises BenchError."""
     names = [name.strip() for name in collections.split(",")]
     if not all(name and name.isprintable() for name in names):
-        raise BenchError(f"--collection {collections!r}: write a name, or several with commas")
+        raise BenchError(f"--collection {collections!r}: write a name, or several names with commas")
     return list(dict.fromkeys(names))
 
 
@@ -65,9 +65,9 @@ def settings_of(text: str) -> Settings:
     for part in _parts(text):
         name, equals, value = (each.strip() for each in part.partition("="))
         if not equals or not name or not value:
-            raise BenchError(f"--set {text!r}: write name=value, several with commas")
+            raise BenchError(f"--set {text!r}: write name=value, several settings with commas")
         if name in _OURS:
-            raise BenchError(f"--set {text!r}: {name} is not for you to set; the bench does")
+            raise BenchError(f"--set {text!r}: the bench sets {name} itself: leave {name} out")
         if name in found:
             raise BenchError(f"--set {text!r} sets {name} twice")
         found[name] = _value(value)
@@ -101,15 +101,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def _shown(value: object) -> str:
+def _setting_text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _check_model(model: str) -> None:
     if not model or not model.isprintable() or " " in model:
-        raise BenchError(f"--model {model!r} is not a model name")
+        raise BenchError(f"--model {model!r} is not a model name: write a name without spaces")
     if model.startswith(("raw/", "rag/")):
-        raise BenchError(f"--model {model!r}: give the name alone; --mode and --collection say the rest")
+        raise BenchError(f"--model {model!r}: give the name alone, and use --mode and --collection")
 
 
 def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from evaluation.answers.client.budget import Budget, check_ceiling, check_request_fits, spent
+from evaluation.answers.client.budget import Budget, check_ceiling, check_request_fits, spend
 from evaluation.answers.records import BenchError, Leak, Question, Variant
 from evaluation.answers.run import whole_collection
 from evaluation.answers.run.estimate import estimates, largest, table, unknown_caps, unknown_prices
@@ -42,25 +42,25 @@ class RunPlan:
 
     def __init__(self, spec: RunSpec) -> None:
         """Raises BenchError: the folder has another run."""
-        self._wish = spec
+        self._spec = spec
         self.folder = spec.folder
         self._questions: Sequence[Question] = spec.questions
-        self._before = Run.at(spec.folder)
+        self._before = Run.read_if_exists(spec.folder)
         self._done = set() if self._before is None else self._before.done()
         self._left_out: Mapping[str, str] = {} if self._before is None else self._before.manifest.left_out
         if self._before is not None:
             if differs := differences(self._before, self._manifest({}, {}), self._questions):
-                text = f"{spec.folder} has another run ({'; '.join(differs)}): name another folder with --run"
+                text = f"{spec.folder} holds another run ({'; '.join(differs)}): name another folder with --run"
                 raise BenchError(text)
             self._questions = self._before.questions
 
     @property
     def variants(self) -> list[Variant]:
         """The variants that can run."""
-        return [one for one in self._wish.variants if one.name not in self._left_out]
+        return [one for one in self._spec.variants if one.name not in self._left_out]
 
     def _manifest(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> RunManifest:
-        spec, now_s = self._wish, time.time()
+        spec, now_s = self._spec, time.time()
         return RunManifest(
             f"run-{os.urandom(_ID_BYTES).hex()}",
             now_s,
@@ -91,7 +91,7 @@ class RunPlan:
         return self._before is not None and not self._left()
 
     def _left(self) -> list[tuple[str, str, int]]:
-        order = order_of(self._questions, self.variants, self._wish.repeats, self._wish.seed)
+        order = order_of(self._questions, self.variants, self._spec.repeats, self._spec.seed)
         return [asked for asked in order if asked not in self._done]
 
     async def wholes(
@@ -108,7 +108,7 @@ class RunPlan:
         left_out = dict(self._left_out)
         for variant in (one for one in self.variants if one.mode == "whole"):
             names = tuple(variant.collections or default)
-            file = Run.whole_file(self.folder, names)
+            file = Run.whole_text_path(self.folder, names)
             if names not in texts:
                 kept = self._before is not None and file.exists()
                 texts[names] = (
@@ -132,26 +132,26 @@ class RunPlan:
         """Name of a variant -> why the variant cannot run."""
         return self._left_out
 
-    def budget(self, terms: RunOptions) -> Budget:
+    def budget(self, options: RunOptions) -> Budget:
         """The budget. Raises BenchError if the ceiling cannot be enforced or is smaller than one remaining request."""
-        spec = self._wish
-        unpriced, uncapped = unknown_prices(self.variants, terms), unknown_caps(self.variants, terms)
+        spec = self._spec
+        unpriced, uncapped = unknown_prices(self.variants, options), unknown_caps(self.variants, options)
         check_ceiling(spec.max_usd, spec.max_tokens, unpriced=unpriced, uncapped=uncapped)
         ceiling = spec.max_usd is not None or spec.max_tokens is not None
-        if ceiling and (most := largest(self._left(), self._questions, self.variants, terms)) is not None:
+        if ceiling and (most := largest(self._left(), self._questions, self.variants, options)) is not None:
             check_request_fits(spec.max_usd, spec.max_tokens, *most)
         return Budget(spec.max_usd, spec.max_tokens)
 
-    def told(self, terms: RunOptions) -> str:
+    def describe(self, options: RunOptions) -> str:
         """The remaining requests and the estimated cost, as lines of text."""
         left = self._left()
-        lines = [table(estimates(left, self._questions, self.variants, terms))]
-        if models := unknown_prices(self.variants, terms):
+        lines = [table(estimates(left, self._questions, self.variants, options))]
+        if models := unknown_prices(self.variants, options):
             lines.append(f"the price of {', '.join(models)} is not known (--price MODEL=IN,OUT)")
         if self._before is not None:
-            used = spent(self._before, terms.price_of)
+            used = spend(self._before, options.price_of)
             lines.append(f"{self.folder} goes on: {len(left)} requests are left")
-            lines += used.told
+            lines += used.warnings
         return "\n".join(lines)
 
     def run(
@@ -159,13 +159,13 @@ class RunPlan:
     ) -> Run:
         """The run's folder, made or with the ceilings of now. Raises BenchError, OSError."""
         if self._before is None:
-            run = Run.begin(self.folder, self._manifest(gateway, leaked or {}), self._questions)
+            run = Run.create(self.folder, self._manifest(gateway, leaked or {}), self._questions)
         else:
             manifest = replace(
-                self._before.manifest, ceiling_usd=self._wish.max_usd, ceiling_tokens=self._wish.max_tokens
+                self._before.manifest, ceiling_usd=self._spec.max_usd, ceiling_tokens=self._spec.max_tokens
             )
             run = replace(self._before, manifest=manifest)
             run.write_manifest()
         for one in wholes.values():
-            run.keep(one.file, one.text)
+            run.save_text(one.file, one.text)
         return run

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.answers.client.budget import Budget, PriceOf, answer_cap, max_cost_of, spent
-from evaluation.answers.client.gateway_client import GatewayClient
-from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, Sent, ignore_reply
+from evaluation.answers.client.budget import Budget, PriceOf, answer_cap, max_cost_of, spend
+from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, ignore_reply
 from evaluation.answers.records import Question, Reply, RequestKey, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
 from evaluation.answers.run_folder import JsonLinesFile, Run
@@ -57,16 +57,21 @@ class Runner(Sender[RequestKey]):
         run: Run,
         gateway: GatewayClient,
         budget: Budget,
-        terms: RunOptions,
+        options: RunOptions,
         *,
         progress: Progress,
         answered: OnReply = ignore_reply,
     ) -> None:
         super().__init__(
-            gateway, budget, concurrency=terms.concurrency, retries=terms.retries, progress=progress, answered=answered
+            gateway,
+            budget,
+            concurrency=options.concurrency,
+            retries=options.retries,
+            progress=progress,
+            answered=answered,
         )
         self._run = run
-        self._terms = terms
+        self._options = options
         self._questions = {question.id: question for question in run.questions}
         self._variants = {variant.name: variant for variant in run.manifest.variants}
 
@@ -76,34 +81,31 @@ class Runner(Sender[RequestKey]):
         Raises BenchError: another process holds the run; OSError.
         """
         run, manifest = self._run, self._run.manifest
-        with JsonLinesFile(run.asked_file()) as before, JsonLinesFile(run.replies_file()) as after:
+        with JsonLinesFile(run.sent_path()) as before, JsonLinesFile(run.replies_path()) as after:
             order = order_of(run.questions, manifest.variants, manifest.repeats, manifest.seed)
             done = run.done()
             left = [asked for asked in order if asked not in done]
-            used = spent(run, self._terms.price_of).cost
-            return await self._all(left, total=len(order), used=used, before=before, after=after)
+            used = spend(run, self._options.price_of).cost
+            return await self._send_all(left, total=len(order), used=used, before=before, after=after)
 
-    def _sent(self, one: RequestKey) -> Sent:
-        question, variant, terms = self._questions[one[0]], self._variants[one[1]], self._terms
-        whole = terms.wholes.get(variant.name)
+    def _request(self, one: RequestKey) -> ChatRequest:
+        question, variant, options = self._questions[one[0]], self._variants[one[1]], self._options
+        whole = options.wholes.get(variant.name)
         body = body_of(question, variant, whole, usage=variant.model not in self._without_usage)
-        price, cap = terms.price_of(variant.model), answer_cap(variant.settings, terms.size_of(variant.model))
-        max_cost = max_cost_of(body, variant, budget_tokens=terms.budget_tokens, cap=cap, price=price)
+        price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
+        max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
         key = {"question": one[0], "variant": one[1], "repeat": one[2]}
-        return Sent(one, key, variant.model, body, _kept(body, whole), max_cost, price, headers_of(variant))
+        return ChatRequest(one, key, variant.model, body, _kept(body, whole), max_cost, price, headers_of(variant))
 
     def _row(self, one: RequestKey, reply: Reply) -> Reply:
         return reply
 
-    def _ended(self, reply: Reply) -> bool:
+    def _is_final(self, reply: Reply) -> bool:
         return reply.done
 
 
 def _kept(body: Mapping[str, Any], whole: WholeText | None) -> Mapping[str, Any]:
-    """The body for the folder:
-
-    the name of the file in place of a whole collection's text, which every row would repeat.
-    """
+    """The body for the folder, with the name of the file in place of a whole collection's text."""
     if whole is None:
         return body
     return {**body, "messages": [{"role": "system", "content": {"file": whole.file}}, *body["messages"][1:]]}

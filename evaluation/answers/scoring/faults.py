@@ -19,7 +19,7 @@ from evaluation.answers.records import Reply
 Fault = Literal["failed", "refused", "cut", "empty", "degraded", "unreadable"]
 MANY = 0.05  # a share of failures that can change a mean score by a difference that matters
 # Failure -> the words after the number.
-TOLD: dict[Fault, str] = {
+FAULT_WORDS: dict[Fault, str] = {
     "failed": "failed", "refused": "refused", "cut": "cut off at the longest answer", "empty": "empty",
     "degraded": "without the search, which failed", "unreadable": "unreadable",
 }  # fmt: skip
@@ -41,9 +41,9 @@ def fault_of(reply: Reply) -> Fault | None:
 def counted(faults: Iterable[Fault | None]) -> dict[Fault, int]:
     """Fault -> how often, in the order above."""
     found = Counter(faults)
-    return {fault: found[fault] for fault in TOLD if found[fault]}
+    return {fault: found[fault] for fault in FAULT_WORDS if found[fault]}
 
 
-def told(faults: Mapping[Fault, int]) -> str:
+def describe_faults(faults: Mapping[Fault, int]) -> str:
     """Faults and how often, in words."""
-    return ", ".join(f"{times} {TOLD[fault]}" for fault, times in faults.items())
+    return ", ".join(f"{times} {FAULT_WORDS[fault]}" for fault, times in faults.items())

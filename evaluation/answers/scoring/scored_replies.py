@@ -108,11 +108,10 @@ def wrong_preferences(
 
 
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:
-    """Variant -> the baseline:
+    """Variant -> the baseline, the variant for the comparison.
 
-    the raw variant of the same model with the same settings, else the model's first raw variant.
-
-    The first raw variant of a model has no baseline; it is the baseline of the model's other raw variants.
+    The baseline is the raw variant of the same model with the same settings, else the model's first raw variant. The
+    first raw variant of a model has no baseline; the model's other raw variants are compared with the first.
     """
     raw: dict[str, list[Variant]] = {}
     for one in variants:

@@ -98,8 +98,8 @@ def manifest(variants: Sequence[Variant] = (RAW, DOCS), *, repeats: int = 1, nam
 def folder(path: Path, model: Model, *, count: int = 40, repeats: int = 1) -> Path:
     """A run's folder with every reply in it."""
     asked, variants = [question(number) for number in range(count)], (RAW, DOCS)
-    run = Run.begin(path, manifest(variants, repeats=repeats, name=path.name), asked)
-    with JsonLinesFile(run.replies_file()) as file:
+    run = Run.create(path, manifest(variants, repeats=repeats, name=path.name), asked)
+    with JsonLinesFile(run.replies_path()) as file:
         for row in replies(model, questions=asked, variants=variants, repeats=repeats):
             file.append(row)
     return path

@@ -40,15 +40,15 @@ def test_everything_that_is_known_of_an_answer_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "not JSON"), ("[]", "a JSON object"), ("{}", "needs 'question'"), ('{"question": " "}', "not empty"),
-        ('{"question": "a", "messages": []}', "one of them"), ('{"messages": []}', "nothing is asked"),
+        ("{", "not JSON"), ("[]", "a JSON object"), ("{}", "needs either"), ('{"question": " "}', "not empty"),
+        ('{"question": "a", "messages": []}', "needs either"), ('{"messages": []}', "no message with the role"),
         ('{"messages": ["a"]}', "'role' and 'content'"), ('{"question": "a", "refrence": "b"}', "'refrence'"),
         ('{"question": "a", "must": [""]}', "'must'"), ('{"question": "a", "gold": 1}', "'gold'"),
         ('{"question": "a", "must": [], "facts": []}', "the same"), ('{"question": "a", "answerable": 1}', "true or"),
-        ('{"question": "a", "drafted": true}', "'by', the model"), ('{"question": "a", "drafted": {}}', "'drafted'"),
+        ('{"question": "a", "drafted": true}', "'by' (the model)"), ('{"question": "a", "drafted": {}}', "'drafted'"),
         ('{"question": "a", "reference": 3}', "'reference'"), ('{"question": "a", "id": ""}', "'id'"),
         ('{"question": "a", "group": ["x"]}', "'group'"), ('{"question": "a", "group": ""}', "'group'"),
-        ('{"question": "a", "id": "first"}', "line 1 already"), (r'{"question": "\ud800"}', "not JSON"),
+        ('{"question": "a", "id": "first"}', "already in line 1"), (r'{"question": "\ud800"}', "not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line(line: str, why: str, tmp_path: Path) -> None:

@@ -47,23 +47,23 @@ def test_what_was_appended_whole_is_read_again_wherever_the_file_was_cut(
     rows: list[Reply], cut: int, tmp_path: Path
 ) -> None:
     run = Run(tmp_path, HEAD, QUESTIONS)
-    run.replies_file().unlink(missing_ok=True)
-    with JsonLinesFile(run.replies_file()) as file:
+    run.replies_path().unlink(missing_ok=True)
+    with JsonLinesFile(run.replies_path()) as file:
         for row in rows:
             file.append(row)
     assert list(run.attempts()) == rows
-    written = run.replies_file().read_bytes()
+    written = run.replies_path().read_bytes()
     cut %= len(written) + 1
-    run.replies_file().write_bytes(written[:cut])
+    run.replies_path().write_bytes(written[:cut])
     whole = written[:cut].count(b"\n")
     assert list(run.attempts()) == rows[:whole]
-    with JsonLinesFile(run.replies_file()) as file:
+    with JsonLinesFile(run.replies_path()) as file:
         file.append(a_reply())
     assert list(run.attempts()) == [*rows[:whole], a_reply()]
 
 
 def test_a_run_that_was_begun_is_read_again(tmp_path: Path) -> None:
-    begun = Run.begin(tmp_path / "new", HEAD, QUESTIONS)
+    begun = Run.create(tmp_path / "new", HEAD, QUESTIONS)
     read = Run.read(begun.folder)
     assert differences(read, HEAD, QUESTIONS) == []
     assert (read.manifest.id, read.manifest.variants[1].settings, read.questions[0].must) == (
@@ -77,14 +77,14 @@ def test_a_run_that_was_begun_is_read_again(tmp_path: Path) -> None:
 
 
 def test_the_last_attempt_stands_and_each_that_was_sent_is_known(tmp_path: Path) -> None:
-    run, max_cost = Run.begin(tmp_path, HEAD, QUESTIONS), MaxCost(10, None, 0.5)
-    with JsonLinesFile(run.asked_file()) as asked, JsonLinesFile(run.replies_file()) as file:
+    run, max_cost = Run.create(tmp_path, HEAD, QUESTIONS), MaxCost(10, None, 0.5)
+    with JsonLinesFile(run.sent_path()) as asked, JsonLinesFile(run.replies_path()) as file:
         for at_s in (1.0, 2.0, 3.0):
             asked.append({"question": "1", "variant": "m raw", "repeat": 0, "at_s": at_s, **asdict(max_cost)})
         file.append(a_reply(at_s=1.0, error="busy", status=503))
         file.append(a_reply(at_s=3.0))
     assert run.replies() == {("1", "m raw", 0): a_reply(at_s=3.0)}
-    assert list(run.sent()) == [(("1", "m raw", 0), at_s, max_cost) for at_s in (1.0, 2.0, 3.0)]
+    assert list(run.sent_requests()) == [(("1", "m raw", 0), at_s, max_cost) for at_s in (1.0, 2.0, 3.0)]
 
 
 @pytest.mark.parametrize(("status", "done"), [(0, False), (429, False), (401, False), (200, False), (400, True)])
@@ -94,7 +94,7 @@ def test_an_error_stands_only_where_it_would_be_the_same_again(status: int, done
 
 
 def test_what_differs_from_a_run_is_told(tmp_path: Path) -> None:
-    run = Run.begin(tmp_path, HEAD, QUESTIONS)
+    run = Run.create(tmp_path, HEAD, QUESTIONS)
     other = replace(HEAD, seed=1, variants=[replace(RAG, settings={"k": 4}), Variant("n raw", "n", "raw")])
     asked = [replace(QUESTIONS[0], must=["why"], tags=["t"]), Question("3", [])]
     assert differences(run, other, asked) == [
@@ -107,7 +107,7 @@ def test_what_differs_from_a_run_is_told(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(BenchError, match="not empty"):
-        Run.begin(tmp_path, HEAD, QUESTIONS)
+        Run.create(tmp_path, HEAD, QUESTIONS)
     with pytest.raises(BenchError, match="not a run of ragway bench"):
         Run.read(tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
@@ -115,12 +115,12 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_folder_left_by_a_crash_before_the_run_began_is_taken(tmp_path: Path) -> None:
     (tmp_path / "questions.jsonl").write_text("{", "utf-8")
-    assert Run.begin(tmp_path, HEAD, QUESTIONS).folder == tmp_path
+    assert Run.create(tmp_path, HEAD, QUESTIONS).folder == tmp_path
     assert len(Run.read(tmp_path).questions) == 2
 
 
 def test_a_run_of_a_later_format_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
-    Run.begin(tmp_path, HEAD, QUESTIONS)
+    Run.create(tmp_path, HEAD, QUESTIONS)
     manifest = (tmp_path / "run.json").read_text("utf-8")
     (tmp_path / "run.json").write_text(manifest.replace('"ragway_bench": 1', '"ragway_bench": 2'), "utf-8")
     with pytest.raises(BenchError, match="format 2"):

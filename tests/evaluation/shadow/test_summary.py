@@ -20,7 +20,7 @@ from evaluation.answers.judges.judgement_files import said_by
 from evaluation.answers.records import Variant
 from evaluation.shadow.preferences import ShadowJudgeRunner, judgements, left, tasks_of
 from evaluation.shadow.summary import ShadowReport, as_json, shadow_report
-from evaluation.shadow.text import shown, text
+from evaluation.shadow.text import comparison_text, text
 from proxy.access.prices import Price
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
@@ -169,7 +169,7 @@ async def test_without_a_judge_or_with_half_a_judgement_there_is_no_verdict(shel
     assert set(words(told(rows, None)).values()) == {None}
     assert "no verdict" in text(told(rows, None), markdown=False)
     put(shelf, rows[:1])
-    max_cost = JUDGE.sent(tasks_of(rows[:1], JudgePrompts.read(PROMPTS))[0], usage=True).max_cost
+    max_cost = JUDGE.request(tasks_of(rows[:1], JudgePrompts.read(PROMPTS))[0], usage=True).max_cost
     outcome, _ = await judged(shelf, fair, budget=Budget(None, max_cost.prompt_tokens + 150))
     assert outcome.done == 1, "the ceiling ends it"
     assert told(read(shelf)).groups[0].preference is None
@@ -222,7 +222,7 @@ async def test_a_reader_sees_both_answers_and_no_escape_sequence(shelf: Shelf) -
     put(shelf, [one(7, side("It is right. \x1b[2J"), side("It is wrong."))])
     await judged(shelf, fair)
     (row,) = read(shelf)
-    page = shown(row, "app (key-1)")
+    page = comparison_text(row, "app (key-1)")
     assert "What is 7?" in page
     assert "It is right. ?[2J" in page
     assert page.index("with passages") < page.index("It is right.") < page.index("It is wrong.")

@@ -361,7 +361,9 @@ def test_what_is_remembered_is_what_is_written(
 )
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(file: Path, content: bytes) -> None:
     file.write_bytes(content)
-    with pytest.raises(RetrievalError, match=r"catalog\.sqlite is damaged, or no database of ours .* restore the file"):
+    with pytest.raises(
+        RetrievalError, match=r"catalog\.sqlite is damaged, or is not a database of ragway .* restore the file"
+    ):
         Catalog.open(file)
     assert file.read_bytes() == content
 

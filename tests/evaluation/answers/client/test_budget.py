@@ -31,7 +31,7 @@ async def test_a_ceiling_is_never_passed_and_what_fits_is_asked(
         while left:
             prompt, dollars, share, turns = left.pop()
             max_cost = MaxCost(prompt, 0, float(dollars))
-            if not await budget.take(max_cost):
+            if not await budget.reserve(max_cost):
                 refused.append(max_cost)
                 continue
             held = Cost(float(dollars), prompt)
@@ -42,7 +42,7 @@ async def test_a_ceiling_is_never_passed_and_what_fits_is_asked(
             for _ in range(turns):
                 await asyncio.sleep(0)
             flying.remove(held)
-            await budget.settle(max_cost, Cost(dollars * share, int(prompt * share)))
+            await budget.charge(max_cost, Cost(dollars * share, int(prompt * share)))
 
     await asyncio.gather(*(work() for _ in range(workers)))
     assert budget.spent.usd <= usd
@@ -56,8 +56,8 @@ async def test_without_a_ceiling_everything_fits_and_is_summed() -> None:
     budget = Budget(None, None)
     budget.spent = Cost(1.0, 5)
     max_cost = MaxCost(10**9, None, None)
-    assert await budget.take(max_cost)
-    await budget.settle(max_cost, Cost(0.5, 7))
+    assert await budget.reserve(max_cost)
+    await budget.charge(max_cost, Cost(0.5, 7))
     assert budget.spent == Cost(1.5, 12)
 
 

@@ -24,7 +24,7 @@ DRAFTS = Variant("m drafts docs", "m", "raw")
 
 
 def begun(folder: Path) -> Run:
-    return Run.begin(folder / "run", RunManifest("r", 0.0, "q.jsonl", None, 1, 0, [DRAFTS], draft={"count": 4}), ASKED)
+    return Run.create(folder / "run", RunManifest("r", 0.0, "q.jsonl", None, 1, 0, [DRAFTS], draft={"count": 4}), ASKED)
 
 
 def reply(number: int, answer: str | None = None, *, error: str | None = None, finish: str = "stop") -> Reply:
@@ -56,7 +56,7 @@ def reply(number: int, answer: str | None = None, *, error: str | None = None, f
 
 def kept(run: Run, *replies: Reply) -> None:
     """Have replies in the folder, as if a crash had come before they were looked at."""
-    with JsonLinesFile(run.replies_file()) as lines:
+    with JsonLinesFile(run.replies_path()) as lines:
         for each in replies:
             lines.append(each)
 
@@ -66,7 +66,7 @@ def drafted(run: Run, out: Path, replies: Sequence[Reply] = ()) -> str:
         for each in replies:
             kept(run, each)
             drafting.take(each)
-        return drafting.told()
+        return drafting.describe()
 
 
 def numbers(out: Path) -> list[int]:
@@ -160,5 +160,5 @@ def test_a_line_that_cannot_be_read_is_told_before_anything_is_asked_and_lost_no
 
 def test_one_process_has_it(tmp_path: Path) -> None:
     run, out = begun(tmp_path), tmp_path / "q.jsonl"
-    with DraftFile(run, out), pytest.raises(BenchError, match="another process works on"):
+    with DraftFile(run, out), pytest.raises(BenchError, match="another process uses"):
         DraftFile(run, out)

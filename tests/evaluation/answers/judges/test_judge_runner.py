@@ -11,7 +11,7 @@ import pytest
 from config.settings import PROMPTS
 from evaluation.answers.client.budget import Budget
 from evaluation.answers.client.sender import Outcome
-from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, left_of, spent
+from evaluation.answers.judges.judge_runner import Judge, JudgeRunner, left_of, spend
 from evaluation.answers.judges.judge_tasks import JudgePrompts, JudgeTask, tasks
 from evaluation.answers.judges.judgement_files import attempts, file, said_by
 from evaluation.answers.records import BenchError, Variant
@@ -76,7 +76,7 @@ async def test_everything_is_judged_once_and_kept_also_what_cannot_be_read(tmp_p
         ("preference", 1.0): 4,
     }
     assert {(one.model, one.usage and one.usage.prompt) for one in found} == {("j", 100)}
-    used = spent(run.folder, lambda _model: PRICE)
+    used = spend(run.folder, lambda _model: PRICE)
     assert (round(used.cost.usd, 9), used.cost.tokens, used.cut_off) == (round(14 * 120e-6, 9), 14 * 110, 0)
     assert left_of(todo, found, "j") == []
     assert len(left_of(todo, found, "another")) == 14
@@ -196,11 +196,11 @@ async def test_what_was_cut_off_or_broke_off_counts_at_its_worst(tmp_path: Path)
     going.cancel()
     with pytest.raises(asyncio.CancelledError):
         await going
-    used = spent(run.folder, lambda _model: PRICE)
-    max_cost = JUDGE.sent(todo[0], usage=True).max_cost
-    assert (used.cut_off, used.cost.usd, used.told != []) == (1, max_cost.usd, True)
+    used = spend(run.folder, lambda _model: PRICE)
+    max_cost = JUDGE.request(todo[0], usage=True).max_cost
+    assert (used.cut_off, used.cost.usd, used.warnings != []) == (1, max_cost.usd, True)
     await judged(run, todo[:1], lambda _received, _nth: [cut_short("ha")], judge=replace(JUDGE, retries=0))
-    used = spent(run.folder, lambda _model: PRICE)
+    used = spend(run.folder, lambda _model: PRICE)
     assert (used.cut_off, used.cost.tokens) == (1, 2 * (max_cost.prompt_tokens + 100))
     outcome, requests = await judged(run, todo[:1], fair, budget=Budget(None, used.cost.tokens + 100))
     assert (outcome.done, requests) == (0, [])
@@ -208,7 +208,7 @@ async def test_what_was_cut_off_or_broke_off_counts_at_its_worst(tmp_path: Path)
 
 def test_the_estimate_tells_requests_tokens_and_dollars(tmp_path: Path) -> None:
     _, todo = run_of(tmp_path / "run", count=1)
-    told = JUDGE.told(todo)
+    told = JUDGE.describe(todo)
     assert told.startswith("j is asked 7 times (2 of relevance, 2 of correctness, 1 of faithfulness, 2 of preference)")
     assert "700 out; $0.00" in told
     assert "at most" in told

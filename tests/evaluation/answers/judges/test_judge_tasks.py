@@ -89,7 +89,7 @@ def test_a_prompt_without_a_place_that_it_must_have_is_refused_by_name(kind: Kin
         (tmp_path / f"judge_{each}.txt").write_text((PROMPTS / f"judge_{each}.txt").read_text("utf-8"))
     JudgePrompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").write_text("{question} {question}")
-    with pytest.raises(BenchError, match=rf"judge_{kind}\.txt must contain \{{\w+\}} once"):
+    with pytest.raises(BenchError, match=rf"judge_{kind}\.txt must contain \{{\w+\}} exactly once"):
         JudgePrompts.read(tmp_path)
     (tmp_path / f"judge_{kind}.txt").unlink()
     with pytest.raises(BenchError, match=rf"cannot read .*judge_{kind}\.txt"):

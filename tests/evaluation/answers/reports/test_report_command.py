@@ -40,7 +40,7 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
     done = bench("report", "nowhere", "--data", tmp_path)
     assert (done.exit_code, done.stderr) == (
         1,
-        f"Error: there is no folder nowhere, and no {tmp_path}/bench/nowhere: name the folder of a run\n",
+        f"Error: neither nowhere nor {tmp_path}/bench/nowhere is a folder: name the folder of a run\n",
     )
 
 
@@ -59,4 +59,4 @@ def test_a_folder_of_drafts_has_no_report(tmp_path: Path) -> None:
     folder = made.folder(tmp_path / "run", made.only_with_the_passage, count=2)
     manifest = json.loads((folder / "run.json").read_text("utf-8"))
     (folder / "run.json").write_text(json.dumps(manifest | {"draft": {"collection": "docs"}}), "utf-8")
-    assert "has drafts of questions" in bench("report", folder).stderr
+    assert "holds drafted questions" in bench("report", folder).stderr

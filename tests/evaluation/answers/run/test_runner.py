@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
-from evaluation.answers.client.budget import Budget, Cost, spent
+from evaluation.answers.client.budget import Budget, Cost, spend
 from evaluation.answers.client.gateway_client import GatewayClient, wait_s
 from evaluation.answers.client.sender import Outcome
 from evaluation.answers.records import BenchError, Question, Variant
@@ -51,7 +51,7 @@ async def asking(answer: Answer, *, concurrency: int = 2) -> AsyncIterator[tuple
 
 
 def begun(folder: Path, ways: Sequence[Variant] = RAW, *, repeats: int = 1) -> Run:
-    return Run.begin(folder, RunManifest("r", 0.0, "q.jsonl", "http://x", repeats, 7, ways), QUESTIONS)
+    return Run.create(folder, RunManifest("r", 0.0, "q.jsonl", "http://x", repeats, 7, ways), QUESTIONS)
 
 
 def runner(
@@ -83,7 +83,7 @@ async def test_every_question_is_asked_of_every_variant_as_often_as_wanted(tmp_p
     modes = Counter((request.header(b"x-rag"), "rag" in asked_of(request)) for request in requests)
     assert modes == {(b"off", False): 8, (b"on", True): 8}
     assert {request.header(b"authorization") for request in requests} == {b"Bearer sk-1"}
-    cost = spent(run, lambda _model: PRICE).cost
+    cost = spend(run, lambda _model: PRICE).cost
     assert cost.usd == pytest.approx(16 * 120e-6)
     assert cost.tokens == 16 * 110
 
@@ -169,7 +169,7 @@ async def test_a_stream_that_broke_off_counts_at_its_worst_and_is_asked_again(tm
     assert (outcome.done, outcome.stopped) == (0, "")
     assert {reply.error for reply in run.replies().values()} == {"the reply broke off before its end"}
     assert budget.spent.tokens > 4 * 50
-    assert spent(run, lambda _model: PRICE).cost == budget.spent
+    assert spend(run, lambda _model: PRICE).cost == budget.spent
     async with asking(lambda _received, _nth: [streamed("yes")]) as (gateway, _):
         assert (await runner(run, gateway).go()).done == 4
 
@@ -240,7 +240,7 @@ async def test_a_run_that_is_cancelled_leaves_its_folder_whole(tmp_path: Path) -
         with pytest.raises(asyncio.CancelledError):
             await going
     assert run.replies() == {}
-    assert spent(run, lambda _model: PRICE).cut_off in (1, 2)
+    assert spend(run, lambda _model: PRICE).cut_off in (1, 2)
     async with asking(lambda _received, _nth: [streamed("yes")]) as (gateway, _):
         assert (await runner(run, gateway).go()).done == 4
 
