@@ -119,7 +119,7 @@ class JsonBody:
 
     def _span_with_comma(self, start: int) -> tuple[int, int]:
         """The member that begins at `start`, with the comma after the member, else with the comma before."""
-        end = _end_of(unescaped(self.raw), value_at(self.raw, start))
+        end = end_of(unescaped(self.raw), value_at(self.raw, start))
         after = _after_spaces(self.raw, end)
         if self.raw[after] == ord(","):
             return start, _after_spaces(self.raw, after + 1)
@@ -265,7 +265,7 @@ def _members(raw: bytes, plain: bytes, opening: int) -> Iterator[tuple[str, int,
         end = plain.index(b'"', at + 1) + 1
         value = _after(_COLON, plain, end)
         yield _text_of_key(raw[at:end]), at, value
-        at = _after_spaces(plain, _end_of(plain, value))
+        at = _after_spaces(plain, end_of(plain, value))
         if plain[at] == ord(","):
             at = _after_spaces(plain, at + 1)
 
@@ -274,7 +274,7 @@ def nth_item(plain: bytes, opening: int, index: int) -> int:
     """Where item `index` of the list that begins at `opening` begins; the list is longer than `index`."""
     at = _after_spaces(plain, opening + 1)
     for _ in range(index):
-        at = _after_spaces(plain, plain.index(b",", _end_of(plain, at)) + 1)
+        at = _after_spaces(plain, plain.index(b",", end_of(plain, at)) + 1)
     return at
 
 
@@ -284,10 +284,10 @@ def member_span(raw: bytes, plain: bytes, opening: int, name: str) -> tuple[int,
     Parsers take the last value, too. The object has the member.
     """
     value = [value for key, _, value in _members(raw, plain, opening) if key == name][-1]
-    return value, _end_of(plain, value)
+    return value, end_of(plain, value)
 
 
-def _end_of(plain: bytes, value: int) -> int:
+def end_of(plain: bytes, value: int) -> int:
     """Where the value that begins at `value` ends."""
     first = plain[value : value + 1]
     if first not in b"[{":

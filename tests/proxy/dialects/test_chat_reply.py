@@ -76,6 +76,14 @@ def test_half_a_surrogate_pair_can_be_kept() -> None:
     assert reading.answer == "a?"
 
 
+def test_a_reader_without_texts_knows_the_end_and_the_usage() -> None:
+    reading = CHAT.reader(streamed=True, keep_text=False)
+    reading.feed(calls({"index": 0, "id": "c1", "function": {"name": "find"}}) + events("yes", "no"), 5.0)
+    reading.close()
+    assert (reading.whole, reading.usage, reading.first_text_ms) == (True, Tokens(100, 10), 5.0)
+    assert (reading.answer, reading.tool_calls, reading.text_bytes()) == (None, [], 0)
+
+
 def test_a_reply_without_end_is_given_up() -> None:
     reading = CHAT.reader(streamed=False)
     for _ in range(64):
