@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 
-from proxy.dialects.base import Request
+from proxy.dialects.base import ModelRequest
 
 _BYTES_PER_TOKEN = 3
 _MESSAGE_TOKENS = 4  # a chat template puts as many around a message
 
 
-def room_tokens(request: Request, *, window_tokens: int, share: float) -> int:
+def room_tokens(request: ModelRequest, *, window_tokens: int, share: float) -> int:
     """The most tokens that passages may take: a share of the window's rest; 0 or more.
 
     The rest is the window without the conversation and without the tokens that the client reserves for the answer.
@@ -26,7 +26,7 @@ def room_tokens(request: Request, *, window_tokens: int, share: float) -> int:
     return max(0, int(share * (window_tokens - request.answer_tokens() - conversation_tokens(request))))
 
 
-def conversation_tokens(request: Request) -> int:
+def conversation_tokens(request: ModelRequest) -> int:
     """About how many tokens the tools, and the messages up to the latest user message, take."""
     messages = request.messages()
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)

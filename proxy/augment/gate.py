@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from proxy.access.permitted import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
 from proxy.augment.utility_requests import UtilityPrompts
-from proxy.dialects.base import ConversationMessage, Request
+from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
 from retrieval.records.search import Turn
@@ -39,7 +39,7 @@ class Decision:
 
 
 def decide(
-    request: Request, scope: Scope, *, enabled: bool, collections: Sequence[str], utility_prompts: UtilityPrompts
+    request: ModelRequest, scope: Scope, *, enabled: bool, collections: Sequence[str], utility_prompts: UtilityPrompts
 ) -> Decision:
     """utility_prompts: the prompts of programs; a request with such a prompt gets no passages.
 
@@ -109,7 +109,7 @@ def split_model(name: str) -> tuple[str, bool, str]:
     return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
 
 
-def _rag_options(request: Request) -> RagOptions:
+def _rag_options(request: ModelRequest) -> RagOptions:
     """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
     rag = request.fields.get("rag")
     if rag is None:

@@ -22,7 +22,7 @@ from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
-from proxy.dialects.base import Request
+from proxy.dialects.base import ModelRequest
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.keeper import Receipts
@@ -60,7 +60,7 @@ class Chat:
     """A chat after the augmentation, before the call of the model."""
 
     decision: Decision
-    request: Request  # as the client sent it
+    request: ModelRequest  # as the client sent it
     target: Target
 
 
@@ -128,7 +128,7 @@ class Augment:
         began = time.perf_counter()
         options = self._options
 
-        def understood() -> tuple[Request, Decision]:
+        def understood() -> tuple[ModelRequest, Decision]:
             request = exchange.dialect.parse(raw)
             decision = decide(
                 request,
@@ -164,7 +164,7 @@ class Augment:
             scope[CHAT] = Chat(decision, request, target)
             exchange.upstream = options.shadow.app
 
-    def _budget_tokens(self, request: Request, target: Target) -> int:
+    def _budget_tokens(self, request: ModelRequest, target: Target) -> int:
         """What the passages may take; less than the setting where the model's window is known and leaves less."""
         window_tokens = self._window_tokens(target)
         if not window_tokens:
@@ -258,7 +258,7 @@ def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.error = told or exchange.rag_reason
 
 
-def _forwarded(request: Request, context: str, decision: Decision, target: Target) -> bytes:
+def _forwarded(request: ModelRequest, context: str, decision: Decision, target: Target) -> bytes:
     """The bytes for the upstream. An untouched request stays byte for byte as it came."""
     model = target.model or decision.model
     return request.edited(context=context, position=target.position, model=model, without_rag=True)

@@ -1,7 +1,7 @@
 """A *dialect*: the object that knows a client API. All other parts of the gateway ask the dialect.
 
-A dialect reads a request (`Request`), inserts a text, reads a reply (`ReplyReader`) and writes errors. A dialect has no
-state, so one object serves all requests.
+A dialect reads a request (`ModelRequest`), inserts a text, reads a reply (`ReplyReader`) and writes errors. A dialect
+has no state, so one object serves all requests.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class ConversationMessage(NamedTuple):
     calls: Any = None  # the tool calls as JSON; None: no call
 
 
-class Request(JsonBody, ABC):
+class ModelRequest(JsonBody, ABC):
     """A client's request to a model: the conversation as values, and the bytes with a text inserted."""
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class Dialect(Protocol):
     frames_without_text: int  # of an ordinary stream: the frames that begin and end the reply
     reader: type[ReplyReader]
 
-    def parse(self, raw: bytes) -> Request:
+    def parse(self, raw: bytes) -> ModelRequest:
         """Read a request's body. Raises ApiError 400, as `JsonBody.parse`."""
         ...
 
@@ -93,11 +93,11 @@ class Dialect(Protocol):
         """
         ...
 
-    def reply(self, request: Request, text: str, tokens: Tokens) -> bytes:
+    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
         """A whole reply by the gateway itself, with the text."""
         ...
 
-    def reply_frames(self, request: Request, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
         """A streamed reply by the gateway itself: a frame for each text, and the end of the stream."""
         ...
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, Position, Request
+from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest, Position
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -22,7 +22,7 @@ _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _DECODER = json.JSONDecoder()
 
 
-class ChatRequest(Request):
+class ChatRequest(ModelRequest):
     """The body of a request for a chat completion."""
 
     __slots__ = ()
@@ -99,7 +99,7 @@ class ChatCompletions:
     frames_without_text = 3  # the role, the finish reason and [DONE]
     reader: type[ReplyReader] = ChatReplyReader
 
-    def parse(self, raw: bytes) -> Request:
+    def parse(self, raw: bytes) -> ModelRequest:
         return ChatRequest.parse(raw)
 
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
@@ -114,10 +114,10 @@ class ChatCompletions:
                 return tokens
         return None
 
-    def reply(self, request: Request, text: str, tokens: Tokens) -> bytes:
+    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
         return completion(request.fields, text, tokens)
 
-    def reply_frames(self, request: Request, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
         return completion_frames(request.fields, texts, tokens)
 
     def error_body(self, error: ApiError, request_id: str) -> bytes:

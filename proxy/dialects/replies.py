@@ -69,7 +69,7 @@ class ReplyReader(ABC):
         self._max_bytes = max_bytes
         self._keep_text = keep_text
         self._size = 0
-        self._frames = sse.Frames()
+        self._frames = sse.FrameSplitter()
         self._pieces: list[bytes] = []
         self._answer: list[str] = []
         self._refusal: list[str] = []

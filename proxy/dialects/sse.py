@@ -28,7 +28,7 @@ def split(received: bytes) -> tuple[list[bytes], bytes]:
     return frames, received[start:]
 
 
-class Frames:
+class FrameSplitter:
     """Whole frames out of pieces, in time linear in the bytes, however long a frame is."""
 
     def __init__(self) -> None:

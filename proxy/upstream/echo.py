@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import by_size, read_body
-from proxy.dialects.base import Dialect, Request
+from proxy.dialects.base import Dialect, ModelRequest
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
@@ -63,7 +63,7 @@ class Echo:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def parse(dialect: Dialect, body: bytes) -> Request:
+def parse(dialect: Dialect, body: bytes) -> ModelRequest:
     """The request; only the members that the reply needs are checked. Raises ApiError 400."""
     request = dialect.parse(body)
     fields = request.fields
@@ -85,7 +85,7 @@ def _wrong(param: str, expected: str) -> ApiError:
     return ApiError(400, f"`{param}` must be {expected}.", code="invalid_value", param=param)
 
 
-def answer(request: Request) -> tuple[str, Tokens]:
+def answer(request: ModelRequest) -> tuple[str, Tokens]:
     """The messages for a person: `[role]`, then the text; parts of other kinds are named.
 
     The model has no tokenizer, so the token counts are counts of words: a shape without a price.

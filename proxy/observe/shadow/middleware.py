@@ -27,7 +27,7 @@ from proxy.model_calls import ModelCalls, Owner
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.keeper import Keeper
 from proxy.observe.shadow.comparison import Comparison, Side
-from proxy.observe.shadow.reply import ReplyRecorder, Unreadable
+from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
 
 log = logging.getLogger("ragway")
 TAKEN = "taken"
@@ -135,7 +135,7 @@ class ShadowComparison:
             raw = await self._raw(chat, exchange, scope)
             outcome = ""
             self.keeper.add(_comparison(chat, exchange, rag, raw))
-        except Unreadable as why:
+        except UnreadableReply as why:
             outcome = "unreadable"
             log.info("%s is not compared: %s", exchange.id, why)
         except _BudgetSpent:
@@ -147,7 +147,7 @@ class ShadowComparison:
                 self._dropped(outcome)
 
     async def _raw(self, chat: Chat, exchange: Exchange, scope: Scope) -> Side:
-        """The model's answer without passages, or the error. Raises _BudgetSpent, Unreadable."""
+        """The model's answer without passages, or the error. Raises _BudgetSpent, UnreadableReply."""
         body = chat.request.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         owner = replace(self._owner, request=exchange.id)
         call = self._models.call_of(chat.decision.model, chat.target, body, owner, exchange.dialect)

@@ -17,7 +17,7 @@ _MOST_UNPACKED_BYTES = 8 << 20
 _UNPACKED = (b"", b"identity")
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """A reply that cannot be compared; the text says why."""
 
 
@@ -62,12 +62,12 @@ class ReplyRecorder:
             self._pieces.append(((time.perf_counter() - self.began) * 1000, piece))
 
     def side(self, body: bytes, model: str, error: str = "") -> Side:
-        """The reply as one side of a comparison. Raises Unreadable.
+        """The reply as one side of a comparison. Raises UnreadableReply.
 
         body: of the request. model: the upstream's name of the model. error: why the upstream gave no reply.
         """
         if self.too_long:
-            raise Unreadable(f"the reply is longer than {_MOST_BYTES >> 20} MB")
+            raise UnreadableReply(f"the reply is longer than {_MOST_BYTES >> 20} MB")
         pieces = list(self._unpacked())
         if self.status and self.status != 200:
             error = read_error(b"".join(piece for _, piece in pieces))[0] or f"status {self.status}"
@@ -77,7 +77,7 @@ class ReplyRecorder:
             for at_ms, piece in pieces:
                 reader.feed(piece, at_ms)
         except ReplyTooLong as too_long:
-            raise Unreadable(str(too_long)) from too_long
+            raise UnreadableReply(str(too_long)) from too_long
         reader.close(end_ms)
         error = error or reader.error or ("" if self.whole and reader.whole else "the reply broke off before its end")
         tokens = Tokens(0, 0)
@@ -97,22 +97,22 @@ class ReplyRecorder:
         )
 
     def _unpacked(self) -> Iterator[tuple[float, bytes]]:
-        """The pieces, decompressed. Raises Unreadable."""
+        """The pieces, decompressed. Raises UnreadableReply."""
         if self._encoding in _UNPACKED:
             yield from self._pieces
             return
         if self._encoding not in COMPRESSIONS:
-            raise Unreadable(f"the reply is encoded as {self._encoding.decode('latin-1')}")
+            raise UnreadableReply(f"the reply is encoded as {self._encoding.decode('latin-1')}")
         unpacker, left = zlib.decompressobj(COMPRESSIONS[self._encoding]), _MOST_UNPACKED_BYTES
         try:
             for at_ms, packed in self._pieces:
                 piece = unpacker.decompress(packed, left)
                 left -= len(piece)
                 if left <= 0:
-                    raise Unreadable(f"the reply is longer than {_MOST_UNPACKED_BYTES >> 20} MB")
+                    raise UnreadableReply(f"the reply is longer than {_MOST_UNPACKED_BYTES >> 20} MB")
                 yield at_ms, piece
         except zlib.error as error:
-            raise Unreadable("the reply is compressed and damaged") from error
+            raise UnreadableReply("the reply is compressed and damaged") from error
 
 
 def _encodable(text: str | None) -> str | None:

@@ -136,7 +136,7 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
     """The data of each event; of a last one without its blank line too, where it is whole. Raises ApiError if not."""
-    frames, events = sse.Frames(), 0
+    frames, events = sse.FrameSplitter(), 0
     async for received in response.aiter_bytes():
         for data in filter(None, map(sse.data_of, frames.whole(received))):
             events += 1

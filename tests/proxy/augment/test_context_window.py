@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.augment.context_window import conversation_tokens, room_tokens
-from proxy.dialects.base import Request
+from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
 
 
-def request(messages: list[dict[str, Any]], **more: Any) -> Request:
+def request(messages: list[dict[str, Any]], **more: Any) -> ModelRequest:
     return CHAT.parse(json.dumps({"messages": messages, **more}).encode())
 
 
-def chat(*texts: str, **more: Any) -> Request:
+def chat(*texts: str, **more: Any) -> ModelRequest:
     return request([{"role": "user", "content": text} for text in texts], **more)
 
 
-def room(asked: Request, window_tokens: int = 1000, share: float = 0.5) -> int:
+def room(asked: ModelRequest, window_tokens: int = 1000, share: float = 0.5) -> int:
     return room_tokens(asked, window_tokens=window_tokens, share=share)
 
 

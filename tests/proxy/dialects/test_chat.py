@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.dialects.base import ConversationMessage, Position, Request
+from proxy.dialects.base import ConversationMessage, ModelRequest, Position
 from proxy.dialects.chat import CHAT, text_of
 from proxy.errors import ApiError
 
@@ -22,7 +22,7 @@ def refusal(call: Callable[[], object]) -> ApiError:
     return caught.value
 
 
-def body_of(**fields: Any) -> Request:
+def body_of(**fields: Any) -> ModelRequest:
     return CHAT.parse(json.dumps(fields).encode())
 
 

@@ -15,7 +15,7 @@ STREAMS = st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join)
 
 def fed_in_pieces(stream: bytes, size: int) -> tuple[list[bytes], bytes]:
     """Split a stream that arrives `size` bytes at a time."""
-    frames, split = [], sse.Frames()
+    frames, split = [], sse.FrameSplitter()
     for start in range(0, len(stream), size):
         frames += split.whole(stream[start : start + size])
         assert split.rest_bytes == len(split.rest())

@@ -10,7 +10,7 @@ from proxy.asgi import Message
 from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens
 from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
-from proxy.observe.shadow.reply import ReplyRecorder, Unreadable
+from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
 from retrieval.records.search import Turn
 
 MODEL = "gpt-4o"
@@ -78,14 +78,14 @@ async def test_a_compressed_reply_is_read_and_an_unknown_encoding_is_not() -> No
     assert recorder.side(b"{}", MODEL).answer == "Yes."
     for encoding, body in ((b"br", packed), (b"gzip", b"no gzip at all")):
         recorder, _ = await passed([body], (b"content-encoding", encoding))
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableReply):
             recorder.side(b"{}", MODEL)
 
 
 async def test_a_reply_beyond_all_measure_is_not_kept() -> None:
     recorder, sent = await passed([b"x" * (1 << 19)] * 3)
     assert len(sent) == 4
-    with pytest.raises(Unreadable, match="longer than 1 MB"):
+    with pytest.raises(UnreadableReply, match="longer than 1 MB"):
         recorder.side(b"{}", MODEL)
 
 
