@@ -4,6 +4,7 @@ What the upstream reads must be what was checked: a body that two readers could 
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -171,7 +172,11 @@ class _Fields:
         if len(self._dispositions) != 1 or names != [b""]:
             raise _unreadable("a part has no name, or more than one")
         _, said = parse_options_header(self._dispositions[0])
-        self._is_model = said.get(b"name") == b"model"
+        name = said.get(b"name", b"")
+        self._is_model = name == b"model"
+        if not self._is_model and _read_name(name) == "model":
+            message = f"The form's {name.decode('utf-8', 'replace')!r} could be read as 'model': write 'model', once."
+            raise ApiError(400, message, code="ambiguous_field", param="model")
         if self._is_model and self._encoded:
             raise _unreadable("its model is encoded")
         if self._is_model and self.model is not None:
@@ -190,6 +195,12 @@ class _Fields:
 
     def _end(self) -> None:
         self.whole = True
+
+
+def _read_name(name: bytes) -> str:
+    """A part's name as the most lenient readers take the name: "Model", "model[]", "mod%65l", "mod\\el"."""
+    text = unquote_to_bytes(name.partition(b"[")[0].replace(b"\\", b"")).decode("utf-8", "replace")
+    return unicodedata.normalize("NFKC", text).strip().casefold()
 
 
 def _unreadable(why: str) -> ApiError:

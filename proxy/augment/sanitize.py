@@ -7,6 +7,8 @@ that people and models still read what it was; all other text keeps every byte. 
 
 import re
 import unicodedata
+from bisect import bisect_left
+from itertools import accumulate
 
 # Control characters but line feed and tab; format characters, bidirectional ones among them; surrogates; private use;
 # noncharacters; and what shows nothing though its category is another (default-ignorable in Unicode's
@@ -22,23 +24,35 @@ _INVISIBLE_ABOVE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
-# Characters of Unicode's compatibility blocks that NFKC makes one printable ASCII character of: full-width, small,
-# superscript, circled and mathematical forms. _PLAIN maps each to that character.
+# Twins: characters that NFKC writes in printable ASCII: full-width, small, raised, circled and mathematical forms,
+# ligatures. _PLAIN maps each twin to the ASCII characters.
 _PLAIN = {
     code: plain
     for first, last in (
-        (0x2010, 0x2100),
-        (0x2100, 0x2150),
+        (0xA0, 0x250),
+        (0x2B0, 0x380),
+        (0x1D2C, 0x1DC0),
+        (0x1FEF, 0x1FF0),
+        (0x2010, 0x2190),
         (0x2460, 0x2500),
-        (0xFE30, 0xFE70),
+        (0x2A74, 0x2A77),
+        (0x2C7C, 0x2C7E),
+        (0x3200, 0x3400),
+        (0xA7F2, 0xA7F5),
+        (0xFB00, 0xFB30),
+        (0xFE10, 0xFE70),
         (0xFF00, 0xFFF0),
+        (0x10780, 0x107C0),
         (0x1D400, 0x1D800),
+        (0x1F100, 0x1F1A0),
+        (0x1FBF0, 0x1FBFA),
     )
     for code in range(first, last)
-    if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and "!" <= plain <= "~"
+    if (plain := unicodedata.normalize("NFKC", chr(code))).isascii() and plain.isprintable() and " " not in plain
 }
-_TWINS = re.compile("[" + "".join(chr(code) for code in _PLAIN if code < 0x10000) + "]")
-_TWINS_ABOVE = re.compile("[\U0001d400-\U0001d7ff]")
+_TWINS, _TWINS_ABOVE = (
+    re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
+)
 _ABOVE = re.compile("[\U00010000-\U0010ffff]")  # the basic plane: a class over both is twenty times slower
 # Those of them that `str.isprintable` lets pass.
 _PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
@@ -107,10 +121,15 @@ def _broken(structure: re.Pattern[str], text: str) -> str:
     """
     if not _has_twins(text):
         return structure.sub(r"\g<0> ", text)
+    plain = text.translate(_PLAIN)
+    if structure.search(plain) is None:
+        return text
+    ends = list(accumulate(len(_PLAIN.get(ord(char), char)) for char in text))  # in `plain`, of each character
     pieces, done = [], 0
-    for match in structure.finditer(text.translate(_PLAIN)):  # a character for a character: the places are the same
-        pieces += [text[done : match.end()], " "]
-        done = match.end()
+    for match in structure.finditer(plain):
+        end = bisect_left(ends, match.end()) + 1
+        pieces += [text[done:end], " "]
+        done = end
     return "".join([*pieces, text[done:]])
 
 
@@ -124,7 +143,7 @@ def quoted_label(text: str) -> str:
     """The text on one line, safe to stand in the line that begins a passage."""
     if _PLAIN_LABEL.fullmatch(text):
         return text
-    return _SOURCES.sub("( ", quoted(" ".join(_visible(text).split())))
+    return _broken(_SOURCES, quoted(" ".join(_visible(text).split())))
 
 
 def _visible(text: str) -> str:

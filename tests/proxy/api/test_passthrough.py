@@ -232,6 +232,10 @@ async def test_a_form_goes_by_its_model_and_nothing_else_of_it_changes(names: by
         (NAMES % b"raw/--b\r\nx" + END, "invalid_form"),
         (NAMES % b"\xff" + END, "invalid_form"),
         (NAMES % (b"m" * 1001) + END, "invalid_form"),
+        *(
+            ((NAMES % b"big").replace(b'"model"', b'"%b"' % name) + END, "ambiguous_field")
+            for name in (b"Model", b"model[]", b"model ", b"mod%65l", b"mod\\el", "ｍodel".encode())
+        ),
         (NAMES % b"mini", "invalid_form"),
         (b"no form", "invalid_form"),
         (b'{"model": "big"}', "invalid_form"),
@@ -277,7 +281,10 @@ async def test_the_upstream_reads_of_a_form_what_was_checked(parts: list[tuple[s
         return
     names = [value for name, value in parts if name == "model"]
     sent = passed(body, "/v1/files", (b"content-type", request.headers["content-type"].encode()))
-    if not names:
+    if any(name == "Model" for name, _ in parts):
+        with pytest.raises(ApiError):
+            await sent
+    elif not names:
         assert (await sent).body == body
     elif len(names) > 1 or not names[0] or names[0] == "x":
         with pytest.raises(ApiError):
