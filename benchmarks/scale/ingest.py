@@ -25,13 +25,13 @@ async def measured(
 ) -> tuple[list[float], list[float], dict[str, object]]:
     """(ours, the peer's, notes): milliseconds from texts to searchable points, one round each."""
     from retrieval.embedding.export import DEFAULT_MODEL, load_model, locate
-    from retrieval.ingest.prepare import Embedding, Indexed
+    from retrieval.ingest.prepare import ChunkTexts, Embedding
     from retrieval.ingest.splitting import Recipe
 
     texts = _long(base, count, tokens)
     recipe = Recipe(DEFAULT_MODEL, "auto", models, tokens, 0, embedding=plan(load(environ={}), {}).embedding)
     embedding = Embedding(recipe)  # as `ragway ingest` has it: in bf16 where that pays
-    embedding.vectors([Indexed(text, text) for text in texts[:2]])  # the model is loaded
+    embedding.vectors([ChunkTexts(text, text) for text in texts[:2]])  # the model is loaded
     model: Any = load_model(locate(DEFAULT_MODEL)[0])
     model.encode(texts[:2])
     with tempfile.TemporaryDirectory(dir=cache) as folder:
@@ -40,7 +40,7 @@ async def measured(
         made = []
         for at in range(0, count, _SLICE):
             part = texts[at : at + _SLICE]
-            found = embedding.vectors([Indexed(text, text) for text in part], count - at - len(part))
+            found = embedding.vectors([ChunkTexts(text, text) for text in part], count - at - len(part))
             made.append(found.dense)
             await edge.upsert(_TENANT, _points(part, found.dense, list(found.sparse), at))
         ours_ms = (time.perf_counter() - began) * 1000

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 from retrieval.errors import RetrievalError, Unreadable
-from retrieval.ingest.load import Candidate, find, load
+from retrieval.ingest.load import FileCandidate, find, load
 from retrieval.records.documents import Document, Format
 from retrieval.records.search import Turn
 
@@ -120,7 +120,7 @@ def _with_missing(judged: JudgedSet, documents: Sequence[Document], notes: list[
     return tuple(notes)
 
 
-def _read_files(candidates: Iterable[Candidate], notes: list[str], *, max_bytes: int) -> Iterator[Document]:
+def _read_files(candidates: Iterable[FileCandidate], notes: list[str], *, max_bytes: int) -> Iterator[Document]:
     for candidate in candidates:
         try:
             yield load(candidate.path, candidate.source, max_bytes=max_bytes)

@@ -9,7 +9,7 @@ from retrieval.catalog import descriptions
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
-from retrieval.ingest.given import catalog_key, client_key
+from retrieval.ingest.document_writer import catalog_key, client_key
 from retrieval.records.documents import Attribute, CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups
 
 

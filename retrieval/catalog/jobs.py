@@ -1,4 +1,4 @@
-"""Jobs: clients' documents, kept in the catalog until written; `ingest.background` writes the documents.
+"""Jobs: clients' documents, kept in the catalog until written; `ingest.job_runner` writes the documents.
 
 A job is `queued` until the first document's turn comes, then `running`, then `completed` (even if some documents
 failed), `failed` (all documents failed, or the collection cannot be written) or `cancelled`. A job survives a

@@ -25,7 +25,7 @@ from retrieval.index.data_folder import hold, remove_unused_shards, shard_name, 
 from retrieval.index.pairing import Pairing
 from retrieval.index.replicas import Replicas
 from retrieval.index.vector_spaces import Lane, Opener, as_text, choice_of, found_in, from_text
-from retrieval.ingest.background import Background
+from retrieval.ingest.job_runner import JobRunner
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan, Progress, SearchOptions
 from retrieval.records.documents import (
     CollectionInfo,
@@ -73,7 +73,7 @@ class Index:
         self._pinned: dict[str, Lane] = {}  # collection -> its lane, where that is not the configured one
         self._finishing: set[asyncio.Task[Any]] = set()  # what is written, also where nobody waits for it any more
         self._jobs = Jobs(catalog)
-        self._background = Background(self._jobs, opener.shared.exclusive, self._put_one)
+        self._job_runner = JobRunner(self._jobs, opener.shared.exclusive, self._put_one)
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
@@ -109,9 +109,9 @@ class Index:
         spool.sweep(data)
         alone = not (catalog.shared and plan.qdrant_url)
         for collection in index._jobs.recover(only_process=alone) if serving else ():
-            index._background.wake(collection)
+            index._job_runner.schedule(collection)
         if serving and not alone:
-            index._background.adopt()
+            index._job_runner.take_over()
         replicas.watch(index._heed)
         return index
 
@@ -211,14 +211,14 @@ class Index:
     async def changes(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        return await self._lane_of(collection).ingester.changes(paths, collection, exclude)
+        return await self._lane_of(collection).ingester.pending_documents(paths, collection, exclude)
 
     async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
-        return await self._lane_of(collection).ingester.outline(changed, collection)
+        return await self._lane_of(collection).ingester.enrichment_plan(changed, collection)
 
     async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
         """Make a collection of documents that are no files. Raises RetrievalError if there is one of that name."""
-        return await self._lane_of(collection).ingester.learn(documents, collection, progress)
+        return await self._lane_of(collection).ingester.add_documents(documents, collection, progress)
 
     async def create_collection(self, name: str, language: str | None) -> None:
         self._configured.ingester.create(name, language)
@@ -236,7 +236,7 @@ class Index:
 
     async def _write(self, collection: str, given: Sequence[DocumentInput]) -> list[WriteResult]:
         try:
-            placed, _ = await self._lane_of(collection).putter.put(given, collection)
+            placed, _ = await self._lane_of(collection).document_writer.put(given, collection)
         finally:
             self._collections_changed(collection)
         return placed
@@ -254,7 +254,7 @@ class Index:
             self._jobs.discard(id)
             raise
         self._jobs.queue(id)
-        self._background.wake(collection)
+        self._job_runner.schedule(collection)
         return self._jobs.read(id, None)
 
     def _keep(self, id: str, place: int, given: DocumentInput, spooled: str | None) -> None:
@@ -267,14 +267,14 @@ class Index:
         return self._jobs.read(id, groups)
 
     async def finished_job(self, id: str) -> Job:
-        return await self._background.over(id)
+        return await self._job_runner.wait_until_finished(id)
 
     async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
         return self._jobs.page(collections, before=before, limit=limit, groups=groups)
 
     async def cancel_job(self, id: str) -> Job:
         self._jobs.finish(id, "cancelled")
-        self._background.cancel(id)
+        self._job_runner.cancel(id)
         return self._jobs.read(id, None)
 
     async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
@@ -381,7 +381,7 @@ class Index:
             await self._opener.removal.collection(name, groups)
             self._pinned.pop(name, None)
         finally:
-            self._background.ended()
+            self._job_runner.notify_finished()
             self._collections_changed(name)
 
     async def audit(self, name: str) -> Points:
@@ -408,7 +408,7 @@ class Index:
     async def close(self) -> None:
         """Close the stores and give the data folder back."""
         await self._replicas.close()
-        await self._background.close()
+        await self._job_runner.close()
         for task in self._finishing:
             task.cancel()
         if self._finishing:

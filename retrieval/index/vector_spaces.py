@@ -17,12 +17,12 @@ from retrieval.embedding.embed import Embedder, label, probe
 from retrieval.embedding.export import open_embedder
 from retrieval.index.data_folder import open_store
 from retrieval.ingest.context import FILE as CONTEXTS
-from retrieval.ingest.given import Putter
+from retrieval.ingest.document_writer import DocumentWriter
 from retrieval.ingest.load import Reach
-from retrieval.ingest.pipeline import Ingester, Model
+from retrieval.ingest.pipeline import EmbedderIdentity, Ingester
 from retrieval.ingest.prepare import InChild, InThread
-from retrieval.ingest.removal import Removal, Shared
-from retrieval.ingest.splitting import Framing, Recipe
+from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import EmbedderChoice, Lookup, Plan
 from retrieval.records.documents import Passage
 from retrieval.records.search import Context, Retrieved, Turn, View
@@ -42,7 +42,7 @@ class Lane:
     store: Store
     preparation: InThread | InChild
     ingester: Ingester
-    putter: Putter
+    document_writer: DocumentWriter
     retriever: Retriever
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class Opener:
     ) -> None:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
-        self.shared = Shared(writers)
+        self.shared = WriteContext(writers)
         self.removal = Removal(catalog, self.shared)  # from all stores that are opened
 
     async def open(self, choice: EmbedderChoice) -> Lane:
@@ -82,21 +82,21 @@ class Opener:
         )
         probes = await asyncio.to_thread(probe, embedder)
         store = await open_store(plan, label(embedder), embedder.dimension, serving=self._serving)
-        preparation = (InChild if self._serving else InThread)(recipe, Framing.of(embedder), plan.reading)
+        preparation = (InChild if self._serving else InThread)(recipe, EmbedderLimits.of(embedder), plan.reading)
         self.shared.stores.append(store)
         ingester = Ingester(
             catalog,
             store,
             preparation,
-            model=Model(label(embedder), probes, key),
+            model=EmbedderIdentity(label(embedder), probes, key),
             recipe=recipe,
             reach=Reach(plan.max_file_bytes, plan.follow_links),
             shared=self.shared,
         )
-        putter = Putter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
+        document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
         await retriever.warm()
-        return Lane(key, embedder, store, preparation, ingester, putter, retriever)
+        return Lane(key, embedder, store, preparation, ingester, document_writer, retriever)
 
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:

@@ -1,12 +1,12 @@
-"""What a model wrote of chunks: kept by content, so that nothing is asked, or paid for, twice.
+"""A model's texts on chunks, kept by content, so that no text is requested or paid for twice.
 
-A chunk out of its document may not say what it is about ("Its revenue grew by 3 %"). A model that sees the document can
-say it in a sentence (Anthropic's contextual retrieval, 2024), name keywords, or ask the questions that the chunk
-answers. What it wrote is embedded and indexed with the chunk and shown to nobody.
+A chunk outside its document may not show its subject ("Its revenue grew by 3 %"). A model that sees the document can
+describe the subject in a sentence (Anthropic's contextual retrieval, 2024), name keywords, or ask the questions that
+the chunk answers. The model's text is embedded and indexed with the chunk, and never shown.
 
-Whoever can ask a model does so before the ingest and puts the answers into the file that is read here; nothing in this
-package asks. The key of an answer is made of all that the model saw: a changed document, chunk, prompt or model is
-another key, and the same document in another collection, or after a rebuild, the same.
+A command asks the model before the ingest and writes the answers to the file that this module reads; this package
+never asks a model. The key of an answer covers all of the model's input: a changed document, chunk, prompt or model
+has another key, and the same document in another collection, or after a rebuild, has the same key.
 """
 
 import sqlite3
@@ -21,31 +21,31 @@ from retrieval.records.documents import Chunk, Document
 from runtime.database import make_closed
 
 FILE = "contexts.sqlite"  # in the data folder
-_AT_ONCE = 500  # keys in one statement; SQLite takes 32,766
+_KEYS_PER_STATEMENT = 500  # keys in one statement; SQLite accepts 32,766
 
 
 class Contexts:
-    """Key -> what a model wrote, in an SQLite file that several processes may have open; not two threads at once."""
+    """Key -> a model's text, in an SQLite file that several processes may open; not thread-safe."""
 
     def __init__(self, file: Path) -> None:
-        """Raises sqlite3.Error (an OSError it is not) where the file cannot be used."""
+        """Raises sqlite3.Error (not an OSError) if the file cannot be used."""
         make_closed(file)
         self._sql = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
         self._sql.execute("PRAGMA journal_mode=WAL")
-        self._sql.execute("PRAGMA synchronous=NORMAL")  # a power cut may cost the last answers, never the file
+        self._sql.execute("PRAGMA synchronous=NORMAL")  # a power failure may lose the last answers, never the file
         self._sql.execute("CREATE TABLE IF NOT EXISTS contexts (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
-        """Those that are known."""
-        found: dict[str, str] = {}
-        for start in range(0, len(keys), _AT_ONCE):
-            some = keys[start : start + _AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            found.update(self._sql.execute(f"SELECT key, text FROM contexts WHERE key IN ({marks})", some).fetchall())
-        return found
+        """Return the known keys with texts."""
+        texts: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_PER_STATEMENT):
+            batch = keys[start : start + _KEYS_PER_STATEMENT]
+            marks = ", ".join("?" * len(batch))
+            texts.update(self._sql.execute(f"SELECT key, text FROM contexts WHERE key IN ({marks})", batch).fetchall())
+        return texts
 
     def put(self, key: str, text: str) -> None:
-        """Keep an answer: it is there for every process once this returns."""
+        """Store an answer: every process can read the answer after the return."""
         self._sql.execute("INSERT OR REPLACE INTO contexts VALUES (?, ?)", (key, text))
 
     def close(self) -> None:
@@ -54,14 +54,14 @@ class Contexts:
 
 @dataclass(frozen=True, slots=True)
 class Enriched:
-    """A document's chunks with what is known of each, and the keys of what is not."""
+    """A document's chunks with the known texts, and the keys of missing texts."""
 
     chunks: list[Chunk]
-    missing: list[tuple[int, Enrichment, str]]  # ordinal of the chunk, what is to be asked, under which key
+    missing: list[tuple[int, Enrichment, str]]  # ordinal of the chunk, enrichment, key
 
 
 def key_of(enrichment: Enrichment, document: Document, chunk: Chunk) -> str:
-    """The key of what this enrichment says of this chunk of this document."""
+    """Return the key of this enrichment of this chunk of this document."""
     return _key(enrichment, _document_hash(document), chunk)
 
 
@@ -74,21 +74,25 @@ def enrich(
     tokens: EmbedderTokenizer,
     limit_tokens: int,
 ) -> Enriched:
-    """The chunks with what `contexts` knows of them, at most `limit_tokens` for each, shared among the enrichments."""
-    about = _document_hash(document)
-    keys = [[_key(enrichment, about, chunk) for enrichment in enrichments] for chunk in chunks]
+    """Return the chunks with the known texts, at most `limit_tokens` per chunk, divided among the enrichments."""
+    document_hash = _document_hash(document)
+    keys = [[_key(enrichment, document_hash, chunk) for enrichment in enrichments] for chunk in chunks]
     known = contexts.get([key for row in keys for key in row])
     limit = limit_tokens // max(len(enrichments), 1)
     missing, enriched = [], []
     for chunk, row in zip(chunks, keys, strict=True):
-        said = [_cut(known[key], tokens, limit) for key in row if key in known]
-        enriched.append(replace(chunk, context="\n".join(text for text in said if text)))
-        missing += [(chunk.ordinal, one, key) for one, key in zip(enrichments, row, strict=True) if key not in known]
+        texts = [_cut(known[key], tokens, limit) for key in row if key in known]
+        enriched.append(replace(chunk, context="\n".join(text for text in texts if text)))
+        missing += [
+            (chunk.ordinal, enrichment, key)
+            for enrichment, key in zip(enrichments, row, strict=True)
+            if key not in known
+        ]
     return Enriched(enriched, missing)
 
 
-def name_of(enrichment: Enrichment) -> str:
-    """A short name of the prompt's text, for recipes."""
+def prompt_id(enrichment: Enrichment) -> str:
+    """Return a short id of the prompt, for recipes."""
     return _hash([enrichment.prompt])[:8]
 
 
@@ -97,7 +101,7 @@ def _document_hash(document: Document) -> str:
 
 
 def _key(enrichment: Enrichment, document_hash: str, chunk: Chunk) -> str:
-    place = [str(chunk.start), *chunk.headings]  # the same words may stand twice in a document
+    place = [str(chunk.start), *chunk.headings]  # the same words may occur twice in a document
     return _hash([enrichment.kind, enrichment.model, enrichment.prompt, document_hash, chunk.text, *place])
 
 
@@ -110,7 +114,7 @@ def _hash(parts: Iterable[str]) -> str:
 
 
 def _cut(text: str, tokens: EmbedderTokenizer, limit: int) -> str:
-    """The text on one line, its first `limit` tokens in whole words."""
+    """Return the text on one line, cut to the first `limit` tokens in whole words."""
     words = text.split()
     while words and (count := tokens.count(" ".join(words))) > limit:
         del words[min(len(words) * limit // count, len(words) - 1) :]

@@ -1,4 +1,4 @@
-"""Which files an ingest leaves out because somebody says so: patterns of names and of ends of paths, as in rsync."""
+"""Files that an ingest leaves out: patterns of names and of path ends, as in rsync."""
 
 import os
 from collections.abc import Sequence
@@ -7,24 +7,24 @@ from pathlib import Path, PurePosixPath
 
 
 def excluded(path: Path, root: Path, globs: Sequence[str]) -> bool:
-    """Whether a pattern fits the end of an absolute path, name by name, from the root's name on.
+    """Whether a pattern matches the end of an absolute path, name by name, starting at the root's name.
 
-    root: the file or folder that is read; where the path is the root itself, names above it count, too. A pattern that
-    begins with "/" fits the path as a whole. `*`, `?` and `[…]` stand for parts of one name, `**` for any names, also
-    for none.
+    root: the given file or folder; if the path is the root itself, names above count as well. A pattern that begins
+        with "/" must match the full path. `*`, `?` and `[…]` match within one name, `**` matches any number of names,
+        including none.
     """
     parts = path.parts
     first = 0 if path == root else max(0, len(root.parts) - 1)
     for glob in globs:
-        wanted = PurePosixPath(glob).parts
+        pattern = PurePosixPath(glob).parts
         starts = [0] if glob.startswith("/") else range(first, len(parts))
-        if wanted and any(_fits(parts[start:], wanted) for start in starts):
+        if pattern and any(_matches(parts[start:], pattern) for start in starts):
             return True
     return False
 
 
 def excluded_below(paths: Sequence[Path], file: Path, globs: Sequence[str]) -> bool:
-    """Whether a file that is one of these or below one is left out, or a folder that it is in."""
+    """Whether a file under one of the paths is left out, by its own name or by a folder's name."""
     return bool(globs) and any(
         excluded(at, root, globs)
         for root in [Path(os.path.realpath(path)) for path in paths]
@@ -33,9 +33,9 @@ def excluded_below(paths: Sequence[Path], file: Path, globs: Sequence[str]) -> b
     )
 
 
-def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
-    if not wanted:
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
         return not parts
-    if wanted[0] == "**":
-        return any(_fits(parts[start:], wanted[1:]) for start in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], wanted[0]) and _fits(parts[1:], wanted[1:])
+    if pattern[0] == "**":
+        return any(_matches(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

@@ -1,8 +1,8 @@
-"""Paths to documents: which files there are, their bytes, and the text, title and format of each.
+"""Paths to documents: the list of files, the bytes of a file, and text, title and format of a document.
 
-`find` walks, `read` opens one file, `parse` makes a document of its bytes; `load` is the last two in a row. They are
-apart so that a caller can compare a file's content with what it knows before it pays for parsing. Whatever is wrong
-with one file is an `Unreadable` of one line (or, in `find`, a `Failure`) and never concerns the next one.
+`find` walks folders, `read` opens one file, `parse` turns bytes into a document; `load` is `read` and `parse`. The
+steps are separate so that a caller can compare a file's content with the catalog before parsing. An error in one file
+is an `Unreadable` with one line of text (in `find`: a `Failure`) and never affects the next file.
 """
 
 import os
@@ -35,29 +35,29 @@ FORMATS: dict[str, Format] = {
     ".text": "text",
     ".csv": "csv",
     ".tsv": "csv",
-    ".json": "text",  # those of questions and answers
+    ".json": "text",  # JSON with questions and answers
     ".jsonl": "text",
     **dict.fromkeys(GRAMMARS, "code"),
 }
-# Left out below a folder, like hidden ones: code that other people wrote, and what was made from code.
-_NOT_OURS = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
-_MADE = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
+# Left out in folders, like hidden files: code by other people, and generated code.
+_VENDORED = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__"})
+_MINIFIED = re.compile(r"[.-]min\.[cm]?js", re.IGNORECASE)
 
-_LOOK_BYTES = 65_536
-_TITLE_WITHIN_CHARS = 20_000  # a first heading further down is not the title of the whole
+_PEEK_BYTES = 65_536
+_TITLE_WITHIN_CHARS = 20_000  # a heading further down is not the document's title
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FileCandidate:
     """A file that may become a document."""
 
     path: Path  # absolute, symbolic links resolved
-    source: str  # as people and models see it, e.g. "docs/guide/connect.md"
+    source: str  # the name for people and models, e.g. "docs/guide/connect.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much of the disk is read: files up to a size, and whether links out of a folder are followed."""
+    """The files to read: maximum size, and whether to follow links out of a folder."""
 
     max_bytes: int
     follow_links: bool = False
@@ -65,35 +65,39 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """A symbolic link below a folder that leads out of all that is read."""
+    """A symbolic link in a folder to a target outside all given paths."""
 
-    source: str  # like a candidate's
+    source: str  # as in a candidate
     target: Path  # absolute, symbolic links resolved
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is below some paths: files to read, files passed over (reason -> how many), and what is wrong.
+class FoundFiles:
+    """The files under some paths: candidates, skipped files (reason -> count), and failures.
 
-    The paths of failures are as the disk has them: `shown` is for people. left_out: links that were not followed.
+    Paths of failures are the file system's own: show people `printable_path`. left_out: links not followed.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FileCandidate, ...]
     skipped: dict[str, int]
     failures: tuple[Failure, ...]
     left_out: tuple[Link, ...] = ()
 
 
-def find(paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()) -> Found:
-    """The files to ingest under `paths`, in the order given, each folder's sorted; every file once.
+def find(
+    paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, exclude: Sequence[str] = ()
+) -> FoundFiles:
+    """Return the files to ingest under `paths`, in the given order, sorted within each folder, each file once.
 
-    Hidden files and folders below a folder are left out, and so are links that lead out of `paths`, unless
-    `follow_links`: who can put a link into a folder is not always one who may choose what is read. A file that was
-    named itself and cannot be used is a failure; so is a path that does not exist, a folder that cannot be listed, a
-    file over `max_bytes`. exclude: patterns (`exclude.excluded`) of files and folders that are left out, also where
-    they were named themselves; a folder counts as one.
+    Hidden files and folders in a folder are left out. Links to targets outside `paths` are left out unless
+    `follow_links`: a person who can put a link into a folder may not be allowed to choose which files ragway reads. A
+    failure is: an unusable file named directly, a missing path, a folder that cannot be listed, a file over
+    `max_bytes`.
+
+    exclude: patterns (`exclude.excluded`) of files and folders to leave out, even if named directly; an excluded
+        folder counts as one.
     """
-    candidates: dict[Path, Candidate] = {}
+    candidates: dict[Path, FileCandidate] = {}
     skipped: Counter[str] = Counter()
     failures: list[Failure] = []
     links: list[Link] = []
@@ -104,42 +108,42 @@ def find(paths: Sequence[Path], *, max_bytes: int, follow_links: bool = False, e
             skipped["excluded"] += 1
             continue
         for file in walk.files(root) if _is_folder(root) else [root]:
-            other, bad = _other(file), _bad(file, max_bytes)
+            other, bad = _unsupported_reason(file), _unreadable_reason(file, max_bytes)
             if other and not bad and file != root:
                 skipped[other] += 1
             elif bad or other:
                 failures.append(Failure(str(file), bad or f"{other}; expected one of {' '.join(FORMATS)}"))
             else:
                 path = Path(os.path.realpath(file))
-                candidates.setdefault(path, Candidate(path, _source(root, file)))
+                candidates.setdefault(path, FileCandidate(path, _source(root, file)))
         links += [Link(_source(root, link), Path(os.path.realpath(link))) for link in walk.left_out]
         walk.left_out.clear()
     if walk.excluded:
         skipped["excluded"] += walk.excluded
     if links:
         skipped["links out of the folder"] = len(links)
-    return Found(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures), tuple(sorted(links)))
+    return FoundFiles(tuple(candidates.values()), dict(sorted(skipped.items())), tuple(failures), tuple(sorted(links)))
 
 
 def _source(root: Path, file: Path) -> str:
-    return shown(PurePosixPath(root.name) / file.relative_to(root).as_posix())
+    return printable_path(PurePosixPath(root.name) / file.relative_to(root).as_posix())
 
 
 def load(path: Path, source: str, *, max_bytes: int) -> Document:
-    """The document in one file. Raises Unreadable where there is none."""
+    """Return the document of one file. Raises Unreadable."""
     data = read(path, max_bytes=max_bytes)
     try:
         modified_s = path.stat().st_mtime
     except OSError as error:
-        raise Unreadable(f"gone while it was being read ({error.strerror})") from error
+        raise Unreadable(f"the file disappeared while ragway read the file ({error.strerror})") from error
     return parse(data, path, source, modified_s)
 
 
 def read(path: Path, *, max_bytes: int) -> bytes:
-    """The bytes of one regular file. Raises Unreadable; never waits for a pipe or a device."""
+    """Return the bytes of one regular file. Raises Unreadable; never waits for a pipe or a device."""
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody to write to it; what is opened is checked afterwards.
-        # Links were resolved when the file was found: one that took its place since is not followed.
+        # Without O_NONBLOCK, opening a pipe waits for a writer; the check below refuses other file types. `find` has
+        # resolved links: O_NOFOLLOW refuses a link that has replaced the file since.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
@@ -154,7 +158,7 @@ def read(path: Path, *, max_bytes: int) -> bytes:
 
 
 def content_hash(data: bytes) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     return sha256(data).hexdigest()
 
 
@@ -168,12 +172,12 @@ def parse(
     kind: Format | None = None,
     groups: tuple[str, ...] | None = None,
 ) -> Document:
-    """The document that `data`, the content of `path`, holds. Raises Unreadable where there is none.
+    """Return the document in `data`, the content of `path`. Raises Unreadable.
 
-    named, kind, groups: its title, its format and who may read it, where somebody says so; else what the content and
-    the ending say. Raises UnreadableRights where the content says in no certain way who may read it.
+    named, kind, groups: title, format and readers as given by the caller; otherwise content and file extension
+        decide. Raises UnreadableRights if the content does not clearly state who may read the document.
     """
-    # The source first: a link may have the extension that its target lacks.
+    # The source first: a link may have an extension although the target has none.
     kind = kind or FORMATS.get(PurePosixPath(source).suffix.lower()) or FORMATS.get(path.suffix.lower())
     if kind is None:
         raise Unreadable(f"{_unsupported(path)}; expected one of {' '.join(FORMATS)}")
@@ -191,59 +195,63 @@ def parse(
             title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "html":
             title, text = webpage.to_markdown(text)
-        case "code":  # "net/__init__.py": many files have the name alone
+        case "code":  # "net/__init__.py": many files share the name alone
             title = "/".join(shown_as.parts[-2:])
         case "csv":
             pass
         case "text":
             if {".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()}:
-                text = questions.of_json(text, rights=groups is None)
+                text = questions.pairs_from_json(text, rights=groups is None)
     if not text.strip():
-        raise Unreadable("empty: there is no text in it")
+        raise Unreadable("empty: the file holds no text")
     title = printable(named or title or _readable(shown_as.stem))
     return Document(source, title, text, kind, modified_s, front.attributes, front.groups if groups is None else groups)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """Walks folders, none of them twice by links."""
+    """Walks folders; links lead to no folder twice."""
 
-    read: list[Path]  # what is walked or was named, symbolic links resolved
+    read: list[Path]  # given or walked paths, symbolic links resolved
     follow_links: bool
     failures: list[Failure]
     exclude: Sequence[str]
     excluded: int = 0
     left_out: list[Path] = field(default_factory=list)
-    seen: set[tuple[int, int]] = field(default_factory=set)  # device and number of each folder
+    seen: set[tuple[int, int]] = field(default_factory=set)  # device and inode of each folder
 
     def files(self, folder: Path) -> Iterator[Path]:
-        """The visible ones, sorted by path; iterative, because folders nest deeper than Python recurses."""
-        waiting = [folder]
-        while waiting:
-            at = waiting.pop()
-            if at != folder and not _is_folder(at):
-                yield at
+        """Yield the visible files, sorted by path; iterative, because folders nest deeper than Python's recursion
+        limit.
+        """
+        pending = [folder]
+        while pending:
+            path = pending.pop()
+            if path != folder and not _is_folder(path):
+                yield path
                 continue
             try:
-                status = at.stat()
-                if (place := (status.st_dev, status.st_ino)) in self.seen:
+                status = path.stat()
+                if (inode := (status.st_dev, status.st_ino)) in self.seen:
                     continue
-                self.seen.add(place)
-                with os.scandir(at) as listing:
+                self.seen.add(inode)
+                with os.scandir(path) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
             except OSError as error:
-                self.failures.append(Failure(str(at), f"cannot list this folder: {_os_reason(error)}"))
+                self.failures.append(Failure(str(path), f"cannot list this folder: {_os_reason(error)}"))
                 continue
             for entry in entries:
-                if entry.name.startswith(".") or entry.name in _NOT_OURS:
+                if entry.name.startswith(".") or entry.name in _VENDORED:
                     continue
                 if self.exclude and excluded(Path(entry.path), folder, self.exclude):
                     self.excluded += 1
-                elif not entry.is_symlink() or self._takes(Path(entry.path)):
-                    waiting.append(Path(entry.path))
+                elif not entry.is_symlink() or self._follows(Path(entry.path)):
+                    pending.append(Path(entry.path))
 
-    def _takes(self, link: Path) -> bool:
-        """Whether a link is gone after: out of what is read only where that is wished, and never into what is."""
+    def _follows(self, link: Path) -> bool:
+        """Whether to follow a link: to targets outside the read paths only with `follow_links`, to folders inside
+        never.
+        """
         target = Path(os.path.realpath(link))
         if any(target.is_relative_to(path) for path in self.read):
             return not _is_folder(target)
@@ -255,15 +263,15 @@ class _Walk:
         return True
 
 
-def _other(file: Path) -> str:
-    """What kind of file this is where it is none of ours; "" if it is."""
+def _unsupported_reason(file: Path) -> str:
+    """Return why the file's type is not supported; "" for a supported type."""
     try:
         mode = file.stat().st_mode
     except (OSError, ValueError):
         return ""
     if not stat.S_ISREG(mode):
         return f"{_kind(mode)}, not a regular file"
-    if _MADE.search(file.name):
+    if _MINIFIED.search(file.name):
         return "minified code"
     if file.suffix.lower() in (".json", ".jsonl") and not _has_questions(file):
         return "JSON without questions and answers"
@@ -271,36 +279,38 @@ def _other(file: Path) -> str:
 
 
 def _has_questions(file: Path) -> bool:
-    """Whether a look at the beginning of a JSON file finds both; a file that cannot be read is found out later."""
+    """Whether the start of a JSON file has keys for questions and answers; True for an unreadable file, reported
+    later.
+    """
     try:
         with file.open("rb") as opened:
-            return questions.looks_like_pairs(opened.read(_LOOK_BYTES))
+            return questions.looks_like_pairs(opened.read(_PEEK_BYTES))
     except OSError:
         return True
 
 
-def _bad(file: Path, max_bytes: int) -> str:
-    """Why a file of ours cannot be read; "" if nothing is known against it."""
+def _unreadable_reason(file: Path, max_bytes: int) -> str:
+    """Return why a supported file cannot be read; "" without a known reason."""
     try:
         size_bytes = file.stat().st_size
     except (OSError, ValueError) as error:
         return _os_reason(error)
-    return _too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _other(file) else ""
+    return _too_large(size_bytes, max_bytes) if size_bytes > max_bytes and not _unsupported_reason(file) else ""
 
 
 def _is_folder(path: Path) -> bool:
     try:
         return stat.S_ISDIR(path.stat().st_mode)
-    except (OSError, ValueError):  # `Path.is_dir` raises where there is no permission to look
+    except (OSError, ValueError):  # `Path.is_dir` raises without permission
         return False
 
 
 def _unsupported(file: Path) -> str:
-    return f"unsupported type {shown(file.suffix.lower()) or '(no extension)'}"
+    return f"unsupported type {printable_path(file.suffix.lower()) or '(no extension)'}"
 
 
 def _too_large(size_bytes: int, max_bytes: int) -> str:
-    return f"too large: {size_bytes:,} bytes, at most {max_bytes:,} are read; split it or raise the limit"
+    return f"too large: {size_bytes:,} bytes, the limit is {max_bytes:,}; split the file or raise the limit"
 
 
 def _os_reason(error: OSError | ValueError) -> str:
@@ -309,7 +319,7 @@ def _os_reason(error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
         return "a folder, not a regular file"
     if isinstance(error, PermissionError):
-        return "no permission to read it"
+        return "no permission to read the file"
     return f"cannot be read: {error.strerror if isinstance(error, OSError) else error}"
 
 
@@ -321,11 +331,11 @@ def _kind(mode: int) -> str:
         stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
     }
-    return names.get(stat.S_IFMT(mode), "something special")
+    return names.get(stat.S_IFMT(mode), "a special file")
 
 
-def shown(path: object) -> str:
-    """A path as one line that can be printed and stored: bytes that are not UTF-8 become U+FFFD."""
+def printable_path(path: object) -> str:
+    """Return a path as one printable line: bytes that are not UTF-8 become U+FFFD."""
     return printable(os.fsencode(str(path)).decode("utf-8", "replace"))
 
 

@@ -1,7 +1,7 @@
-"""Ingester: paths -> documents -> chunks -> vectors -> store, skipping what has not changed.
+"""Ingester: paths -> documents -> chunks -> vectors -> store, skipping unchanged documents.
 
-Documents are committed one by one (see `catalog`), so an ingest that is interrupted keeps what it finished
-and a second run goes on from there. One bad file never stops it.
+Each document is committed by itself (see `catalog`). So an interrupted ingest keeps the finished documents, and the
+next ingest continues. One bad file never stops an ingest.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from retrieval.catalog.revisions import Collection, Revision, RevisionRecord, po
 from retrieval.embedding.embed import Matrix, check_same_model
 from retrieval.errors import CollectionExists, Invalid, RetrievalError, UnknownCollection, Unreadable, UnreadableRights
 from retrieval.ingest.exclude import excluded_below
-from retrieval.ingest.load import Candidate, Found, Reach, content_hash, find, shown
-from retrieval.ingest.prepare import Indexed, Preparation
-from retrieval.ingest.reader import Reader, gone, outside, spread
-from retrieval.ingest.removal import Removal, Shared
-from retrieval.ingest.smoothing import leaning
-from retrieval.ingest.splitting import File, Recipe, Split
+from retrieval.ingest.load import FileCandidate, FoundFiles, Reach, content_hash, find, printable_path
+from retrieval.ingest.prepare import ChunkTexts, Preparation
+from retrieval.ingest.reader import FileReader, deleted_documents, outside_paths, sample
+from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.ingest.smoothing import smooth_with_neighbours
+from retrieval.ingest.splitting import Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import DETECTED, Progress
 from retrieval.lexical.language import LANGUAGES
 from retrieval.records.documents import Chunk, Document, Passage, indexed_text, lexical_text
@@ -32,17 +32,18 @@ from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, Miss
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.stores.base import Store
 
-# Chunks embedded at a time: large enough to batch texts of like length, small enough to see progress.
+# Chunks embedded together: enough to batch texts of similar length, few enough to show progress.
 _SLICE = 96
 
-Row = tuple[Vector, Sparse]  # both vectors of one chunk
+Row = tuple[Vector, Sparse]  # a chunk's dense and sparse vector
 
-_INCOMPLETE = ", incomplete"  # behind a recipe: a model has not written of all chunks yet, the next ingest looks again
+# suffix of a recipe: a model has not written about all chunks yet; the next ingest checks again
+_INCOMPLETE = ", incomplete"
 
 
 @dataclass(slots=True)
 class Tally:
-    """What an ingest did so far."""
+    """The counts of an ingest so far."""
 
     total: int
     progress: Progress
@@ -58,33 +59,35 @@ class Tally:
         self.done += documents
         self.progress(self.done, self.total, self.chunks)
 
-    def coming(self, documents: int, chunks: int) -> int:
-        """How many chunks may follow those of these documents, if the rest are as those so far, unchanged ones too."""
+    def expected_chunks(self, documents: int, chunks: int) -> int:
+        """Estimate how many chunks follow after these documents, if the rest resemble the documents so far, unchanged
+        ones included.
+        """
         seen = self.done + documents
         return (self.total - seen) * (self.chunks + chunks) // max(1, seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A document split and waiting for its vectors."""
+    """A split document that waits for vectors."""
 
     key: str
     content_hash: str
-    split: Split
+    split: SplitDocument
     known: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """The embedder of what is written."""
+class EmbedderIdentity:
+    """The embedder for new points."""
 
-    name: str  # its label
+    name: str  # the embedder's label
     probes: Matrix
-    made_with: str  # its settings, as text
+    made_with: str  # the embedder's settings, as text
 
 
 class Ingester:
-    """Writes collections: the only thing that does."""
+    """Writes collections; all writes to collections go through this class."""
 
     def __init__(
         self,
@@ -92,10 +95,10 @@ class Ingester:
         store: Store,
         preparation: Preparation,
         *,
-        model: Model,
+        model: EmbedderIdentity,
         recipe: Recipe,
         reach: Reach,
-        shared: Shared,
+        shared: WriteContext,
     ) -> None:
         self._catalog = catalog
         self._builds = Builds(catalog)
@@ -106,101 +109,104 @@ class Ingester:
         self._embedder, self._probes = model.name, model.probes
         self._recipe, self._language_of = recipe.text, recipe.language_of
         self._neighbour_weight = recipe.neighbour_weight
-        self._reader = Reader(preparation, recipe, max_bytes=reach.max_bytes)
+        self._reader = FileReader(preparation, recipe, max_bytes=reach.max_bytes)
         self._reach = reach
-        self._alone = shared.exclusive
+        self._exclusive = shared.exclusive
 
     async def ingest(
         self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
     ) -> IngestReport:
         """Bring the collection up to date with files and folders.
 
-        Under each folder given: new and changed files are indexed, unchanged ones skipped, removed ones go, and so do
-        those that are excluded.
+        Under each folder, new and changed files are indexed, unchanged files are skipped, and the documents of
+        deleted and excluded files are removed.
+
         Raises WrongEmbedder if the collection was built with another embedder.
         """
-        async with self._alone(name):
+        async with self._exclusive(name):
             await self._removal.recover(name)
-            found = await self._find(paths, exclude)
+            files = await self._find(paths, exclude)
             known = self._catalog.current_revisions(name)
-            lost = gone(paths, {str(c.path) for c in found.candidates}, [f.path for f in found.failures], known)
-            lost |= self._linked(outside(paths, known), found)
-            lost |= {key: entry for key, entry in known.items() if excluded_below(paths, Path(key), exclude)}
-            tally = Tally(len(found.candidates), progress)
-            tally.failures = [f for f in found.failures if f.path not in lost]
-            if not found.candidates and not known:
-                return _report(name, tally, found)
-            language = await self._reader.language(name, [] if known else found.candidates)
+            removed = deleted_documents(
+                paths, {str(c.path) for c in files.candidates}, [f.path for f in files.failures], known
+            )
+            removed |= self._linked(outside_paths(paths, known), files)
+            removed |= {key: entry for key, entry in known.items() if excluded_below(paths, Path(key), exclude)}
+            tally = Tally(len(files.candidates), progress)
+            tally.failures = [f for f in files.failures if f.path not in removed]
+            if not files.candidates and not known:
+                return _report(name, tally, files)
+            language = await self._reader.language(name, [] if known else files.candidates)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
             check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
-            collection = await self.hear(collection, found.candidates)
+            collection = await self.detect_language(collection, files.candidates)
             if await self._store.count(collection.tenant) < self._catalog.chunks(name):
                 tally.chunks += await self._rebuild(collection, progress)
                 collection = self._catalog.collection(name)
-            async for batch in self._changed(sorted(found.candidates, key=_bytes), known, tally):
+            async for batch in self._changed(sorted(files.candidates, key=_bytes), known, tally):
                 await self.write(collection, batch, tally)
-            for key in sorted(lost):
-                await self._removal.clear(self._catalog.retire(lost[key].document))
+            for key in sorted(removed):
+                await self._removal.clear(self._catalog.retire(removed[key].document))
                 tally.removed += 1
-            return _report(name, tally, found)
+            return _report(name, tally, files)
 
-    async def _find(self, paths: Sequence[Path], exclude: Sequence[str]) -> Found:
+    async def _find(self, paths: Sequence[Path], exclude: Sequence[str]) -> FoundFiles:
         reach = self._reach
         return await asyncio.to_thread(
             find, paths, max_bytes=reach.max_bytes, follow_links=reach.follow_links, exclude=exclude
         )
 
-    def _linked(self, known: dict[str, RevisionRecord], found: Found) -> dict[str, RevisionRecord]:
-        """Those of the known documents that came by links which are left out now: by the source they have.
+    def _linked(self, known: dict[str, RevisionRecord], files: FoundFiles) -> dict[str, RevisionRecord]:
+        """Return the documents that came through links which are left out now; the source identifies the link.
 
-        One that was named itself has another source.
+        A document named directly has another source.
         """
-        came = {}
-        for link in found.left_out:
+        linked = {}
+        for link in files.left_out:
             target = str(link.target)
             for key, entry in known.items():
-                source = link.source + shown(key.removeprefix(target))
+                source = link.source + printable_path(key.removeprefix(target))
                 below = key == target or key.startswith(target.rstrip("/") + "/")
                 if below and self._catalog.document(entry.document, entry.revision).source == source:
-                    came[key] = entry
-        return came
+                    linked[key] = entry
+        return linked
 
     def create(self, name: str, language: str | None) -> None:
-        """Make a collection without documents. language: None leaves it to the setting, or to its first documents.
+        """Create an empty collection. language: None uses the setting, or the language of the first documents.
 
         Raises CollectionExists, Invalid.
         """
         if language is None and self._language_of(name) != DETECTED:
             language = self._language_of(name)
         if language is not None and language not in LANGUAGES:
-            raise Invalid(f"there is no language {language!r} here: use one of {', '.join(LANGUAGES)}")
+            raise Invalid(f"unknown language {language!r}: use one of {', '.join(LANGUAGES)}")
         with contextlib.suppress(UnknownCollection):
             self._catalog.collection(name)
-            raise CollectionExists(f"there is a collection {name!r} already")
+            raise CollectionExists(f"a collection {name!r} exists already")
         self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
 
-    async def ready(self, name: str) -> Collection:
-        """A collection that is to be written: nothing half done is left. Raises UnknownCollection, WrongEmbedder."""
+    async def prepare_for_writing(self, name: str) -> Collection:
+        """Return a collection to write to, after cleaning up. Raises UnknownCollection, WrongEmbedder."""
         await self._removal.recover(name)
         collection = self._catalog.collection(name)
         check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
         return collection
 
-    async def hear(self, collection: Collection, of: Sequence[Candidate | Document]) -> Collection:
-        """The collection in the language of its first documents, where nobody has said it yet."""
+    async def detect_language(self, collection: Collection, samples: Sequence[FileCandidate | Document]) -> Collection:
+        """Set the collection's language from the first documents, unless already set. Returns the updated row."""
         if self._catalog.has_language(collection.name) or self._catalog.chunks(collection.name):
             return collection
-        language = await self._reader.language(collection.name, of)
+        language = await self._reader.language(collection.name, samples)
         self._catalog.set_language(collection.name, collection.generation, language)
         return self._catalog.collection(collection.name)
 
-    async def learn(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
-        """Make a new collection of documents that are no files; their sources tell them apart.
+    async def add_documents(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
+        """Create a collection from documents without files; the source identifies a document.
 
-        Raises RetrievalError if the collection exists, or if two documents have one source.
+        Raises RetrievalError if the collection exists, or if two documents have the same source.
         """
-        async with self._alone(name):
-            if self._catalog.current_revisions(name) or len({one.source for one in documents}) < len(documents):
+        async with self._exclusive(name):
+            if self._catalog.current_revisions(name) or len({item.source for item in documents}) < len(documents):
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._reader.language(name, documents)
             collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
@@ -214,42 +220,42 @@ class Ingester:
             await self._write_new(collection, batch, tally)
             return _report(name, tally)
 
-    async def changes(
+    async def pending_documents(
         self, paths: Sequence[Path], name: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        """The documents that `ingest` of these paths would write; without paths, those of `rebuild`.
+        """Return the documents that `ingest` of these paths would write; without paths, the documents of `rebuild`.
 
-        Files that cannot be read are left out. Raises UnknownCollection where there is nothing to rebuild.
+        Unreadable files are left out. Raises UnknownCollection if there is no collection to rebuild.
         """
         if not paths:
             return tuple(
                 PendingDocument(key, "") for key in self._catalog.current_revisions(self._catalog.collection(name).name)
             )
-        found, known = await self._find(paths, exclude), self._catalog.current_revisions(name)
+        files, known = await self._find(paths, exclude), self._catalog.current_revisions(name)
         changed = []
-        for candidate in found.candidates:
+        for candidate in files.candidates:
             key = str(candidate.path)
             with contextlib.suppress(Unreadable):
                 if await self._reader.changed(candidate, known.get(key)) is not None:
                     changed.append(PendingDocument(key, candidate.source))
         return tuple(changed)
 
-    async def outline(self, changed: PendingDocument, name: str) -> EnrichmentPlan:
-        """One of them, and what is still to be written of its chunks. Raises Unreadable."""
+    async def enrichment_plan(self, changed: PendingDocument, name: str) -> EnrichmentPlan:
+        """Return a document with the chunks that still need a model's text. Raises Unreadable."""
         if changed.source:
-            file = Candidate(Path(changed.key), changed.source)
-            item: File | Document = await self._reader.file(file, await self._reader.content(file))
+            file = FileCandidate(Path(changed.key), changed.source)
+            item: SourceFile | Document = await self._reader.file(file, await self._reader.content(file))
         else:
             known = self._catalog.current_revisions(name).get(changed.key)
             if known is None:
-                raise Unreadable("gone from the catalog")
+                raise Unreadable("the catalog no longer has the document")
             item = self._catalog.document(known.document, known.revision)
         split = await self._preparation.split(item)
-        gaps = []
+        missing = []
         for ordinal, enrichment, key in split.missing:
             chunk = split.chunks[ordinal]
-            gaps.append(MissingEnrichment(key, enrichment.kind, chunk.start, chunk.end, chunk.headings))
-        return EnrichmentPlan(split.document.title, split.document.text, tuple(gaps))
+            missing.append(MissingEnrichment(key, enrichment.kind, chunk.start, chunk.end, chunk.headings))
+        return EnrichmentPlan(split.document.title, split.document.text, tuple(missing))
 
     async def rebuild(
         self,
@@ -260,15 +266,18 @@ class Ingester:
         replaced: Store | None = None,
         switched: Callable[[], None] = lambda: None,
     ) -> int:
-        """Make the collection's index anew from the catalog alone; returns its number of chunks.
+        """Rebuild the collection's index from the catalog alone; return the number of chunks.
 
-        The next generation is built beside the one in use, then one transaction switches. An interrupted build goes on
-        where it was, if it is to be made with the same things. pinned: the embedder that searches need from then on, as
-        JSON ("": the configured one). replaced: the store of the generation in use, where that is another. switched: is
-        called as soon as the new one is in use.
+        The next generation is built beside the current generation, then one transaction switches. A later call with
+        the same inputs continues an interrupted build.
+
+        pinned: the embedder for later searches, as JSON ("": the configured embedder).
+        replaced: the store of the current generation, if another store.
+        switched: called right after the switch.
+
         Raises UnknownCollection.
         """
-        async with self._alone(name):
+        async with self._exclusive(name):
             await self._removal.recover(name)
             return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
 
@@ -285,16 +294,18 @@ class Ingester:
         generation = collection.generation + 1
         made_with = [self._model.made_with, self._embedder, self._recipe, self._language_of(collection.name)]
         ready = self._builds.begin(collection, embedder=pinned, made_with="\n".join(made_with))
-        stale = {key: one for key, one in ready.items() if not _same(one, known.get(key))}
+        stale = {key: item for key, item in ready.items() if not _same(item, known.get(key))}
         self._builds.retire(list(stale.values()))
         await self._removal.recover(collection.name)
         if not ready:
-            some = [self._catalog.document(one.document, one.revision) for one in spread(list(known.values()))]
-            self._catalog.set_language(collection.name, generation, await self._reader.language(collection.name, some))
-        left = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
-        tally.tick(len(known) - len(left))
+            documents = [self._catalog.document(item.document, item.revision) for item in sample(list(known.values()))]
+            self._catalog.set_language(
+                collection.name, generation, await self._reader.language(collection.name, documents)
+            )
+        remaining_documents = [(key, entry) for key, entry in known.items() if key not in ready or key in stale]
+        tally.tick(len(known) - len(remaining_documents))
         batch: list[Pending] = []
-        for key, entry in left:
+        for key, entry in remaining_documents:
             document = self._catalog.document(entry.document, entry.revision)
             try:
                 split = await self._preparation.split(document)
@@ -307,14 +318,14 @@ class Ingester:
         await self._build(collection, generation, batch, tally)
         self._catalog.switch(collection, generation, embedder=self._embedder, probes=self._probes)
         switched()
-        if self._catalog.shared:  # others search the generation before until they hear of this one
+        if self._catalog.shared:  # other processes search the previous generation until they learn of the switch
             await asyncio.sleep(PROPAGATION_S)
         await (replaced or self._store).drop(collection.tenant)
         await self._removal.recover(collection.name)
         return self._catalog.chunks(collection.name)
 
     async def _build(self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally) -> None:
-        """Write documents to a generation that is not yet in use."""
+        """Write documents to an unfinished generation."""
         language = self._catalog.language(collection.name, generation)
         vectors = iter(await self._vectors([pending.split for pending in batch], language, tally))
         staged = [self._stage(collection, pending, generation) for pending in batch]
@@ -324,9 +335,9 @@ class Ingester:
         tally.tick(len(batch))
 
     async def _changed(
-        self, candidates: Sequence[Candidate], known: dict[str, RevisionRecord], tally: Tally
+        self, candidates: Sequence[FileCandidate], known: dict[str, RevisionRecord], tally: Tally
     ) -> AsyncIterator[list[Pending]]:
-        """Documents whose content is new, split, in groups worth embedding together."""
+        """Yield documents with new content, split, in batches for the embedder."""
         batch: list[Pending] = []
         for candidate in candidates:
             key = str(candidate.path)
@@ -334,7 +345,8 @@ class Ingester:
                 pending = await self._split(candidate, key, known.get(key))
             except Unreadable as error:
                 tally.failures.append(Failure(key, str(error)))
-                if isinstance(error, UnreadableRights) and key in known:  # it may be these that were to be changed
+                # the unreadable part may be a change of rights
+                if isinstance(error, UnreadableRights) and key in known:
                     await self._removal.clear(self._catalog.retire(known[key].document))
                     tally.removed += 1
                 tally.tick()
@@ -343,7 +355,7 @@ class Ingester:
                 tally.unchanged += 1
                 tally.tick()
                 continue
-            if batch and len(pending.split.chunks) >= _SLICE:  # those before do not wait for a long one
+            if batch and len(pending.split.chunks) >= _SLICE:  # earlier documents do not wait for a long document
                 yield batch
                 batch = []
             batch.append(pending)
@@ -353,7 +365,7 @@ class Ingester:
         if batch:
             yield batch
 
-    async def _split(self, candidate: Candidate, key: str, known: RevisionRecord | None) -> Pending | None:
+    async def _split(self, candidate: FileCandidate, key: str, known: RevisionRecord | None) -> Pending | None:
         data = await self._reader.changed(candidate, known)
         if data is None:
             return None
@@ -362,19 +374,21 @@ class Ingester:
 
     async def write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         vectors = await self._vectors([p.split for p in batch], collection.language, tally)
-        at = 0
+        start = 0
         for pending in batch:
             n = len(pending.split.chunks)
             staged = self._stage(collection, pending, collection.generation)
-            await self._upsert(staged, pending.split, vectors[at : at + n])
+            await self._upsert(staged, pending.split, vectors[start : start + n])
             await self._removal.clear(self._catalog.publish(staged))
-            at += n
+            start += n
             tally.changed += pending.known
             tally.added += not pending.known
             tally.tick()
 
     async def _write_new(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
-        """Documents that replace none, written to the store at once: a write for each would take most of the time."""
+        """Write documents that replace no others, in one write to the store: a write per document would dominate the
+        time.
+        """
         vectors = iter(await self._vectors([pending.split for pending in batch], collection.language, tally))
         points: list[Point] = []
         revisions = []
@@ -388,21 +402,21 @@ class Ingester:
             tally.added += 1
             tally.tick()
 
-    async def _vectors(self, splits: Sequence[Split], language: str, tally: Tally | None = None) -> list[Row]:
-        """(dense, sparse) of every chunk of these documents, in order."""
+    async def _vectors(self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None) -> list[Row]:
+        """Return (dense, sparse) of every chunk of these documents, in order."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         dense: list[Vector] = []
         sparse: list[Sparse] = []
-        after = tally.coming(len(splits), len(texts)) if tally is not None else 0
+        after = tally.expected_chunks(len(splits), len(texts)) if tally is not None else 0
         for start in range(0, len(texts), _SLICE):
-            coming = after + max(0, len(texts) - start - _SLICE)
-            vectors = await self._preparation.vectors(texts[start : start + _SLICE], coming)
+            remaining = after + max(0, len(texts) - start - _SLICE)
+            vectors = await self._preparation.vectors(texts[start : start + _SLICE], remaining)
             dense.extend(vectors.dense)
             sparse.extend(vectors.sparse)
             if tally is not None:
                 tally.chunks += len(vectors.sparse)
                 tally.tick(0)
-        return list(zip(leaning(splits, dense, self._neighbour_weight), sparse, strict=True))
+        return list(zip(smooth_with_neighbours(splits, dense, self._neighbour_weight), sparse, strict=True))
 
     def _stage(self, collection: Collection, pending: Pending, generation: int) -> Revision:
         return self._catalog.stage(
@@ -415,29 +429,29 @@ class Ingester:
             generation=generation,
         )
 
-    async def _upsert(self, staged: Revision, split: Split, vectors: Sequence[Row]) -> None:
+    async def _upsert(self, staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> None:
         await self._store.upsert(staged.tenant, _points(staged, split, vectors))
 
 
 def _same(ready: RevisionRecord, current: RevisionRecord | None) -> bool:
-    """Whether a document of a build is still what it was made of."""
+    """Whether a document in a build still equals the catalog's document."""
     return current is not None and (ready.document, ready.content_hash) == (current.document, current.content_hash)
 
 
-def _bytes(candidate: Candidate) -> int:
-    """Its size: what is small is written before what takes long. 0 where the file is gone by now."""
+def _bytes(candidate: FileCandidate) -> int:
+    """Return the file's size, to write small files first; 0 if the file is gone."""
     try:
         return candidate.path.stat().st_size
     except OSError:
         return 0
 
 
-def _indexed(document: Document, chunk: Chunk, language: str) -> Indexed:
+def _indexed(document: Document, chunk: Chunk, language: str) -> ChunkTexts:
     parts = (document.title, chunk.headings, chunk.text, chunk.context)
-    return Indexed(indexed_text(*parts), lexical_text(*parts), language)
+    return ChunkTexts(indexed_text(*parts), lexical_text(*parts), language)
 
 
-def _points(staged: Revision, split: Split, vectors: Sequence[Row]) -> list[Point]:
+def _points(staged: Revision, split: SplitDocument, vectors: Sequence[Row]) -> list[Point]:
     return [
         Point(
             point_id(staged.tenant, staged.document, staged.revision, chunk.ordinal),
@@ -468,7 +482,7 @@ def _passage(revision: Revision, document: Document, chunk: Chunk, tokens: int) 
     )
 
 
-def _report(name: str, tally: Tally, found: Found | None = None) -> IngestReport:
+def _report(name: str, tally: Tally, files: FoundFiles | None = None) -> IngestReport:
     return IngestReport(
         name,
         tally.added,
@@ -476,7 +490,7 @@ def _report(name: str, tally: Tally, found: Found | None = None) -> IngestReport
         tally.unchanged,
         tally.removed,
         tally.chunks,
-        found.skipped if found else {},
-        tuple(Failure(shown(one.path), one.reason) for one in tally.failures),
-        tuple(f"{link.source} -> {shown(link.target)}" for link in (found.left_out if found else ())),
+        files.skipped if files else {},
+        tuple(Failure(printable_path(item.path), item.reason) for item in tally.failures),
+        tuple(f"{link.source} -> {printable_path(link.target)}" for link in (files.left_out if files else ())),
     )

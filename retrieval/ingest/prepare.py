@@ -1,8 +1,8 @@
-"""From a file to what the store needs: split into chunks, then both vectors of each chunk.
+"""From a file to the store's input: chunks, and both vectors of each chunk.
 
-Files are read in processes of their own (`sandbox`). Vectors are made in a thread (`InThread`: a command that owns its
-process) or in a child process (`InChild`: inside the index process, so that hours of embedding do not stand in the way
-of a question).
+Separate processes read files (`sandbox`). Vectors are computed in a thread (`InThread`: for a command with a process
+of its own) or in a child process (`InChild`: for the index process, so that hours of embedding do not delay
+questions).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from retrieval.embedding.precision import BF16_MIN_TEXTS, BulkEmbedder
 from retrieval.embedding.vector_cache import CachedEmbedder
 from retrieval.errors import RetrievalError
 from retrieval.ingest.sandbox import Sandbox
-from retrieval.ingest.splitting import File, Framing, Recipe, Split
+from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument
 from retrieval.knowledge import ReadingLimits
 from retrieval.lexical.language import DEFAULT
 from retrieval.lexical.terms import document_vector
@@ -27,13 +27,13 @@ from retrieval.records.documents import Document
 from retrieval.records.points import Sparse
 from runtime.scheduling import in_the_background
 
-_NICE = 10  # who asks comes first: the scheduler gives a child a tenth of a core's time where both want it
-_KILL_AGAIN_S = 0.05  # between two looks at a cancelled exchange, until it has ended
+_NICE = 10  # questions come first: a busy scheduler gives the child a tenth of a core
+_KILL_AGAIN_S = 0.05  # between two checks of a cancelled exchange, until the end
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
-    """A chunk's text as it is embedded, as its words are indexed, and the language of these."""
+class ChunkTexts:
+    """A chunk's text for the embedder, the text for the word index, and the language."""
 
     embedded: str
     lexical: str
@@ -41,40 +41,40 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
-    """Both vectors of n texts: (n, d) float32 rows of unit length, and n sparse ones."""
+class ChunkVectors:
+    """Both vectors of n texts: (n, d) float32 rows of unit length, and n sparse vectors."""
 
     dense: Matrix
     sparse: list[Sparse]
 
 
 class Preparation(Protocol):
-    """Where the work is done."""
+    """Splits documents and computes vectors, in a thread or a process."""
 
-    async def split(self, item: File | Document) -> Split:
+    async def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable if the file cannot become a document."""
         ...
 
-    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
-        """coming: how many more there are to do at this stretch, as far as one can tell."""
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
+        """coming: an estimate of the texts that follow without a pause."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Embedding:
-    """Texts to vectors, in whatever process it runs."""
+    """Texts to vectors, in the calling process."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._embedder: Embedder | None = None
 
-    def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+    def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
         embedder = self._open()
         if isinstance(embedder, BulkEmbedder):
-            embedder.expect(coming)
+            embedder.expect(remaining)
         dense = embedder.embed_documents([text.embedded for text in texts])
-        return Vectors(dense, [document_vector(text.lexical, text.language) for text in texts])
+        return ChunkVectors(dense, [document_vector(text.lexical, text.language) for text in texts])
 
     def _open(self) -> Embedder:
         if self._embedder is None:
@@ -86,7 +86,8 @@ class Embedding:
                 cache=recipe.cache,
                 options=recipe.embedding,
                 bulk=True,
-                bf16_min_texts=BF16_MIN_TEXTS if recipe.vectors is None else 0,  # what is kept is of one precision
+                # the cache holds vectors of one precision
+                bf16_min_texts=BF16_MIN_TEXTS if recipe.vectors is None else 0,
             )
             if recipe.vectors is not None:
                 self._embedder = CachedEmbedder(self._embedder, recipe.vectors)
@@ -96,43 +97,43 @@ class Embedding:
 class InThread:
     """Embeds in a thread of this process."""
 
-    def __init__(self, recipe: Recipe, framing: Framing, limits: ReadingLimits) -> None:
-        self._sandbox = Sandbox(recipe, framing, limits)
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
+        self._sandbox = Sandbox(recipe, embedder_limits, limits)
         self._embedding = Embedding(recipe)
 
-    async def split(self, item: File | Document) -> Split:
+    async def split(self, item: SourceFile | Document) -> SplitDocument:
         return await self._sandbox.split(item)
 
-    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
-        return await asyncio.to_thread(self._embedding.vectors, texts, coming)
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
+        return await asyncio.to_thread(self._embedding.vectors, texts, remaining)
 
     async def close(self) -> None:
         await self._sandbox.close()
 
 
 class InChild:
-    """Embeds in a child process, started on first use and again after it died; ends with this process.
+    """Embeds in a child process, started on first use and again after a crash; ends with this process.
 
-    Who has many texts gives them in parts: writers take turns at each.
+    Callers with many texts pass batches: writers take turns per batch.
     """
 
-    def __init__(self, recipe: Recipe, framing: Framing, limits: ReadingLimits) -> None:
-        self._sandbox = Sandbox(recipe, framing, limits, nice=_NICE)
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits) -> None:
+        self._sandbox = Sandbox(recipe, embedder_limits, limits, nice=_NICE)
         self._recipe = recipe
         self._turn = asyncio.Lock()
         self._process: Any = None
         self._pipe: Connection[Any, Any] | None = None
 
-    async def split(self, item: File | Document) -> Split:
+    async def split(self, item: SourceFile | Document) -> SplitDocument:
         return await self._sandbox.split(item)
 
-    async def vectors(self, texts: Sequence[Indexed], coming: int = 0) -> Vectors:
+    async def vectors(self, texts: Sequence[ChunkTexts], remaining: int = 0) -> ChunkVectors:
         async with self._turn:
-            exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, texts, coming))
+            exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, texts, remaining))
             try:
                 answer = await asyncio.shield(exchange)
             except asyncio.CancelledError:
-                # Not left alone: its answer would be taken for the next question's. The child may just be starting.
+                # Wait for the end: otherwise the next question would get this answer. The child may still be starting.
                 while not exchange.done():
                     if self._process is not None:
                         self._process.kill()
@@ -146,25 +147,25 @@ class InChild:
         await self._sandbox.close()
         self._kill()
 
-    def _exchange(self, texts: Sequence[Indexed], coming: int) -> Vectors | RetrievalError:
+    def _exchange(self, texts: Sequence[ChunkTexts], remaining: int) -> ChunkVectors | RetrievalError:
         if self._pipe is None:
             self._start()
         pipe = self._pipe
         assert pipe is not None
         try:
-            pipe.send((texts, coming))
-            answer: Vectors | RetrievalError = pipe.recv()
+            pipe.send((texts, remaining))
+            answer: ChunkVectors | RetrievalError = pipe.recv()
             return answer
         except (EOFError, OSError):
             self._kill()
-            return RetrievalError("the process that embeds texts died (out of memory?); try again")
+            return RetrievalError("the embedding process died, perhaps out of memory: try again")
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, self._recipe), daemon=True)
+        self._pipe, child_pipe = context.Pipe()
+        process = context.Process(target=_work, args=(child_pipe, self._recipe), daemon=True)
         process.start()
-        theirs.close()
+        child_pipe.close()
         self._process = process
 
     def _kill(self) -> None:
@@ -178,18 +179,18 @@ class InChild:
 
 
 def _work(pipe: "Connection[Any, Any]", recipe: Recipe) -> None:
-    """The child's life: answer until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """The main function of the child: answer until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     in_the_background(_NICE)
     embedding = Embedding(recipe)
     while True:
         try:
-            texts, coming = pipe.recv()
+            texts, remaining = pipe.recv()
         except EOFError:
             return
-        answer: Vectors | RetrievalError
+        answer: ChunkVectors | RetrievalError
         try:
-            answer = embedding.vectors(texts, coming)
+            answer = embedding.vectors(texts, remaining)
         except RetrievalError as error:
             answer = error
         try:

@@ -1,7 +1,7 @@
-"""Removal: documents and collections taken away, wholly there or wholly gone whatever interrupts it.
+"""Removal of documents and collections: complete or not at all, whatever interrupts the removal.
 
-What is retired in the catalog is found by nobody from that transaction on. Its points follow, then its rows; what a
-crash leaves of them is cleared before the next write, or by the next start.
+Retiring a document in the catalog is one transaction; afterwards no search finds the document. Deleting the points
+follows, then deleting the rows. The next write or the next start clears the remains of a crash.
 """
 
 import contextlib
@@ -16,23 +16,23 @@ from retrieval.records.documents import Groups
 from retrieval.stores.base import Store
 
 
-class Shared:
-    """What all that write to a catalog share."""
+class WriteContext:
+    """The write locks and stores that all writers of a catalog share."""
 
     def __init__(self, writers: Writers) -> None:
         self.exclusive = writers.exclusive
-        self.stores: list[Store] = []  # all that may hold what an interruption left
+        self.stores: list[Store] = []  # all stores that may hold remains of an interruption
 
 
 class Removal:
-    """Takes away from a catalog and its stores."""
+    """Removes documents and collections from a catalog and its stores."""
 
-    def __init__(self, catalog: Catalog, shared: Shared) -> None:
+    def __init__(self, catalog: Catalog, shared: WriteContext) -> None:
         self._catalog = catalog
         self._shared = shared
 
     async def document(self, id: str, groups: Groups) -> None:
-        """Take a document away. Raises UnknownDocument, also where these groups may not read it."""
+        """Remove a document. Raises UnknownDocument, also if `groups` may not read the document."""
         collection = self._catalog.collection_of(id)
         if collection is None:
             raise UnknownDocument(f"there is no document {id!r}")
@@ -43,9 +43,9 @@ class Removal:
             await self.clear(gone)
 
     async def collection(self, name: str, groups: Groups) -> None:
-        """Take a collection away with all of its documents. Raises UnknownCollection.
+        """Remove a collection with all documents. Raises UnknownCollection.
 
-        And NotReadable where these groups may not read all of them.
+        Raises NotReadable if `groups` may not read all documents.
         """
         async with self._shared.exclusive(name):
             self._catalog.collection(name)
@@ -56,18 +56,20 @@ class Removal:
             self._catalog.remove(name)
 
     async def recover_all(self) -> None:
-        """Clear what interrupted writes left behind, but where another process writes now: it has done so."""
+        """Clear the remains of interrupted writes, except where another process writes now: that process has cleared
+        them.
+        """
         for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
             with contextlib.suppress(Busy):
                 async with self._shared.exclusive(name, patience_s=0):
                     await self.recover(name)
 
     async def recover(self, collection: str) -> None:
-        """The same for one; nobody else may write to it meanwhile."""
+        """Clear one collection; the caller holds the write lock."""
         await self.clear(self._catalog.leftovers(collection))
 
     async def clear(self, revisions: Sequence[Revision]) -> None:
-        """Delete the points of revisions that are staged or retired, then their rows."""
+        """Delete the points of staged or retired revisions, then the rows."""
         for revision in revisions:
             for store in self._shared.stores:
                 await store.delete(revision.tenant, revision.point_ids())

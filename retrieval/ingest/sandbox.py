@@ -1,8 +1,8 @@
-"""Documents parsed and split in processes of their own, each within seconds and memory that are its limits.
+"""Parse and split documents in separate processes, each within limits of time and memory.
 
-A document is whatever somebody wrote, and what reads it is native code and regular expressions: it may take hours, all
-memory, or the process with it. Here it takes a process that nobody else needs. Several of them work at once, so that a
-document which is slow to read keeps no other collection's waiting.
+Documents come from anywhere, and native code and regular expressions read the documents: a document may take hours,
+use all memory, or crash the process. Here a document can only crash a process that serves no other purpose. Several
+processes work at the same time, so that a slow document delays no other collection.
 """
 
 import asyncio
@@ -17,51 +17,56 @@ from pathlib import Path
 from typing import Any
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.splitting import File, Framing, Recipe, Split, Splitter
+from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile, SplitDocument, Splitter
 from retrieval.knowledge import ReadingLimits
 from retrieval.records.documents import Document
 from runtime.scheduling import in_the_background
 
-_MOST = 8  # processes at once
-_KEPT = 2  # of these where there is nothing to read
-_TRIES = 2  # what dies without a limit reached may have been killed for what others took
-_WAIT_TIMES = 4  # of its seconds: a document that uses none, or a process that others keep from the cores
-_STARTING_S = 60.0
+_MAX_PROCESSES = 8  # processes at the same time
+_MAX_IDLE = 2  # idle processes kept
+_ATTEMPTS = 2  # a process that dies within the limits may have been killed because of other processes' memory
+_WAIT_TIMES = 4  # times the time limit: for a document that uses no CPU, or a process that gets no CPU
+_START_S = 60.0
 _REAPED_TRIES = 100
 
 
 class Sandbox:
-    """A pool of processes that read documents. Each is started on first use.
+    """A pool of processes that read documents. Each process starts on first use.
 
-    nice: as `in_the_background` takes it; 0 where nobody asks questions beside it.
+    nice: as in `in_the_background`; 0 if no questions are answered on the same machine.
     """
 
-    def __init__(self, recipe: Recipe, framing: Framing, limits: ReadingLimits, *, nice: int = 0) -> None:
-        self._arguments = recipe, framing, limits, nice
-        self._room = asyncio.Semaphore(_MOST)
-        self._threads = ThreadPoolExecutor(_MOST, "reading")
-        self._idle: list[_Reader] = []
+    def __init__(
+        self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, *, nice: int = 0
+    ) -> None:
+        self._arguments = recipe, embedder_limits, limits, nice
+        self._slots = asyncio.Semaphore(_MAX_PROCESSES)
+        self._threads = ThreadPoolExecutor(_MAX_PROCESSES, "reading")
+        self._idle: list[_ReadingProcess] = []
 
-    async def split(self, item: File | Document) -> Split:
-        """Raises Unreadable if the file cannot become a document, within the limits."""
-        async with self._room:
-            for _ in range(_TRIES):
-                reader = self._idle.pop() if self._idle else _Reader(*self._arguments)
+    async def split(self, item: SourceFile | Document) -> SplitDocument:
+        """Raises Unreadable if the file cannot become a document within the limits."""
+        async with self._slots:
+            for _ in range(_ATTEMPTS):
+                process = self._idle.pop() if self._idle else _ReadingProcess(*self._arguments)
                 try:
-                    answer = await asyncio.wrap_future(self._threads.submit(reader.ask, item))
+                    answer = await asyncio.wrap_future(self._threads.submit(process.ask, item))
                 except BaseException:
-                    reader.kill()
+                    process.kill()
                     raise
                 if answer is None:
                     continue
-                if reader.alive and len(self._idle) < _KEPT:
-                    self._idle.append(reader)
+                if process.alive and len(self._idle) < _MAX_IDLE:
+                    self._idle.append(process)
                 else:
-                    reader.kill()
+                    process.kill()
                 if isinstance(answer, Unreadable):
                     raise answer
                 return answer
-        raise Unreadable("the reading process died twice (out of memory?)")
+        raise Unreadable(
+            "the reading process died twice, perhaps out of memory: split the document, or raise the limit "
+            "(ingest.max_read_mb)"
+        )
 
     async def close(self) -> None:
         while self._idle:
@@ -69,34 +74,34 @@ class Sandbox:
         self._threads.shutdown(wait=False)
 
 
-class _Reader:
+class _ReadingProcess:
     """A process that reads one document after the other."""
 
-    def __init__(self, recipe: Recipe, framing: Framing, limits: ReadingLimits, nice: int) -> None:
-        self._arguments = recipe, framing, limits, nice
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, nice: int) -> None:
+        self._arguments = recipe, embedder_limits, limits, nice
         self._limits = limits
         self._process: Any = None
         self._killed = False
 
-    def ask(self, item: File | Document) -> Split | Unreadable | None:
-        """What it says; None where it died."""
+    def ask(self, item: SourceFile | Document) -> SplitDocument | Unreadable | None:
+        """Return the process's answer; None if the process died."""
         if self._process is None:
             self._start()
-        if self._killed:  # while it started
+        if self._killed:  # during the start
             self._process.kill()
         try:
             self._pipe.send(item)
-            if not self._pipe.poll(self._limits.seconds * _WAIT_TIMES + _STARTING_S):
+            if not self._pipe.poll(self._limits.seconds * _WAIT_TIMES + _START_S):
                 self.kill()
-                return self._late()
-            answer: Split | Unreadable = self._pipe.recv()
+                return self._too_slow()
+            answer: SplitDocument | Unreadable = self._pipe.recv()
             return answer
         except (EOFError, OSError):
-            return self._late() if self._exit_code() == -signal.SIGPROF else None
+            return self._too_slow() if self._exit_code() == -signal.SIGPROF else None
 
     def _exit_code(self) -> int | None:
         self._process.join()
-        for _ in range(_REAPED_TRIES):  # a thread that starts a process reaps those of others, too
+        for _ in range(_REAPED_TRIES):  # a thread that starts a process also reaps the processes of other threads
             if self._process.exitcode is not None:
                 break
             time.sleep(0.01)
@@ -108,42 +113,44 @@ class _Reader:
         return not self._killed and bool(self._process.is_alive())
 
     def kill(self) -> None:
-        """End it, whatever it does; who waits for its answer gets none."""
+        """Kill the process; a waiting caller gets no answer."""
         self._killed = True
         if self._process is not None:
             self._process.kill()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, *self._arguments), daemon=True)
+        self._pipe, child_pipe = context.Pipe()
+        process = context.Process(target=_work, args=(child_pipe, *self._arguments), daemon=True)
         process.start()
-        theirs.close()
+        child_pipe.close()
         self._process = process
 
-    def _late(self) -> Unreadable:
+    def _too_slow(self) -> Unreadable:
         return Unreadable(
             f"takes longer than {self._limits.seconds:g} s to read: split the document, or raise the limit "
             "(ingest.max_read_s)"
         )
 
 
-def _work(pipe: "Connection[Any, Any]", recipe: Recipe, framing: Framing, limits: ReadingLimits, nice: int) -> None:
-    """The process's life: answer until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+def _work(
+    pipe: "Connection[Any, Any]", recipe: Recipe, embedder_limits: EmbedderLimits, limits: ReadingLimits, nice: int
+) -> None:
+    """The main function of the process: answer until the other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     if nice:
         in_the_background(nice)
-    splitter = Splitter(recipe, framing, max_chunks=limits.chunks)
+    splitter = Splitter(recipe, embedder_limits, max_chunks=limits.chunks)
     _limit_memory(limits.memory_mb)
     while True:
         try:
             item = pipe.recv()
         except (EOFError, OSError):
             return
-        # Seconds of all cores. The signal ends the process wherever it is, in native code, too.
+        # CPU seconds of all cores. The signal ends the process anywhere, also in native code.
         signal.setitimer(signal.ITIMER_PROF, limits.seconds)
-        answer: Split | Unreadable
+        answer: SplitDocument | Unreadable
         try:
             answer = splitter.split(item)
         except Unreadable as error:
@@ -151,15 +158,15 @@ def _work(pipe: "Connection[Any, Any]", recipe: Recipe, framing: Framing, limits
         try:
             pipe.send(answer)
         except MemoryError:
-            pipe.send(Unreadable("needs too much memory or nesting to read (MemoryError)"))
+            pipe.send(Unreadable("needs too much memory or too deep nesting to read (MemoryError)"))
         except OSError:
             return
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _limit_memory(most_mb: int) -> None:
-    """So much more than the process has now, where the system keeps such a limit."""
+def _limit_memory(limit_mb: int) -> None:
+    """Limit the memory to `limit_mb` above the present use, if the system supports such a limit."""
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
-        most = pages * resource.getpagesize() + most_mb * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        limit_bytes = pages * resource.getpagesize() + limit_mb * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -1,9 +1,9 @@
-"""A chunk's vector leans on those of its neighbours, for what stands around a passage says what it is about.
+"""Mix a chunk's vector with the neighbours' vectors, because the text around a passage shows the subject.
 
-"It is set to 30 seconds by default" has the words of the answer, and the chunk before it those of the question. Each
-vector gets those of the two chunks on either side added, the nearer ones at the whole weight and the others at half of
-it, each times its cosine to the chunk's own: what stands beside it by chance, as in a list, hardly counts. It costs no
-time when a question is asked. docs/contextual.md has what it is worth.
+"It is set to 30 seconds by default" has the words of the answer, and the chunk before has the words of the question.
+Each vector adds the vectors of the two chunks on either side, the nearer chunks with the full weight and the others
+with half, each times the cosine to the chunk's own vector: an unrelated neighbour, as in a list, hardly counts.
+Questions take no extra time. docs/contextual.md has the measured gain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,31 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embedding.embed import Matrix
-from retrieval.ingest.splitting import Split
+from retrieval.ingest.splitting import SplitDocument
 from retrieval.records.points import Vector
 
-_SHARES = (1.0, 0.5)  # of the weight, by distance
+_SHARES = (1.0, 0.5)  # share of the weight, by distance
 
 
-def leaning(splits: Sequence[Split], vectors: Sequence[Vector], weight: float) -> Iterator[Vector]:
-    """The vectors of all chunks of these documents, each as `smoothed` within its own document.
+def smooth_with_neighbours(
+    splits: Sequence[SplitDocument], vectors: Sequence[Vector], weight: float
+) -> Iterator[Vector]:
+    """Yield the vectors of all chunks of these documents, `smoothed` within each document.
 
-    Rows of a table stand beside each other by chance and stay as they are.
+    Rows of a table are neighbours by chance and stay unchanged.
     """
-    left = iter(vectors)
+    remaining = iter(vectors)
     for split in splits:
-        own = list(islice(left, len(split.chunks)))
-        lonely = len(own) < 2 or not weight or split.document.format == "csv"
-        yield from own if lonely else smoothed(np.stack(own), weight)
+        own = list(islice(remaining, len(split.chunks)))
+        unchanged = len(own) < 2 or not weight or split.document.format == "csv"
+        yield from own if unchanged else smoothed(np.stack(own), weight)
 
 
 def smoothed(vectors: Matrix, weight: float) -> Matrix:
-    """The unit vectors of a document's chunks in order, (n, d), each leaning on its neighbours: (n, d), unit length."""
-    leaning = vectors.copy()
+    """Return the unit vectors of a document's chunks in order, (n, d), mixed with the neighbours: (n, d), unit
+    length.
+    """
+    smooth_with_neighbours = vectors.copy()
     for distance, share in enumerate(_SHARES, 1):
-        one, other = vectors[:-distance], vectors[distance:]
-        likeness = np.maximum(np.sum(one * other, axis=1, keepdims=True), 0.0)
-        leaning[:-distance] += weight * share * likeness * other
-        leaning[distance:] += weight * share * likeness * one
-    lengths: NDArray[np.float32] = np.linalg.norm(leaning, axis=1, keepdims=True)
-    return np.asarray(leaning / lengths, np.float32)
+        before, after = vectors[:-distance], vectors[distance:]
+        similarity = np.maximum(np.sum(before * after, axis=1, keepdims=True), 0.0)
+        smooth_with_neighbours[:-distance] += weight * share * similarity * after
+        smooth_with_neighbours[distance:] += weight * share * similarity * before
+    lengths: NDArray[np.float32] = np.linalg.norm(smooth_with_neighbours, axis=1, keepdims=True)
+    return np.asarray(smooth_with_neighbours / lengths, np.float32)

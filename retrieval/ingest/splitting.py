@@ -1,4 +1,4 @@
-"""From a file's bytes to a document and its chunks: what one recipe says, in whatever process it runs."""
+"""From a file's bytes to a document and its chunks, by one recipe, in the calling process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from retrieval.embedding.embed import Embedder
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.ingest.context import Contexts, enrich, name_of
+from retrieval.ingest.context import Contexts, enrich, prompt_id
 from retrieval.ingest.load import parse
 from retrieval.knowledge import DETECTED, Backend, Chunking, EmbedderOptions, Enrichment
 from retrieval.lexical.terms import VERSION
@@ -16,32 +16,32 @@ from retrieval.records.documents import Attribute, Chunk, Document, Format, show
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file to be parsed: its content, and what is said of it."""
+class SourceFile:
+    """A file to parse: content and description."""
 
     path: Path
     source: str
     data: bytes
     modified_s: float
-    title: str = ""  # where somebody says so, like the next
+    title: str = ""  # given by the caller, as the fields below
     format: Format | None = None
     attributes: Mapping[str, Attribute] | None = None
     groups: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """A document, its chunks, and how many tokens each takes of a budget when it is shown."""
+class SplitDocument:
+    """A document, its chunks, and the number of tokens that each shown chunk takes of a budget."""
 
     document: Document
     chunks: list[Chunk]
     tokens: list[int]
-    missing: Sequence[tuple[int, Enrichment, str]] = ()  # what no model wrote yet: see `context.Enriched`
+    missing: Sequence[tuple[int, Enrichment, str]] = ()  # texts that no model has written yet: see `context.Enriched`
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How documents become points. `text` is kept with each revision: another recipe makes it stale."""
+    """How documents become points. Each revision stores `text`: a changed recipe makes the revision stale."""
 
     model: str
     backend: Backend
@@ -49,13 +49,13 @@ class Recipe:
     chunk_tokens: int
     overlap_tokens: int
     chunking: Chunking = "auto"
-    vectors: Path | None = None  # folder in which vectors are kept between runs; None: nowhere
+    vectors: Path | None = None  # folder of vectors kept between runs; None: no such folder
     enrichments: tuple[Enrichment, ...] = ()
-    context_tokens: int = 0  # room in a chunk for all of them
-    contexts: Path | None = None  # file of what models wrote; None where nothing is to be written
+    context_tokens: int = 0  # tokens in a chunk for all enrichments
+    contexts: Path | None = None  # file of models' texts; None without enrichments
     language: str = DETECTED
-    languages: Mapping[str, str] = field(default_factory=dict)  # collection -> its own
-    embedding: EmbedderOptions | None = None  # None: the model as it is, in fp32
+    languages: Mapping[str, str] = field(default_factory=dict)  # collection -> language
+    embedding: EmbedderOptions | None = None  # None: the model's own settings, in fp32
     neighbour_weight: float = 0.0  # see `smoothing`
 
     def language_of(self, collection: str) -> str:
@@ -69,43 +69,45 @@ class Recipe:
             parts.append(f"neighbours {self.neighbour_weight}")
         if self.enrichments:
             parts.append(f"room for {self.context_tokens} tokens of")
-            parts += [f"{one.kind} by {one.model} ({name_of(one)})" for one in self.enrichments]
+            parts += [
+                f"{enrichment.kind} by {enrichment.model} ({prompt_id(enrichment)})" for enrichment in self.enrichments
+            ]
         return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Framing:
-    """What an embedder says of the texts that it reads: how many tokens fit, counted by which tokenizer."""
+class EmbedderLimits:
+    """An embedder's limits for texts: how many tokens fit, and which tokenizer counts."""
 
     tokenizer_file: Path
     max_tokens: int
-    document_prompt: str  # in front of each text, within the same limit
+    document_prompt: str  # put before each text, within the same limit
 
     @classmethod
-    def of(cls, embedder: Embedder) -> "Framing":
+    def of(cls, embedder: Embedder) -> "EmbedderLimits":
         return cls(embedder.tokenizer_file, embedder.max_tokens, embedder.document_prompt)
 
 
 class Splitter:
     """Parses files and splits documents for one embedder."""
 
-    def __init__(self, recipe: Recipe, framing: Framing, *, max_chunks: int) -> None:
+    def __init__(self, recipe: Recipe, embedder_limits: EmbedderLimits, *, max_chunks: int) -> None:
         self._recipe = recipe
         self._max_chunks = max_chunks
-        self._tokens = EmbedderTokenizer(framing.tokenizer_file)
-        # Two special tokens and the model's own prompt, where it has one, frame every text it reads.
-        self._room = framing.max_tokens - 2 - self._tokens.count(framing.document_prompt)
+        self._tokens = EmbedderTokenizer(embedder_limits.tokenizer_file)
+        # Every text also holds two special tokens and the model's document prompt.
+        self._room = embedder_limits.max_tokens - 2 - self._tokens.count(embedder_limits.document_prompt)
         self._contexts: Contexts | None = None
 
-    def split(self, item: File | Document) -> Split:
+    def split(self, item: SourceFile | Document) -> SplitDocument:
         """Raises Unreadable."""
         try:
             return self._split(item)
         except (MemoryError, RecursionError) as error:
-            raise Unreadable(f"needs too much memory or nesting to read ({type(error).__name__})") from error
+            raise Unreadable(f"needs too much memory or too deep nesting to read ({type(error).__name__})") from error
 
-    def _split(self, item: File | Document) -> Split:
-        document = _parsed(item) if isinstance(item, File) else item
+    def _split(self, item: SourceFile | Document) -> SplitDocument:
+        document = _parsed(item) if isinstance(item, SourceFile) else item
         recipe = self._recipe
         budget = min(recipe.chunk_tokens, self._room - (recipe.context_tokens if recipe.enrichments else 0))
         chunks = chunk(
@@ -117,21 +119,23 @@ class Splitter:
         )
         if len(chunks) > self._max_chunks:
             raise Unreadable(
-                f"makes {len(chunks):,} chunks, at most {self._max_chunks:,} are indexed: split the document, or raise "
+                f"makes {len(chunks):,} chunks, the limit is {self._max_chunks:,}: split the document, or raise "
                 "the limit (ingest.max_chunks)"
             )
-        shown = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
-        counts = self._tokens.counts(shown)
+        shown_texts = [shown_text(document.source, document.title, chunk.headings, chunk.text) for chunk in chunks]
+        counts = self._tokens.counts(shown_texts)
         if not recipe.enrichments or recipe.contexts is None:
-            return Split(document, chunks, counts)
+            return SplitDocument(document, chunks, counts)
         if self._contexts is None:
             self._contexts = Contexts(recipe.contexts)
-        limit, wanted = recipe.context_tokens, recipe.enrichments
-        enriched = enrich(document, chunks, wanted, self._contexts, tokens=self._tokens, limit_tokens=limit)
-        return Split(document, enriched.chunks, counts, enriched.missing)
+        limit, enrichments = recipe.context_tokens, recipe.enrichments
+        enriched = enrich(document, chunks, enrichments, self._contexts, tokens=self._tokens, limit_tokens=limit)
+        return SplitDocument(document, enriched.chunks, counts, enriched.missing)
 
 
-def _parsed(file: File) -> Document:
-    said = file.title, file.format, file.groups
-    document = parse(file.data, file.path, file.source, file.modified_s, named=said[0], kind=said[1], groups=said[2])
+def _parsed(file: SourceFile) -> Document:
+    fields = file.title, file.format, file.groups
+    document = parse(
+        file.data, file.path, file.source, file.modified_s, named=fields[0], kind=fields[1], groups=fields[2]
+    )
     return document if file.attributes is None else replace(document, attributes=file.attributes)

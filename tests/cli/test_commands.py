@@ -335,7 +335,7 @@ def test_a_file_without_permission_is_named(data: Path, tmp_path: Path) -> None:
     page.chmod(0)
     done = ragway("ingest", str(page), "--data", str(data), folder=tmp_path)
     assert done.returncode == 1
-    assert "no permission to read it" in done.stderr
+    assert "no permission to read the file" in done.stderr
 
 
 def test_a_language_that_a_collection_was_not_made_in_is_told(data: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Text to structural blocks with exact spans: what must stay together when a document is cut.
+"""Text to structural blocks with exact spans: the units that stay together when a document is cut.
 
-Each format's reader (`markdown`, `rst`, `paragraphs` below) only says on which line a block begins. A block ends
-where the next one begins, so the blocks of a text always cover all of it, whatever the reader failed to understand.
+Each format's reader (`markdown`, `rst`, `paragraphs` below) only reports the line on which a block begins. A block
+ends where the next block begins, so the blocks always cover the whole text, even if the reader misunderstands a part.
 """
 
 import re
@@ -12,40 +12,40 @@ from typing import Literal
 
 Kind = Literal["heading", "text", "code", "table", "list", "item", "quote"]
 
-_HEADING_CHARS = 120  # a longer "heading" is a paragraph somebody marked as one; the rest of it stays in the text
-_HEAD_CHARS = 400  # of the names of a table's columns; behind that only the first ones are shown
+_HEADING_CHARS = 120  # a longer "heading" is a paragraph marked as a heading; the rest stays in the text
+_HEAD_CHARS = 400  # for the names of a table's columns; further names are cut
 
-# "== Setup ==" of a wiki, and "= = Setup = =" of its tokenised dumps: as many signs behind the title as before it.
+# "== Setup ==" in a wiki, and "= = Setup = =" in tokenised dumps: equally many signs before and after the title.
 _WIKI_HEADING = re.compile(r"^ ?(=(?: ?=){0,5})[ ]+([^\s=][^\n]{0,200}?)(?<! )[ ]++\1[ \r]*$", re.MULTILINE)
 _NOT_BLANK = re.compile(r"\n[^\S\n]*+\S")  # the next line
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a block begins: its first line, counted from 0."""
+    """The start of a block: the first line, counted from 0."""
 
     kind: Kind
     line: int
     children: tuple["Mark", ...] = ()
-    level: int = 0  # of a heading, 1 is the outermost
-    heading: str = ""  # its text; of a table, its head
+    level: int = 0  # of a heading; 1 is the outermost level
+    heading: str = ""  # a heading's text; a table's head
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of `text[start:end]`; its children, where it has any, cover it completely."""
+    """A block of `text[start:end]`; children, if any, cover the block completely."""
 
     kind: Kind
     start: int
     end: int
     children: tuple["Block", ...] = ()
     level: int = 0
-    heading: str = ""  # its text; of rows of a table, the table's head
-    cut: int = 0  # 0: whole as written; 1, 2 …: a part of a block that was too large, cut at ever finer seams
+    heading: str = ""  # a heading's text; for rows of a table, the table's head
+    cut: int = 0  # 0: as written; 1, 2 …: a part of an oversized block, cut at finer and finer boundaries
 
 
 def line_starts(text: str) -> list[int]:
-    """The position of each line's first character; lines end with newline characters only."""
+    """Return the position of each line's first character; only newline characters end lines."""
     starts = [0]
     at = text.find("\n")
     while at >= 0:
@@ -54,21 +54,21 @@ def line_starts(text: str) -> list[int]:
     return starts
 
 
-def placed(marks: Sequence[Mark], starts: Sequence[int], start: int, end: int) -> tuple[Block, ...]:
-    """The blocks that begin at `marks`, covering [start, end); marks that begin at the same place become one."""
+def blocks_of_marks(marks: Sequence[Mark], starts: Sequence[int], start: int, end: int) -> tuple[Block, ...]:
+    """Return the blocks that begin at `marks`, covering [start, end); marks at the same place become one block."""
     if not marks:
         return ()
     begins = [start, *(max(start, min(end, starts[mark.line])) for mark in marks[1:])]
     blocks: list[Block] = []
     for mark, begin, until in zip(marks, begins, [*begins[1:], end], strict=True):
         if begin < until:
-            inner = placed(mark.children, starts, begin, until)
+            inner = blocks_of_marks(mark.children, starts, begin, until)
             blocks.append(Block(mark.kind, begin, until, inner, mark.level, mark.heading))
     return tuple(blocks)
 
 
 def paragraphs(text: str) -> list[Mark]:
-    """The blocks of plain text: whatever stands between blank lines."""
+    """Return the blocks of plain text: the text between blank lines."""
     marks: list[Mark] = []
     blank = True
     for number, line in enumerate(text.split("\n")):
@@ -79,30 +79,30 @@ def paragraphs(text: str) -> list[Mark]:
 
 
 def with_wiki_headings(text: str, marks: Sequence[Mark], starts: Sequence[int]) -> list[Mark]:
-    """`marks` with the headings of a wiki among them, wherever a line of running text is one.
+    """Return `marks` plus wiki headings, where a line of running text is a wiki heading.
 
-    Such lines need no blank lines around them, so that a reader of Markdown or plain text takes them for a sentence.
+    Wiki headings need no blank lines around, so readers of Markdown and plain text take the line for a sentence.
     """
     begins = [mark.line for mark in marks]
-    found = {mark.line: mark for mark in marks}
+    marks_by_line = {mark.line: mark for mark in marks}
     for match in _WIKI_HEADING.finditer(text):
         line = bisect_right(starts, match.start()) - 1
         around = bisect_right(begins, line) - 1
         if around >= 0 and marks[around].kind == "text":
-            found[line] = Mark("heading", line, level=match[1].count("="), heading=plain(match[2]))
+            marks_by_line[line] = Mark("heading", line, level=match[1].count("="), heading=plain_heading(match[2]))
             if _NOT_BLANK.match(text, match.end()):
-                found.setdefault(line + 1, Mark("text", line + 1))
-    return [found[line] for line in sorted(found)]
+                marks_by_line.setdefault(line + 1, Mark("text", line + 1))
+    return [marks_by_line[line] for line in sorted(marks_by_line)]
 
 
-def head(cells: Sequence[str]) -> str:
-    """The names of a table's columns as one heading: "name | price"."""
-    named = " | ".join(" ".join(cell.split()) for cell in cells if cell.strip())
-    return named if len(named) <= _HEAD_CHARS else named[: _HEAD_CHARS - 1].rstrip() + "…"
+def table_head(cells: Sequence[str]) -> str:
+    """Return the names of a table's columns as one heading: "name | price"."""
+    names = " | ".join(" ".join(cell.split()) for cell in cells if cell.strip())
+    return names if len(names) <= _HEAD_CHARS else names[: _HEAD_CHARS - 1].rstrip() + "…"
 
 
-def plain(heading: str) -> str:
-    """A heading or title as people read it: no markup, one line, at most 120 characters."""
+def plain_heading(heading: str) -> str:
+    """Return a heading or title without markup, on one line, with at most 120 characters."""
     text = " ".join(heading[: 4 * _HEADING_CHARS].split())
     text = re.sub(r"!?\[([^\[\]]*)\]\([^()]*\)", r"\1", text)  # [text](target)
     text = re.sub(r"\s*\{#[^{}]*\}$|</?(?:a|b|i|em|strong|code|span|br|img|kbd|sub|sup)\b[^<>]*>", "", text)

@@ -1,4 +1,4 @@
-"""Where a text may be cut, and how many tokens lie between two places of it."""
+"""Places where a text may be cut, and the number of tokens between two places."""
 
 import re
 from bisect import bisect_left
@@ -8,11 +8,11 @@ from dataclasses import replace
 from retrieval.embedding.tokens import EmbedderTokenizer
 from retrieval.ingest.chunking.blocks import Block
 
-# What is longer than this counts as several tokens: a word piece model takes a 5 MB word for one unknown token, and
-# blanks for none, yet nobody wants a passage of 5 MB. The longest entries of WordPiece vocabularies have 18 letters.
+# Longer runs count as several tokens: a word piece model reads a 5 MB word as one unknown token, and blanks as none,
+# but a passage of 5 MB is useless. The longest entries of WordPiece vocabularies have 18 letters.
 _CHARS_PER_TOKEN = 32
-_WORDS = 3  # `Block.cut` of what has no seams left but those between words
-_SEGMENT_CHARS = 8_000  # tokenised at a time: small enough to share among cores, large enough to cost no calls
+_WORDS = 3  # `Block.cut` of a block with only word boundaries left
+_SEGMENT_CHARS = 8_000  # tokenised together: small enough to share among cores, large enough for few calls
 
 _SENTENCE = re.compile(r"""[.!?…]["')\]”’»]*+\s++(?=[^\sa-z])|[。！？｡][”’」』）]*+\s*+|\n\s*?\n\s*+""")
 
@@ -21,8 +21,8 @@ _LINE_SENTENCE = re.compile(r"""[.!?…。！？｡]["')\]”’」』）»]*+[ 
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n)++")
 
 
-class Measure:
-    """Tokens between any two positions of one text, each found in O(log n)."""
+class TokenIndex:
+    """The tokens between any two positions of one text, found in O(log n)."""
 
     def __init__(self, text: str, tokens: EmbedderTokenizer) -> None:
         bounds = _segments(text)
@@ -44,53 +44,52 @@ class Measure:
         return at
 
     def between(self, start: int, end: int) -> int:
-        """The tokens that begin in [start, end)."""
+        """Return the number of tokens that begin in [start, end)."""
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def reach(self, start: int, n_tokens: int) -> int:
-        """The furthest position with at most `n_tokens` tokens from `start` on."""
+        """Return the last position with at most `n_tokens` tokens after `start`."""
         index = bisect_left(self._starts, start) + n_tokens
         return self._starts[index] if index < len(self._starts) else self._end
 
     def reach_back(self, end: int, n_tokens: int) -> int:
-        """The earliest position with at most `n_tokens` tokens from it up to `end`."""
+        """Return the first position with at most `n_tokens` tokens before `end`."""
         index = bisect_left(self._starts, end) - n_tokens - 1
         return self._starts[index] + 1 if index >= 0 else 0
 
 
-def parts(text: str, block: Block) -> list[Block]:
-    """`block` cut at its coarsest seams that it has not been cut at yet; [] where only words are left.
+def finer_blocks(text: str, block: Block) -> list[Block]:
+    """Return `block` cut at the coarsest boundaries not used yet; [] if only word boundaries are left.
 
-    Its own children first (items of a list, paragraphs of an item); then blank lines, then lines, of code and tables;
-    sentences that end a line (where each line is a paragraph, nothing else says so), then sentences, then lines, of
-    text.
+    The order: the block's children (items of a list, paragraphs of an item); for code and tables, blank lines, then
+    lines; for text, sentences at line ends (the only sign if each line is a paragraph), then sentences, then lines.
     """
     if block.children:
         return list(block.children)
-    ways = (_blank_lines, _lines) if block.kind in ("code", "table") else (_line_sentences, _sentences, _lines)
-    for cut in range(block.cut, len(ways)):
-        places = ways[cut](text, block.start, block.end)
+    cutters = (_blank_lines, _lines) if block.kind in ("code", "table") else (_line_sentences, _sentences, _lines)
+    for cut in range(block.cut, len(cutters)):
+        places = cutters[cut](text, block.start, block.end)
         if places:
             bounds = zip([block.start, *places], [*places, block.end], strict=True)
             pieces = [Block(block.kind, start, end, cut=cut + 1, heading=block.heading) for start, end in bounds]
-            return [_first(block, pieces[0]), *pieces[1:]]
+            return [_first_piece(block, pieces[0]), *pieces[1:]]
     return []
 
 
-def halves(text: str, block: Block, limit: int) -> tuple[Block, Block]:
-    """`block` cut after a word before `limit`; neither half is searched for coarser seams again."""
+def split_at(text: str, block: Block, limit: int) -> tuple[Block, Block]:
+    """Return `block` cut after a word before `limit`; both halves skip coarser boundaries later."""
     at = word_end(text, block.start, limit)
     before = Block(block.kind, block.start, at, cut=_WORDS, heading=block.heading)
-    return _first(block, before), replace(before, start=at, end=block.end)
+    return _first_piece(block, before), replace(before, start=at, end=block.end)
 
 
-def _first(block: Block, piece: Block) -> Block:
-    """The first piece of `block`: with that of a table as written comes its head."""
+def _first_piece(block: Block, piece: Block) -> Block:
+    """Return the first piece of `block`: the first piece of an uncut table contains the table's head."""
     return piece if block.cut else replace(piece, heading="")
 
 
 def word_end(text: str, start: int, limit: int) -> int:
-    """The last place before `limit` where a word has ended, in the further half of [start, limit); else `limit`."""
+    """Return the last end of a word before `limit`, in the further half of [start, limit); else `limit`."""
     for at in range(limit, start + (limit - start) // 2, -1):
         if text[at - 1].isspace():
             return at
@@ -98,9 +97,10 @@ def word_end(text: str, start: int, limit: int) -> int:
 
 
 def overlap_start(text: str, blocks: Sequence[Block], earliest: int) -> int:
-    """Where a repetition of the end of `blocks` may begin, from `earliest` on: a sentence's start, else a line's.
+    """Return where a repetition of the end of `blocks` may begin, not before `earliest`: a sentence's start, else a
+    line's.
 
-    Code and tables are repeated whole or not at all. Returns the end of `blocks` where there is no such place.
+    Code and tables are repeated whole or not at all. Returns the end of `blocks` without such a place.
     """
     sentence = line = blocks[-1].end
     for block in _leaves_backwards(blocks):
@@ -148,8 +148,8 @@ def _lines(text: str, start: int, end: int) -> list[int]:
 
 
 def _segments(text: str) -> list[tuple[int, int]]:
-    """Spans that cover `text`, cut at line ends, else at blanks, else anywhere."""
-    found = []
+    """Return spans that cover `text`, cut at line ends, else at blanks, else anywhere."""
+    segments = []
     start = 0
     while start < len(text):
         end = min(len(text), start + _SEGMENT_CHARS)
@@ -157,6 +157,6 @@ def _segments(text: str) -> list[tuple[int, int]]:
             line = text.rfind("\n", start + 1, end)
             blank = text.rfind(" ", start + 1, end)
             end = line if line > 0 else blank if blank > 0 else end
-        found.append((start, end))
+        segments.append((start, end))
         start = end
-    return found
+    return segments

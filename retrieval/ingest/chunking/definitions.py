@@ -1,9 +1,8 @@
-"""Source code to sections: a section for each definition, so that a chunk is something with a name.
+"""Source code to sections: one section per definition, so that each chunk has a name.
 
-The grammars are those of the tree-sitter project, each a wheel with its parser inside: nothing is downloaded. Only
-the lines on which definitions begin and end are taken from them, so that broken code, which tree-sitter reads as far
-as it goes, and code in a language without a grammar still become chunks, cut at blank lines. So does what is no code
-at all and would take tree-sitter hours.
+The grammars come from the tree-sitter project, each in a wheel with its parser: no download is needed. Only the first
+and last lines of definitions come from the grammars. So broken code (tree-sitter reads as far as possible), code
+without a grammar, and text that is no code and would take tree-sitter hours still become chunks, cut at blank lines.
 """
 
 import re
@@ -22,7 +21,7 @@ from retrieval.records.documents import Document
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-# Extension -> module of the grammar, and its function where the module has several.
+# Extension -> module of the grammar, and the function in the module.
 GRAMMARS: dict[str, tuple[str, str]] = {
     ".py": ("tree_sitter_python", "language"),
     ".pyi": ("tree_sitter_python", "language"),
@@ -40,7 +39,7 @@ GRAMMARS: dict[str, tuple[str, str]] = {
     ".go": ("tree_sitter_go", "language"),
     ".rs": ("tree_sitter_rust", "language"),
     ".c": ("tree_sitter_c", "language"),
-    ".h": ("tree_sitter_cpp", "language"),  # C++ reads nearly all of C; C reads none of C++'s classes
+    ".h": ("tree_sitter_cpp", "language"),  # C++ reads nearly all of C; C reads no C++ classes
     ".cc": ("tree_sitter_cpp", "language"),
     ".cpp": ("tree_sitter_cpp", "language"),
     ".cxx": ("tree_sitter_cpp", "language"),
@@ -53,7 +52,7 @@ GRAMMARS: dict[str, tuple[str, str]] = {
     ".bash": ("tree_sitter_bash", "language"),
 }
 
-# Node types of the grammars above; what several languages share stands once.
+# Node types of the grammars above; types of several languages are listed once.
 _DEFINITIONS = frozenset(
     "function_definition class_definition"
     " function_declaration generator_function_declaration class_declaration method_definition"
@@ -65,7 +64,7 @@ _DEFINITIONS = frozenset(
     " concept_definition namespace_declaration struct_declaration delegate_declaration"
     " class module method singleton_method trait_declaration".split()
 )
-# What a definition may stand in, beginning where it begins: decorators, exports, templates, `const f = () => ...`.
+# Nodes around a definition that begin at the same place: decorators, exports, templates, `const f = () => ...`.
 _WRAPPERS = frozenset(
     "decorated_definition export_statement ambient_declaration template_declaration lexical_declaration"
     " variable_declaration declaration_with_attrs".split()
@@ -73,18 +72,18 @@ _WRAPPERS = frozenset(
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function", "class"})
 _LEADS = frozenset({"comment", "line_comment", "block_comment", "multiline_comment", "attribute_item"})
 _NAMES = re.compile(r"(?:\w+_)?identifier|name|constant|word")
-_MAX_NESTING = 20  # definitions within definitions; what is nested deeper stays in the one around it
+_MAX_NESTING = 20  # definitions within definitions; deeper definitions stay in the outer definition
 _NAME_CHARS = 80
-# tree-sitter repairs what is no code by trying: 20 KB of "|-|-" in a Python file took 160 s. Code takes .3 us a byte,
-# and none of 1,111 files of ten languages over 3.
-_LEAST_S = 1.0
+# tree-sitter repairs text that is no code by trial: 20 KB of "|-|-" in a Python file took 160 s. Code takes .3 us per
+# byte, and none of 1,111 files in ten languages took over 3.
+_MIN_S = 1.0
 _S_PER_BYTE = 2e-5
-_AT_ONCE_BYTES = 4096
-_SAYING = re.compile(r"\b(?!end\b)\w")  # a word, but for the one that closes a block in Ruby
+_READ_BYTES = 4096
+_CONTENT = re.compile(r"\b(?!end\b)\w")  # a word, except the word that closes a block in Ruby
 
 
 class _Definition(NamedTuple):
-    """What has a name, and the lines it takes with the comments before it: [first, last]."""
+    """A named definition, and the lines [first, last] of the definition with preceding comments."""
 
     name: str
     first: int
@@ -93,14 +92,15 @@ class _Definition(NamedTuple):
 
 
 def code_sections(document: Document, fits: Callable[[int, int], bool]) -> list[Section]:
-    """The sections of a file of source code; together they cover its whole text.
+    """Return the sections of a file of source code; together the sections cover the whole text.
 
-    A definition that fits a chunk is one section, whatever is defined within it; a larger one is a section of what
-    stands before its inner definitions (its signature, its documentation, its fields) and one for each of them.
+    A definition that fits a chunk is one section, including inner definitions. A larger definition has one section
+    for the part before the inner definitions (signature, documentation, fields), and one section per inner
+    definition.
     """
     text = document.text
     parser = _parser(PurePosixPath(document.source).suffix.lower())
-    # A lone CR is no line end to the parser, and none here; surrogates cannot be encoded, and carry no structure.
+    # A lone CR ends no line, for the parser and here; surrogates cannot be encoded, and carry no structure.
     root = None if parser is None else _parsed(parser, text.encode("utf-8", "replace"))
     if root is None:
         return [Section(0, 0, len(text), 0, (), (Block("code", 0, len(text)),))]
@@ -109,15 +109,15 @@ def code_sections(document: Document, fits: Callable[[int, int], bool]) -> list[
 
 
 def _parsed(parser: "Parser", source: bytes) -> "Node | None":
-    """The tree of `source`; None where that takes far longer than code of its size ever does."""
-    until = thread_time() + _LEAST_S + len(source) * _S_PER_BYTE
+    """Return the tree of `source`; None if parsing takes far longer than any code of the same size."""
+    deadline_s = thread_time() + _MIN_S + len(source) * _S_PER_BYTE
 
-    def over(_at: int, _broken: bool) -> bool:
-        return thread_time() > until
+    def is_late(_at: int, _broken: bool) -> bool:
+        return thread_time() > deadline_s
 
     try:
-        return parser.parse(lambda at, _: source[at : at + _AT_ONCE_BYTES], progress_callback=over).root_node
-    except ValueError:  # stopped
+        return parser.parse(lambda at, _: source[at : at + _READ_BYTES], progress_callback=is_late).root_node
+    except ValueError:  # stopped by `is_late`
         parser.reset()
         return None
 
@@ -129,14 +129,14 @@ class _Cutter:
     fits: Callable[[int, int], bool]
 
     def cut(self, node: "Node", first: int, end: int, path: tuple[str, ...]) -> Iterator[Section]:
-        """The sections of the lines [first, end), which hold `node`."""
-        level = 2 if path else 3  # a large definition begins a chunk of its own, small ones share one
+        """Yield the sections of the lines [first, end), which hold `node`."""
+        level = 2 if path else 3  # a large definition begins a new chunk, small definitions share a chunk
         at = first
-        for definition in _inner(node) if len(path) < _MAX_NESTING else ():
+        for definition in _outermost_definitions(node) if len(path) < _MAX_NESTING else ():
             begin, after = max(definition.first, at), definition.last + 1
             if after <= begin or begin >= end:
-                continue  # on the line where the one before ended
-            if self._says_something(at, begin):
+                continue  # on the line where the previous definition ended
+            if self._has_content(at, begin):
                 yield self._section(at, begin, level, path)
                 level, at = 3, begin
             name = (*path, definition.name) if definition.name else path
@@ -153,71 +153,72 @@ class _Cutter:
             yield self._section(at, end, level, path)
 
     def _section(self, line: int, end: int, level: int, path: tuple[str, ...]) -> Section:
-        start, until = self.starts[line], self._at(end)
-        return Section(start, start, until, level, path, (Block("code", start, until),))
+        start, deadline_s = self.starts[line], self._at(end)
+        return Section(start, start, deadline_s, level, path, (Block("code", start, deadline_s),))
 
     def _tail(self, line: int, end: int) -> int:
-        """The line after those from `line` on that say nothing: blank ones, closing brackets."""
-        while line < end and not self._says_something(line, line + 1):
+        """Return the line after `line` and the following lines without content: blank lines, closing brackets."""
+        while line < end and not self._has_content(line, line + 1):
             line += 1
         return line
 
-    def _says_something(self, line: int, end: int) -> bool:
-        return line < end and bool(_SAYING.search(self.text, self.starts[line], self._at(end)))
+    def _has_content(self, line: int, end: int) -> bool:
+        return line < end and bool(_CONTENT.search(self.text, self.starts[line], self._at(end)))
 
     def _at(self, line: int) -> int:
         return self.starts[line] if line < len(self.starts) else len(self.text)
 
 
-def _inner(node: "Node") -> Iterator[_Definition]:
-    """The outermost definitions within `node`, in order."""
-    waiting: list[tuple[Node, int, bool]] = [(node, -1, True)]  # with the line its wrapper begins on, if it has one
-    while waiting:
-        at, line, is_outer = waiting.pop()
+def _outermost_definitions(node: "Node") -> Iterator[_Definition]:
+    """Yield the outermost definitions within `node`, in order."""
+    # node, the first line of the node's wrapper or -1, whether the node is the outer node
+    pending: list[tuple[Node, int, bool]] = [(node, -1, True)]
+    while pending:
+        at, line, is_outer = pending.pop()
         if not is_outer and _defines(at):
             yield _Definition(_name(at), at.start_point[0] if line < 0 else line, at.end_point[0], at)
             continue
         children: list[tuple[Node, int, bool]] = []
-        lead, before = -1, -1  # first and last line of the comments that stand right before the next child
+        lead, before = -1, -1  # first and last line of the comments directly before the next child
         ended = -1
         for child in at.children:
             first, last = child.start_point[0], child.end_point[0]
             if child.type in _LEADS:
-                if first > ended:  # not behind something on its line
+                if first > ended:  # not after other code on the same line
                     lead = lead if lead >= 0 and first <= before + 1 else first
-                    before = last if child.end_point[1] else last - 1  # Rust's line comments end with their line
+                    before = last if child.end_point[1] else last - 1  # Rust's line comments include the line's end
                 continue
             led = lead if lead >= 0 and first <= before + 1 else -1
             lead, ended = -1, last
             if last == first and not (child.is_named and (_defines(child) or child.type in _WRAPPERS)):
-                continue  # nothing on a single line is worth the walk
+                continue  # single lines are not worth the walk
             outer = line if line >= 0 and at.type in _WRAPPERS else first if child.type in _WRAPPERS else -1
             children.append((child, led if led >= 0 else outer, False))
-        waiting += reversed(children)
+        pending += reversed(children)
 
 
 def _defines(node: "Node") -> bool:
     if not node.is_named:
-        return False  # the keyword `class` has the type of Ruby's classes
+        return False  # the keyword `class` has the same type as Ruby's classes
     if node.type == "variable_declarator":
         value = node.child_by_field_name("value")
         return value is not None and value.type in _FUNCTION_VALUES
-    if node.type.endswith("_specifier"):  # `struct point p;` names a type, it does not define one
+    if node.type.endswith("_specifier"):  # `struct point p;` names a type without defining the type
         return node.child_by_field_name("body") is not None
     return node.type in _DEFINITIONS
 
 
 def _name(node: "Node") -> str:
-    """What people call it: `connect`, `Server.Start` for a Go method, `Display for Point` for a Rust impl."""
+    """Return the common name: `connect`, `Server.Start` for a Go method, `Display for Point` for a Rust impl."""
     if node.type == "impl_item":
         trait, of = node.child_by_field_name("trait"), node.child_by_field_name("type")
-        return " for ".join(_text(found) for found in (trait, of) if found is not None)
+        return " for ".join(_text(part) for part in (trait, of) if part is not None)
     named = node.child_by_field_name("name") or node.child_by_field_name("declarator")
     while named is not None and (inner := named.child_by_field_name("declarator")) is not None:
         named = inner
     if named is None:
         specs = [child for child in node.named_children if child.type in ("type_spec", "type_alias")]
-        named = next((found for spec in specs if (found := spec.child_by_field_name("name"))), None)
+        named = next((part for spec in specs if (part := spec.child_by_field_name("name"))), None)
     if named is None:
         named = next((child for child in node.named_children if _NAMES.fullmatch(child.type)), None)
     receiver = node.child_by_field_name("receiver")
@@ -232,7 +233,7 @@ def _text(node: "Node") -> str:
 
 @cache
 def _parser(extension: str) -> "Parser | None":
-    """The parser of a language; None where there is none."""
+    """Return the parser of a language, or None."""
     if extension not in GRAMMARS:
         return None
     from tree_sitter import Language, Parser

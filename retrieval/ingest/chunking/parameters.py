@@ -1,8 +1,8 @@
-"""What an operation or function takes, apart from what it does.
+"""The parameters of an operation or function as a section apart from the description.
 
-References describe an operation in a sentence or two and then list its parameters. Whoever looks for it asks for what
-it does, and the names of parameters, much the same for all operations of an interface, make all of them alike: a list
-in the chunk of its description hides it. docs/chunking.md has what it is worth.
+References describe an operation in a sentence or two and then list the parameters. Readers search for the
+description. The names of parameters are much the same for all operations of an interface and make the operations
+similar: a list in the same chunk hides the description. docs/chunking.md has the measured gain.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from retrieval.ingest.chunking.blocks import Block
-from retrieval.ingest.chunking.sections import Section, within
+from retrieval.ingest.chunking.sections import Section, blocks_between
 
 # "Parameters:", "Query parameters: page (query): …", "**Args:**", "引数："
 _LABEL = re.compile(
@@ -26,35 +26,35 @@ _LABEL = re.compile(
 _Span = tuple[int, int, str]  # start, end, label
 
 
-def apart(text: str, sections: Sequence[Section], tiny: Callable[[int, int], bool]) -> list[Section]:
-    """`sections` with each list of parameters that is not tiny as a section of its own; they cover the same text.
+def separate_parameters(text: str, sections: Sequence[Section], tiny: Callable[[int, int], bool]) -> list[Section]:
+    """Return `sections` with each list of parameters, unless tiny, as a section; the sections cover the same text.
 
-    A list begins with a line "Parameters: …" and ends with its paragraph, or with the list or table under that line.
+    A list begins with a line "Parameters: …" and ends with the paragraph, or with the list or table below the line.
     """
-    found: list[Section] = []
+    result: list[Section] = []
     for section in sections:
-        found += [section] if section.alone else _split(text, section, tiny)
-    return found
+        result += [section] if section.own_chunk else _split(text, section, tiny)
+    return result
 
 
 def _split(text: str, section: Section, tiny: Callable[[int, int], bool]) -> Iterator[Section]:
-    """The section, cut before and behind each of its lists of parameters but one that it begins with."""
+    """Yield the section, cut before and after each list of parameters except a list at the very beginning."""
     start, body = section.start, section.body
-    for begin, end, label in _lists(text, section.blocks):
+    for begin, end, label in _joined_lists(text, section.blocks):
         if tiny(begin, end) or not text[body:begin].strip():
             continue
-        yield replace(section, start=start, body=body, end=begin, blocks=within(section.blocks, body, begin))
-        blocks = within(section.blocks, begin, end)
-        yield Section(begin, begin, end, section.level, (*section.headings, label), blocks, alone=True)
+        yield replace(section, start=start, body=body, end=begin, blocks=blocks_between(section.blocks, body, begin))
+        blocks = blocks_between(section.blocks, begin, end)
+        yield Section(begin, begin, end, section.level, (*section.headings, label), blocks, own_chunk=True)
         start = body = end
     if body < section.end:
-        yield replace(section, start=start, body=body, blocks=within(section.blocks, body, section.end))
+        yield replace(section, start=start, body=body, blocks=blocks_between(section.blocks, body, section.end))
 
 
-def _lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
-    """The lists of parameters among `blocks`; those that follow one another are one."""
+def _joined_lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
+    """Yield the lists of parameters among `blocks`; adjacent lists are joined."""
     last: _Span | None = None
-    for span in _labelled(text, blocks):
+    for span in _labelled_lists(text, blocks):
         if last and last[1] == span[0]:
             last = (last[0], span[1], last[2])
             continue
@@ -65,14 +65,18 @@ def _lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
         yield last
 
 
-def _labelled(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
-    """From each label to the next one in its paragraph or to the paragraph's end, with a list or table under it."""
-    for block, below in zip_longest(blocks, blocks[1:]):
+def _labelled_lists(text: str, blocks: Sequence[Block]) -> Iterator[_Span]:
+    """Yield the text from each label to the next label or the paragraph's end, plus a list or table below."""
+    for block, next_block in zip_longest(blocks, blocks[1:]):
         if block.kind != "text":
             continue
         labels = list(_LABEL.finditer(text, block.start, block.end))
         for label, later in zip_longest(labels, labels[1:]):
             end = later.start() if later else block.end
             announces = not text[label.end() : end].strip()
-            listed = below.end if announces and not later and below and below.kind in ("list", "table") else end
+            listed = (
+                next_block.end
+                if announces and not later and next_block and next_block.kind in ("list", "table")
+                else end
+            )
             yield label.start(), listed, " ".join(label[1].split())

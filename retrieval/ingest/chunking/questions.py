@@ -1,7 +1,7 @@
-"""Questions with their answers: a pair is a chunk of its own, and every part of a long answer carries its question.
+"""Questions with answers: each pair is a chunk, and every part of a long answer carries the question.
 
-A pair is a section whose heading is a question, or what stands from a line "Q: …" with a line "A: …" under it to the
-next such line. Two pairs in one chunk would be found less well by either question.
+A pair is a section with a question as heading, or the text from a line "Q: …" with a line "A: …" below to the next
+such line. Two pairs in one chunk would be harder to find by either question.
 """
 
 import json
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from retrieval.attributes import bare
 from retrieval.errors import Unreadable, UnreadableRights
-from retrieval.ingest.chunking.blocks import plain
-from retrieval.ingest.chunking.sections import Section, holding, within
+from retrieval.ingest.chunking.blocks import plain_heading
+from retrieval.ingest.chunking.sections import Section, block_index_at, blocks_between
 
 # "Q: ", "**Question 3:** ", "- Q:", "### Q1:"
 _MARKER = (
@@ -36,60 +36,62 @@ _KEYED = tuple(
 )
 
 
-def pairs(text: str, sections: Sequence[Section]) -> list[Section]:
-    """`sections` with each question and its answer as a section of its own; they cover the same text."""
-    found: list[Section] = []
+def separate_pairs(text: str, sections: Sequence[Section]) -> list[Section]:
+    """Return `sections` with each question and answer as a section; the sections cover the same text."""
+    result: list[Section] = []
     for section in sections:
         if section.level and section.headings and section.headings[-1].endswith(_QUESTION_MARKS):
-            found.append(replace(section, alone=True))
+            result.append(replace(section, own_chunk=True))
         else:
-            found += _split(text, section)
-    return found
+            result += _split(text, section)
+    return result
 
 
 def _split(text: str, section: Section) -> Iterator[Section]:
-    """The section, cut where a pair begins."""
+    """Yield the section, cut where a pair begins."""
     places = [match for match in _QUESTION.finditer(text, section.body, section.end) if not _in_code(section, match)]
     ends = [match.start() for match in places[1:]] + [section.end] * bool(places)
-    asked = [(match, end) for match, end in zip(places, ends, strict=True) if _ANSWER.search(text, match.end(), end)]
-    if not asked:  # and a question that nothing answers belongs to the pair before it
+    answered = [(match, end) for match, end in zip(places, ends, strict=True) if _ANSWER.search(text, match.end(), end)]
+    if not answered:  # a question without an answer belongs to the previous pair
         yield section
         return
-    start, body, first = section.start, section.body, asked[0][0].start()
+    start, body, first = section.start, section.body, answered[0][0].start()
     if text[body:first].strip():
-        yield replace(section, end=first, blocks=within(section.blocks, body, first))
+        yield replace(section, end=first, blocks=blocks_between(section.blocks, body, first))
         start = body = first
-    ends = [*(match.start() for match, _ in asked[1:]), section.end]
-    for (match, _), end in zip(asked, ends, strict=True):
-        headings = (*section.headings, plain(match[1]))
-        yield Section(start, body, end, section.level, headings, within(section.blocks, body, end), alone=True)
+    ends = [*(match.start() for match, _ in answered[1:]), section.end]
+    for (match, _), end in zip(answered, ends, strict=True):
+        headings = (*section.headings, plain_heading(match[1]))
+        yield Section(
+            start, body, end, section.level, headings, blocks_between(section.blocks, body, end), own_chunk=True
+        )
         start = body = end
 
 
 def _in_code(section: Section, match: re.Match[str]) -> bool:
-    return section.blocks[holding(section.blocks, match.start())].kind in ("code", "table")
+    return section.blocks[block_index_at(section.blocks, match.start())].kind in ("code", "table")
 
 
 def looks_like_pairs(beginning: bytes) -> bool:
-    """Whether the first bytes of a JSON file have a key for questions and one for answers."""
+    """Whether the first bytes of a JSON file have a key for questions and a key for answers."""
     return all(key.search(beginning) for key in _KEYED)
 
 
-def of_json(text: str, *, rights: bool = True) -> str:
-    """The questions and answers of a JSON document, or of one in each line, as "Q: …" and "A: …".
+def pairs_from_json(text: str, *, rights: bool = True) -> str:
+    """Return the questions and answers of a JSON document, or of one document per line, as "Q: …" and "A: …".
 
-    rights: False where somebody else says who may read the document. Raises Unreadable where it is no JSON, or where no
-    object has both (`question` or `q`, `answer` or `a` …); UnreadableRights where an object names groups.
+    rights: False if the caller decides who may read the document. Raises Unreadable for invalid JSON, or if no object
+        has both keys (`question` or `q`, `answer` or `a` …); UnreadableRights if an object names groups.
     """
-    asked = (pair for value in _values(text) for pair in _asked(value, rights))
-    found = [f"Q: {question}\nA: {answer}\n" for question, answer in asked]
-    if not found:
+    answered = (pair for value in _values(text) for pair in _pairs_in(value, rights))
+    result = [f"Q: {question}\nA: {answer}\n" for question, answer in answered]
+    if not result:
         raise Unreadable("JSON without questions and answers: expected objects with the keys question and answer")
-    return "\n".join(found)
+    return "\n".join(result)
 
 
 def _values(text: str) -> Iterator[object]:
-    """The JSON document, or the one in each line. Raises Unreadable with the place where it is none."""
+    """Yield the JSON document, or the document of each line. Raises Unreadable with the place of the error."""
     try:
         yield json.loads(text)
         return
@@ -97,7 +99,8 @@ def _values(text: str) -> Iterator[object]:
         raise Unreadable("JSON nested too deeply") from None
     except ValueError as error:
         whole = error
-    begun = all(line.lstrip()[:1] in ("", "{") for line in text.split("\n"))  # an object a line: none goes over two
+    # one object per line: no object spans two lines
+    begun = all(line.lstrip()[:1] in ("", "{") for line in text.split("\n"))
     for number, line in enumerate(text.split("\n"), 1):
         try:
             if line.strip():
@@ -105,42 +108,45 @@ def _values(text: str) -> Iterator[object]:
                 begun = True
         except RecursionError:
             raise Unreadable(f"line {number}: JSON nested too deeply") from None
-        except ValueError as error:  # one document over several lines, unless a line before was one
+        except ValueError as error:  # one document over several lines, unless an earlier line was a document
             raise Unreadable(_place(error, number) if begun else _place(whole)) from error
 
 
 def _place(error: ValueError, line: int = 0) -> str:
-    """What is wrong with JSON, and where; line: the one that was read by itself."""
-    if not isinstance(error, json.JSONDecodeError):  # a number of too many digits
+    """Return what is wrong with the JSON, and where; line: the line that was parsed alone."""
+    if not isinstance(error, json.JSONDecodeError):  # a number with too many digits
         return f"not JSON: {error}"
     return f"not JSON: line {line or error.lineno}, column {error.colno}: {error.msg}"
 
 
-def _asked(value: object, rights: bool) -> Iterator[tuple[str, str]]:
-    """The questions and answers of all objects within `value`, in order. rights: names of groups are refused."""
-    waiting = [value]
-    while waiting:
-        at = waiting.pop()
-        if isinstance(at, list):
-            waiting += reversed(at)
-        elif isinstance(at, dict):
-            if rights and any(bare(name) == "groups" and _are_names(item) for name, item in at.items()):
-                raise UnreadableRights("its objects name groups, and those of Markdown alone are read")
-            lowered = {key.lower(): item for key, item in at.items()}
+def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
+    """Yield the questions and answers of all objects within `value`, in order. rights: refuse names of groups."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, list):
+            pending += reversed(current)
+        elif isinstance(current, dict):
+            if rights and any(bare(name) == "groups" and _are_names(item) for name, item in current.items()):
+                raise UnreadableRights(
+                    "the JSON names groups, but ragway reads groups only from Markdown: "
+                    "use a Markdown file, or remove the groups"
+                )
+            lowered = {key.lower(): item for key, item in current.items()}
             question, answer = _first(lowered, _QUESTION_KEYS), _first(lowered, _ANSWER_KEYS)
             if question and answer:
                 yield " ".join(question.split()), answer
             else:
-                waiting += reversed(at.values())
+                pending += reversed(current.values())
 
 
 def _are_names(item: object) -> bool:
-    """Whether that may be names of groups, and not the groups of a list of questions."""
-    return isinstance(item, str) or (isinstance(item, list) and all(isinstance(one, str) for one in item))
+    """Whether the item may be names of groups, rather than groups of a list of questions."""
+    return isinstance(item, str) or (isinstance(item, list) and all(isinstance(name, str) for name in item))
 
 
 def _first(of: Mapping[str, object], keys: Sequence[str]) -> str:
-    """What stands under the first of `keys` that is there: text, or several texts as paragraphs."""
+    """Return the value under the first existing key: text, or several texts as paragraphs."""
     item = next((of[key] for key in keys if of.get(key)), "")
     texts = item if isinstance(item, list) else [item]
     return "\n\n".join(text.strip() for text in texts if isinstance(text, str)).strip()

@@ -1,46 +1,47 @@
-"""Text cut by size alone: at the coarsest separators that make it fit (`recursive`), or after every n tokens (`fixed`).
+"""Text cut by size alone: at the coarsest separators whose pieces fit (`recursive`), or after every n tokens
+(`fixed`).
 
-The two that most tools start with, for those who want them and as the peers the structure is measured against.
-Neither reads headings.
+Most tools start with these two methods. ragway offers both as options and as peers for measuring the structural
+method. Neither method reads headings.
 """
 
 from itertools import pairwise
 
-from retrieval.ingest.chunking.boundaries import Measure
+from retrieval.ingest.chunking.boundaries import TokenIndex
 
 _SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ")  # paragraphs, lines, sentences, words
 
 Span = tuple[int, int]
 
 
-def recursive(text: str, measure: Measure, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    """Spans of at most `limit_tokens`, in order, that cover `text`.
+def recursive(text: str, token_index: TokenIndex, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
+    """Return spans of at most `limit_tokens`, in order, that cover `text`.
 
-    As RecursiveCharacterTextSplitter does it: cut at a separator, put neighbours together while they fit, and cut
-    what does not fit by itself at the next finer one. Whole pieces of at most `overlap_tokens` are repeated.
+    As in RecursiveCharacterTextSplitter: cut at a separator, join neighbours while the neighbours fit, and cut an
+    oversized piece at the next finer separator. Whole pieces of at most `overlap_tokens` are repeated.
     """
-    found: list[Span] = []
-    waiting = [(0, len(text), 0)]
-    while waiting:
-        start, end, level = waiting.pop()
-        if measure.between(start, end) <= limit_tokens:
-            found.append((start, end))
+    spans: list[Span] = []
+    pending = [(0, len(text), 0)]
+    while pending:
+        start, end, level = pending.pop()
+        if token_index.between(start, end) <= limit_tokens:
+            spans.append((start, end))
         elif level == len(_SEPARATORS):
-            found += _windows(measure, start, end, limit_tokens, overlap_tokens)
+            spans += _windows(token_index, start, end, limit_tokens, overlap_tokens)
         else:
-            pieces = _cut(text, start, end, _SEPARATORS[level])
-            joined = _joined(pieces, measure, limit_tokens, overlap_tokens)
-            waiting += [(begin, until, level + 1) for begin, until in reversed(joined)]
-    return found
+            pieces = _cut_at(text, start, end, _SEPARATORS[level])
+            joined = _join(pieces, token_index, limit_tokens, overlap_tokens)
+            pending += [(begin, until, level + 1) for begin, until in reversed(joined)]
+    return spans
 
 
-def fixed(text: str, measure: Measure, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    """Spans of exactly `limit_tokens`, but for the last one, each repeating `overlap_tokens` of the one before."""
-    return _windows(measure, 0, len(text), limit_tokens, overlap_tokens)
+def fixed(text: str, token_index: TokenIndex, *, limit_tokens: int, overlap_tokens: int) -> list[Span]:
+    """Return spans of exactly `limit_tokens`, except the last, each repeating `overlap_tokens` of the previous span."""
+    return _windows(token_index, 0, len(text), limit_tokens, overlap_tokens)
 
 
-def _cut(text: str, start: int, end: int, separator: str) -> list[Span]:
-    """[start, end) cut behind every occurrence of `separator`."""
+def _cut_at(text: str, start: int, end: int, separator: str) -> list[Span]:
+    """Return [start, end) cut after every occurrence of `separator`."""
     places = [start]
     at = text.find(separator, start, end)
     while at >= 0:
@@ -51,29 +52,29 @@ def _cut(text: str, start: int, end: int, separator: str) -> list[Span]:
     return list(pairwise(places))
 
 
-def _joined(pieces: list[Span], measure: Measure, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    """Neighbours put together while they fit; a piece that does not fit stays alone."""
-    found: list[Span] = []
-    first = 0  # index of the piece the span at hand begins with
+def _join(pieces: list[Span], token_index: TokenIndex, limit_tokens: int, overlap_tokens: int) -> list[Span]:
+    """Join neighbours while the neighbours fit; an oversized piece stays alone."""
+    spans: list[Span] = []
+    first = 0  # index of the first piece of the current span
     for index, (_, end) in enumerate(pieces):
-        if index == first or measure.between(pieces[first][0], end) <= limit_tokens:
+        if index == first or token_index.between(pieces[first][0], end) <= limit_tokens:
             continue
         before = pieces[index - 1][1]
-        found.append((pieces[first][0], before))
+        spans.append((pieces[first][0], before))
         while first < index and (
-            measure.between(pieces[first][0], before) > overlap_tokens
-            or measure.between(pieces[first][0], end) > limit_tokens
+            token_index.between(pieces[first][0], before) > overlap_tokens
+            or token_index.between(pieces[first][0], end) > limit_tokens
         ):
             first += 1
-    return [*found, (pieces[first][0], pieces[-1][1])] if pieces else found
+    return [*spans, (pieces[first][0], pieces[-1][1])] if pieces else spans
 
 
-def _windows(measure: Measure, start: int, end: int, limit_tokens: int, overlap_tokens: int) -> list[Span]:
-    found = []
+def _windows(token_index: TokenIndex, start: int, end: int, limit_tokens: int, overlap_tokens: int) -> list[Span]:
+    spans = []
     while start < end:
-        until = min(end, max(start + 1, measure.reach(start, limit_tokens)))
-        found.append((start, until))
+        until = min(end, max(start + 1, token_index.reach(start, limit_tokens)))
+        spans.append((start, until))
         if until == end:
             break
-        start = max(start + 1, measure.reach(start, max(1, limit_tokens - overlap_tokens)))
-    return found
+        start = max(start + 1, token_index.reach(start, max(1, limit_tokens - overlap_tokens)))
+    return spans

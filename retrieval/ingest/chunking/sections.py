@@ -1,4 +1,4 @@
-"""A document as sections in reading order: each with its path of headings and the blocks under them."""
+"""A document as sections in reading order: each with a path of headings and the blocks below the headings."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from operator import attrgetter
 
 from retrieval.ingest.chunking.blocks import (
     Block,
+    blocks_of_marks,
     line_starts,
     paragraphs,
-    placed,
-    plain,
+    plain_heading,
     with_wiki_headings,
 )
 from retrieval.ingest.formats import markdown, rst
@@ -19,60 +19,60 @@ from retrieval.records.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`text[start:body]` is its heading lines, `text[body:end]` what they stand over: never empty."""
+    """`text[start:body]` holds the heading lines, `text[body:end]` the content, which is never empty."""
 
     start: int
     body: int
     end: int
-    level: int  # of the outermost heading it begins with; 0: text before any heading
+    level: int  # of the section's outermost heading line; 0: text before any heading
     headings: tuple[str, ...]  # outermost first, without the document's title
     blocks: tuple[Block, ...]  # cover [body, end)
-    alone: bool = False  # shares no chunk with another section
+    own_chunk: bool = False  # shares no chunk with another section
 
 
 def sections(document: Document) -> list[Section]:
-    """The sections of `document`; together they cover its whole text.
+    """Return the sections of `document`; together the sections cover the whole text.
 
-    A heading with only deeper headings under it begins the first section under it. A heading with nothing under it
-    at all is its own body: its words must be somewhere.
+    A heading with only deeper headings below begins the first section below. A heading without any content is its own
+    body, because no words may be lost.
     """
-    found: list[Section] = []
+    result: list[Section] = []
     path: list[Block] = []
-    heads: list[Block] = []  # headings whose text has not begun yet
+    heads: list[Block] = []  # headings without text so far
     body: list[Block] = []
-    title = plain(document.title)
+    title = plain_heading(document.title)
     for block in [*_blocks(document), None]:
         if block is not None and block.kind != "heading":
             body.append(block)
             continue
         deeper = block is not None and bool(heads) and block.level > heads[-1].level
         if body or (heads and not deeper):
-            found.append(_section(heads, body, path, title))
+            result.append(_section(heads, body, path, title))
             heads, body = [], []
         if block is not None:
             while path and path[-1].level >= block.level:
                 path.pop()
             path.append(block)
             heads.append(block)
-    return found
+    return result
 
 
-def holding(blocks: Sequence[Block], place: int) -> int:
-    """The number of the block that holds `place`; that of the next one where `place` lies before it."""
+def block_index_at(blocks: Sequence[Block], place: int) -> int:
+    """Return the index of the block that holds `place`, or of the next block if `place` lies before a block."""
     return bisect_right(blocks, place, key=attrgetter("end"))
 
 
-def within(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
-    """The blocks that cover [start, end): whole where they lie in it, as plain text where they are cut."""
-    found = []
-    for number in range(holding(blocks, start), len(blocks)):
+def blocks_between(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
+    """Return the blocks that cover [start, end): unchanged if whole, as plain text if cut."""
+    result = []
+    for number in range(block_index_at(blocks, start), len(blocks)):
         block = blocks[number]
         begin, until = max(start, block.start), min(end, block.end)
         if begin >= until:
             break
         whole = (begin, until) == (block.start, block.end)
-        found.append(block if whole else Block("text", begin, until))
-    return tuple(found)
+        result.append(block if whole else Block("text", begin, until))
+    return tuple(result)
 
 
 def _section(heads: Sequence[Block], body: Sequence[Block], path: Sequence[Block], title: str) -> Section:
@@ -98,4 +98,4 @@ def _blocks(document: Document) -> tuple[Block, ...]:
             marks = paragraphs(text)
         case "text":
             marks = with_wiki_headings(text, paragraphs(text), starts)
-    return placed(marks, starts, 0, len(text))
+    return blocks_of_marks(marks, starts, 0, len(text))

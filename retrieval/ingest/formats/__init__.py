@@ -1,6 +1,6 @@
 """File formats: bytes to text, and text to structure.
 
-decode        bytes -> text                       front_matter  a document's attributes, and who may read it
-markdown      Markdown -> where its blocks begin  rst           reStructuredText -> where its blocks begin
+decode        bytes -> text                       front_matter  a document's attributes and readers
+markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
 webpage       HTML -> Markdown                    tagsoup       the parser and the converter for broken pages
 """

@@ -1,10 +1,10 @@
 """Front matter: the lines between two marks at the beginning of a document, YAML (---) or TOML (+++).
 
-Its fields are the document's attributes, and `groups` says who may read the document. Attributes only narrow searches:
-what cannot be read of them is passed over. Rights are never passed over: where the front matter names groups, or seems
-to, and they cannot be read with certainty, there is no document (`UnreadableRights`).
+The fields are the document's attributes, and `groups` names the readers. Attributes only narrow searches, so
+unreadable attributes are ignored. Rights are never ignored: if the front matter names groups, or seems to, and the
+groups cannot be read with certainty, the document is refused (`UnreadableRights`).
 
-The YAML has no anchors, aliases, merge keys or tags, and little depth; each name stands once. So reading takes linear
+YAML with anchors, aliases, merge keys, tags, deep nesting or a repeated name is not read. So reading takes linear
 time (libyaml takes 5 s for 50,000 open brackets, tomllib 13 s for long dotted keys), and no two readers disagree.
 """
 
@@ -20,63 +20,64 @@ import yaml
 
 from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, bare, checked_attributes, checked_groups
 from retrieval.errors import UnreadableRights
-from retrieval.ingest.chunking.blocks import plain
+from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.records.documents import Attribute
 
-_MOST_CHARS = 50_000  # front matter that is longer is not read
-_MOST_DEPTH = 20
-_MOST_DOTS = 100  # in one line of TOML
+_MAX_CHARS = 50_000  # longer front matter is not read
+_MAX_DEPTH = 20
+_MAX_DOTS = 100  # in one line of TOML
 
 _OPENING = re.compile(r"[\s\ufeff\u200b]*(-{3,}|\+{3,})[ \t]*(?:#.*)?\n")
-# As other programs have it ("---yaml", ";;;", "{" of JSON), or as a slip makes it (another dash or blank, no mark).
+# As in other programs ("---yaml", ";;;", "{" of JSON), or after a slip (another dash or blank, no mark).
 _LIKE_OPENING = re.compile(r"[^\w\n`<#]{1,40}(?:yaml|yml|toml|json)?[^\w\n`<#]{0,9}\n", re.IGNORECASE)
 _LIKE_FIELDS = re.compile(r"\s{0,40}:?[\w.-]{1,64}[ \t]{0,9}[:=](?:.+\n)*.*")  # up to an empty line
 _MARK = re.compile(r"^(---|\+\+\+|\.\.\.)(.*)(?:\n|\Z)", re.MULTILINE)
 _FIELD = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
-# A name, as one may write it: quoted, with invisible characters, before a sign of another width. Bounded: linear time.
+# A name in unusual spellings: quoted, with invisible characters, before a wide sign. Bounded, for linear time.
 _WORD = r"([\w\u00ad\u200b-\u200f\u2060\ufeff-]{4,16})"
 _SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝]"
 _NAMED = re.compile(rf"(?<![\w-]){_WORD}{_SIGN}")
 _NAMED_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
 _FIRST = re.compile(rf"^[\"']?{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
-# `groups`, and what it becomes by one slip: a letter left out, swapped with the next, another one, one too many.
-_MEANT = {
+# `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.
+_GROUPS_SPELLINGS = {
     "groups",
     *(before + after[1:] for before, after in _CUTS),
     *(before + after[1:2] + after[:1] + after[2:] for before, after in _CUTS),
     *(before + letter + after[skipped:] for before, after in _CUTS for letter in ascii_lowercase for skipped in (0, 1)),
 }
-_HOW = "Write one line `groups: [hr, legal]` in it"
+_HINT = "Write one line `groups: [hr, legal]`"
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What a document's front matter says of it."""
+    """The content of a document's front matter."""
 
     title: str = ""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
 
 
-class _Loader(yaml.CSafeLoader):
-    """Takes each name once."""
+class _UniqueKeyLoader(yaml.CSafeLoader):
+    """Refuses a repeated name."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        made: dict[Any, Any] = super().construct_mapping(node, deep)
-        if len(made) < len(node.value):
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
             place: Any = node.start_mark
-            raise yaml.MarkedYAMLError(problem="a name stands twice", problem_mark=place)
-        return made
+            raise yaml.MarkedYAMLError(problem="a name occurs twice", problem_mark=place)
+        return mapping
 
 
 def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
-    """What the front matter of a Markdown document says, and the text after it.
+    """Return the front matter of a Markdown document, and the text after the front matter.
 
-    A text that merely begins with a thematic break has no `name:` on the lines up to the next one, and stays whole. The
-    title is found in front matter that no parser takes, too. rights: False where somebody else says who may read the
-    document. Raises UnreadableRights.
+    A text that merely begins with a thematic break has no `name:` before the next break, and stays whole. The title
+    is also found in front matter that no parser accepts.
+
+    rights: False if the caller decides who may read the document. Raises UnreadableRights.
     """
     opening = _OPENING.match(text)
     if not opening:
@@ -87,7 +88,8 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
     if end is None or len(opening[1]) > 3 or end[1] not in (opening[1], "...") or end[2].strip():
         if rights and _mentions(text[opening.end() :], _NAMED_FIRST):
             raise UnreadableRights(
-                "it begins like front matter that names groups, and no line '---' alone ends that: add this line"
+                "the beginning looks like front matter that names groups, but no line '---' ends the front matter: "
+                "add the line"
             )
         return Front(), text
     block = text[opening.end() : end.start()]
@@ -99,13 +101,15 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
         groups = _groups(fields, block) if rights else ()
     except ValueError as error:
         if rights and _mentions(block, _NAMED, _FIRST):
-            raise UnreadableRights(f"its front matter names groups and cannot be read: {error}") from error
+            raise UnreadableRights(f"the front matter names groups and cannot be read: {error}") from error
         fields, groups = {}, ()
     return Front(_title(block), _attributes(fields), groups), text[end.end() :].lstrip("\n")
 
 
 def check_unread(text: str, *, prose: bool) -> None:
-    """Raises UnreadableRights where a document of another format has front matter that names groups: none is read."""
+    """Raise UnreadableRights if a document of another format has front matter that names groups, because none is
+    read.
+    """
     opening = _OPENING.match(text)
     if not opening:
         if prose:
@@ -113,89 +117,95 @@ def check_unread(text: str, *, prose: bool) -> None:
         return
     end = _MARK.search(text, opening.end())
     if _mentions(text[opening.end() : end.start() if end else len(text)], _NAMED_FIRST):
-        raise UnreadableRights("its front matter names groups, and that of Markdown alone is read: name the file *.md")
+        raise UnreadableRights(
+            "the front matter names groups, but ragway reads front matter only in Markdown: rename the file to *.md"
+        )
 
 
 def _check_beginning(text: str) -> None:
-    """Raises UnreadableRights where a text begins with what may be meant as front matter, and that names groups."""
+    """Raise UnreadableRights if a text begins with possible front matter that names groups."""
     opening = _LIKE_OPENING.match(text)
     fields = _LIKE_FIELDS.match(text)
     if _mentions(text[opening.end() :] if opening else fields[0] if fields else "", _NAMED_FIRST):
         raise UnreadableRights(
-            "it begins like front matter that names groups, and not with a line '---' alone: begin and end it with one"
+            "the beginning looks like front matter that names groups, but is no line '---': put '---' before and after"
         )
 
 
 def _yaml(block: str, first_line: int) -> Mapping[Any, Any]:
-    """The fields. Raises ValueError with the line of the file."""
-    if len(block) > _MOST_CHARS:
-        raise ValueError(f"it has {len(block):,} characters, at most {_MOST_CHARS:,} are read. Shorten it")
+    """Return the fields. Raises ValueError with the line in the file."""
+    if len(block) > _MAX_CHARS:
+        raise ValueError(f"{len(block):,} characters, the limit is {_MAX_CHARS:,}. Shorten the front matter")
     try:
         depth = 0
         for event in yaml.parse(block, Loader=yaml.CSafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if wrong := _unwanted(event, depth):
-                place: Any = event.start_mark  # libyaml's own, which MarkedYAMLError's types do not know
-                raise yaml.MarkedYAMLError(problem=wrong, problem_mark=place)
-        fields = yaml.load(block, Loader=_Loader)
+            if problem := _unsupported_feature(event, depth):
+                place: Any = event.start_mark  # libyaml's own type, unknown to MarkedYAMLError's types
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=place)
+        fields = yaml.load(block, Loader=_UniqueKeyLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + first_line}: " if mark else ""
-        raise ValueError(f"{where}{error.problem or error.context}. Put values in quotes, or mend the line") from error
-    except (yaml.YAMLError, OverflowError, ValueError) as error:  # a date like 2024-99-99, a number without end
-        raise ValueError(f"{' '.join(str(error).split())[:200]}. Put values in quotes, or mend the line") from error
-    return _named(fields)
+        place_in_file = f"line {mark.line + first_line}: " if mark else ""
+        raise ValueError(
+            f"{place_in_file}{error.problem or error.context}. Put values in quotes, or correct the line"
+        ) from error
+    except (yaml.YAMLError, OverflowError, ValueError) as error:  # a date like 2024-99-99, an endless number
+        raise ValueError(f"{' '.join(str(error).split())[:200]}. Put values in quotes, or correct the line") from error
+    return _checked_fields(fields)
 
 
-def _unwanted(event: Any, depth: int) -> str:
-    """What an event of the parser has that is not read; "" if nothing."""
+def _unsupported_feature(event: Any, depth: int) -> str:
+    """Return which unsupported feature a parser event has; "" without any."""
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        return "anchors and aliases (&, *) are not read here"
+        return "anchors and aliases (&, *) are not supported"
     if getattr(event, "tag", None):
-        return "tags (!) are not read here"
+        return "tags (!) are not supported"
     if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-        return "merge keys (<<) are not read here"
-    return "it is nested too deeply" if depth > _MOST_DEPTH else ""
+        return "merge keys (<<) are not supported"
+    return "nested too deeply" if depth > _MAX_DEPTH else ""
 
 
 def _toml(block: str) -> Mapping[Any, Any]:
-    """The fields. Raises ValueError."""
-    if len(block) > _MOST_CHARS:
-        raise ValueError(f"it has {len(block):,} characters, at most {_MOST_CHARS:,} are read. Shorten it")
-    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
-        raise ValueError(f"a line has more than {_MOST_DOTS} dots. Shorten it")
+    """Return the fields. Raises ValueError."""
+    if len(block) > _MAX_CHARS:
+        raise ValueError(f"{len(block):,} characters, the limit is {_MAX_CHARS:,}. Shorten the front matter")
+    if any(line.count(".") > _MAX_DOTS for line in block.split("\n")):
+        raise ValueError(f"a line has more than {_MAX_DOTS} dots. Shorten the line")
     try:
         return tomllib.loads(block)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{error} of the front matter. Mend the line") from error
+        raise ValueError(f"{error} of the front matter. Correct the line") from error
 
 
-def _named(fields: object) -> Mapping[Any, Any]:
+def _checked_fields(fields: object) -> Mapping[Any, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, Mapping):
-        raise ValueError(f"it is no list of names and values. {_HOW}")
+        raise ValueError(f"the front matter is no list of names and values. {_HINT}")
     return fields
 
 
 def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
-    """The groups that the fields name. Raises ValueError where they are named, or nearly, and cannot be read."""
+    """Return the groups in the fields. Raises ValueError if groups are named, or nearly, and cannot be read."""
     named = [name for name in fields if isinstance(name, str) and bare(name) == "groups"]
     if len(named) > 1:
-        raise ValueError(f"groups stand twice, as {named[0]!r} and {named[1]!r}. Keep one")
+        raise ValueError(f"groups occur twice, as {named[0]!r} and {named[1]!r}. Keep one line")
     if named:
         groups = fields[named[0]]
         if groups in ("", []):
-            raise ValueError("groups are named, and there are none. Name some, or leave the line out: for everybody")
+            raise ValueError(
+                "the list of groups is empty. Name groups, or delete the line to let everyone read the document"
+            )
         return checked_groups([groups] if isinstance(groups, str) else groups)
-    near = next((name for name in _names(fields) if bare(name) in _MEANT), None)
+    near = next((name for name in _all_names(fields) if bare(name) in _GROUPS_SPELLINGS), None)
     if near is not None or _mentions(block, _NAMED_FIRST):
-        raise ValueError(f"{near or 'groups'!r} is not where, or not how, groups are written. {_HOW}, or rename it")
+        raise ValueError(f"{near or 'groups'!r} is not a valid way to write groups. {_HINT}, or rename the field")
     return ()
 
 
-def _names(fields: object) -> Iterator[str]:
-    """The names at every depth."""
+def _all_names(fields: object) -> Iterator[str]:
+    """Yield the names at every depth."""
     waiting = [fields]
     while waiting:
         match waiting.pop():
@@ -206,34 +216,34 @@ def _names(fields: object) -> Iterator[str]:
                 waiting.extend(inner)
 
 
-def _mentions(text: str, *where: re.Pattern[str]) -> bool:
-    """Whether a word by which a person may mean groups stands where a name stands."""
-    return any(bare(found[1]) in _MEANT for of in where for found in of.finditer(text))
+def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
+    """Whether a word that may mean groups stands in the place of a name."""
+    return any(bare(match[1]) in _GROUPS_SPELLINGS for pattern in patterns for match in pattern.finditer(text))
 
 
 def _title(block: str) -> str:
-    found = _TITLE.search(block)
-    title = found[1].strip() if found else ""
+    match = _TITLE.search(block)
+    title = match[1].strip() if match else ""
     if len(title) > 1 and title[0] == title[-1] and title[0] in "\"'":
         title = title[1:-1]
-    return plain(title) if title.strip("|>-+ ") else ""
+    return plain_heading(title) if title.strip("|>-+ ") else ""
 
 
 def _attributes(fields: Mapping[Any, Any]) -> dict[str, Attribute]:
-    """What is no attribute (objects, names with blanks, more than there may be) is passed over."""
-    found: dict[str, Attribute] = {}
+    """Return the valid attributes; objects, names with blanks and surplus attributes are ignored."""
+    result: dict[str, Attribute] = {}
     for name, value in fields.items():
-        if len(found) < MOST_ATTRIBUTES and name not in BUILT_IN:
+        if len(result) < MOST_ATTRIBUTES and name not in BUILT_IN:
             try:
-                found |= checked_attributes({name: _plain(value)})
+                result |= checked_attributes({name: _plain(value)})
             except ValueError:
                 continue
-    return found
+    return result
 
 
 def _plain(value: object) -> object:
-    """A list's items as text; a list in a list stays one."""
-    return [_as_text(one) for one in value[: MOST_ITEMS + 1]] if isinstance(value, list) else _dated(value)
+    """Return a list's items as text; a list in a list stays a list."""
+    return [_as_text(item) for item in value[: MOST_ITEMS + 1]] if isinstance(value, list) else _dated(value)
 
 
 def _as_text(value: object) -> object:
@@ -241,5 +251,5 @@ def _as_text(value: object) -> object:
 
 
 def _dated(value: object) -> object:
-    """Dates as text, by ISO 8601."""
+    """Return dates as text, by ISO 8601."""
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value  # a datetime is a date

@@ -1,7 +1,7 @@
-"""Markdown to the lines where its blocks begin, as markdown-it reads it (CommonMark and tables).
+"""Markdown to the first lines of blocks, as markdown-it reads Markdown (CommonMark and tables).
 
-Only the block parser runs: it knows the lines, and the inline parser's time would be thrown away. markdown-it stops
-describing what is nested more than 20 deep; those lines stay part of the innermost block it did describe.
+Only the block parser runs: the block parser knows the lines, and the inline parser's result would be unused.
+markdown-it describes no nesting deeper than 20; such lines stay part of the innermost described block.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from retrieval.ingest.chunking.blocks import Kind, Mark, head, plain
+from retrieval.ingest.chunking.blocks import Kind, Mark, plain_heading, table_head
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LEAVES: dict[str, Kind] = {
     "paragraph_open": "text",
-    "heading_open": "text",  # inside a list or a quotation; at the top level it is a heading
+    "heading_open": "text",  # inside a list or a quotation; a heading at the top level
     "html_block": "text",
     "hr": "text",
     "fence": "code",
@@ -33,9 +33,9 @@ _CONTAINERS: dict[str, Kind] = {
 
 
 def marks(text: str) -> list[Mark]:
-    """The blocks of Markdown `text` in order. Front matter must be gone: it would read as a heading."""
+    """Return the blocks of Markdown `text` in order. Remove front matter first: it would read as a heading."""
     tokens = _tokens(text)
-    inside: list[tuple[int, list[Mark]]] = [(0, [])]  # of each open container: its first line, its blocks so far
+    inside: list[tuple[int, list[Mark]]] = [(0, [])]  # first line and blocks so far of each open container
     for index, token in enumerate(tokens):
         line = token.map[0] if token.map else inside[-1][0]
         container = _CONTAINERS.get(token.type.removesuffix("_open").removesuffix("_close"))
@@ -45,36 +45,36 @@ def marks(text: str) -> list[Mark]:
             opened, children = inside.pop()
             inside[-1][1].append(Mark(container, opened, tuple(children)))
         elif token.type == "heading_open" and len(inside) == 1:
-            title = plain(tokens[index + 1].content)
+            title = plain_heading(tokens[index + 1].content)
             inside[-1][1].append(Mark("heading", line, level=int(token.tag[1:]), heading=title))
         elif token.type in _LEAVES:
-            named = _head(tokens, index) if token.type == "table_open" else ""
-            inside[-1][1].append(Mark(_LEAVES[token.type], line, heading=named))
+            column_names = _column_names(tokens, index) if token.type == "table_open" else ""
+            inside[-1][1].append(Mark(_LEAVES[token.type], line, heading=column_names))
     return inside[0][1]
 
 
-def _head(tokens: "Sequence[Token]", index: int) -> str:
-    """The names of the columns of the table that begins at tokens[index]."""
-    found = takewhile(lambda token: token.type != "thead_close", islice(tokens, index, None))
-    return head([plain(token.content) for token in found if token.type == "inline"])
+def _column_names(tokens: "Sequence[Token]", index: int) -> str:
+    """Return the column names of the table that begins at tokens[index]."""
+    head = takewhile(lambda token: token.type != "thead_close", islice(tokens, index, None))
+    return table_head([plain_heading(token.content) for token in head if token.type == "inline"])
 
 
 def first_heading(text: str) -> str:
-    """The text of the first level-1 heading, or "" where there is none."""
+    """Return the text of the first level-1 heading, or ""."""
     return next((mark.heading for mark in marks(text) if mark.kind == "heading" and mark.level == 1), "")
 
 
 def _tokens(text: str) -> "list[Token]":
-    found: list[Token] = []
-    # Same length, so that lines and spans stay exact: the parser would turn a lone CR into a line of its own.
+    tokens: list[Token] = []
+    # Same length, so that lines and spans stay exact: the parser would treat a lone CR as a line end.
     source = text.replace("\r", " ").replace("\0", " ")
-    _parser().block.parse(source, _parser(), {}, found)
-    return found
+    _parser().block.parse(source, _parser(), {}, tokens)
+    return tokens
 
 
 @cache
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    # Link definitions leave no token behind; as paragraphs they keep their place in the text.
+    # Link definitions leave no token; as paragraphs the definitions keep their place in the text.
     return MarkdownIt("commonmark").enable("table").disable("reference")

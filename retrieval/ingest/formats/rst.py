@@ -1,15 +1,15 @@
-"""reStructuredText to the lines where its blocks begin, by a scanner of our own.
+"""reStructuredText to the first lines of blocks, by our own scanner.
 
-docutils is not used: its nodes know where they begin but not where they end, and it refuses the directives and roles
-of Sphinx, which most reStructuredText is written with. Splitting needs less than rendering does: section titles,
-what is literal, tables, list items, directive bodies, and blank lines between the rest.
+docutils does not fit: docutils reports where nodes begin but not where nodes end, and refuses the directives and
+roles of Sphinx, which most reStructuredText uses. Splitting needs less than rendering: section titles, literal text,
+tables, list items, directive bodies, and blank lines between the rest.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from retrieval.ingest.chunking.blocks import Mark, plain
+from retrieval.ingest.chunking.blocks import Mark, plain_heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1+[ \t]*")
 _DIRECTIVE = re.compile(r"[ ]*\.\.[ ]+(?:\|[^|]+\|[ ]+)?([\w:+.-]+?)::(?:\s|$)")
@@ -23,15 +23,15 @@ _CODE = frozenset(
     " prompt productionlist mermaid uml io-code-block input output".split()
 )
 _TABLES = frozenset({"table", "list-table", "csv-table", "flat-table"})
-_MAX_NESTING = 20  # what is nested deeper stays one block; a bound on work, as markdown-it has it
+_MAX_NESTING = 20  # deeper parts stay one block; limits the work, as in markdown-it
 
 
 @dataclass(slots=True)
 class _Scan:
     lines: Sequence[str]
-    indents: Sequence[int]  # of each line; -1 for a blank one
+    indents: Sequence[int]  # of each line; -1 for a blank line
     styles: list[tuple[str, bool]] = field(default_factory=list)  # adornments in order of appearance: 1, 2, 3 …
-    unclosed: set[int] = field(default_factory=set)  # ends before which no simple table closes: never looked for twice
+    unclosed: set[int] = field(default_factory=set)  # ends before which no simple table closes: never searched twice
 
     def level(self, adornment: str, overlined: bool) -> int:
         style = (adornment, overlined)
@@ -41,7 +41,7 @@ class _Scan:
 
 
 def marks(text: str) -> list[Mark]:
-    """The blocks of reStructuredText `text` in order."""
+    """Return the blocks of reStructuredText `text` in order."""
     lines = text.split("\n")
     indents = [len(line) - len(line.lstrip()) if line.strip() else -1 for line in lines]
     scan = _Scan(lines, indents)
@@ -49,12 +49,12 @@ def marks(text: str) -> list[Mark]:
 
 
 def first_heading(text: str) -> str:
-    """The text of the first section title, or "" where there is none."""
+    """Return the text of the first section title, or ""."""
     return next((mark.heading for mark in marks(text) if mark.kind == "heading"), "")
 
 
 def _blocks(scan: _Scan, line: int, end: int, depth: int) -> list[Mark]:
-    found: list[Mark] = []
+    blocks: list[Mark] = []
     while line < end:
         if scan.indents[line] < 0:
             line += 1
@@ -62,42 +62,42 @@ def _blocks(scan: _Scan, line: int, end: int, depth: int) -> list[Mark]:
         title = _title(scan, line, end) if depth == 0 else None
         if title:
             mark, line = title
-            found.append(mark)
+            blocks.append(mark)
             continue
         after = _table_end(scan, line, end)
         if after:
-            found.append(Mark("table", line))
+            blocks.append(Mark("table", line))
             line = after
         elif _EXPLICIT.match(scan.lines[line]):
             mark, line = _explicit(scan, line, end, depth)
-            found.append(mark)
+            blocks.append(mark)
         elif _ITEM.match(scan.lines[line]):
             mark, line = _list(scan, line, end, depth)
-            found.append(mark)
+            blocks.append(mark)
         else:
-            line = _paragraph(scan, line, end, found)
-    return found
+            line = _paragraph(scan, line, end, blocks)
+    return blocks
 
 
 def _title(scan: _Scan, line: int, end: int) -> tuple[Mark, int] | None:
-    """A section title that begins at `line`, and the line after it."""
+    """Return a section title that begins at `line`, and the line after the title."""
     lines, first = scan.lines, scan.lines[line]
     if line + 2 < end and _ADORNMENT.fullmatch(first) and scan.indents[line + 1] >= 0:
         below = lines[line + 2].rstrip()
         if below == first.rstrip() and not _ADORNMENT.fullmatch(lines[line + 1]):
             level = scan.level(first[0], True)
-            return Mark("heading", line, level=level, heading=plain(lines[line + 1])), line + 3
+            return Mark("heading", line, level=level, heading=plain_heading(lines[line + 1])), line + 3
     if line + 1 >= end or scan.indents[line] != 0 or not _ADORNMENT.fullmatch(lines[line + 1]):
         return None
-    # docutils takes a line shorter than its title from four characters on, with a warning.
+    # docutils accepts an underline shorter than the title from four characters on, with a warning.
     if len(lines[line + 1].rstrip()) < min(4, len(first.rstrip())) or _ADORNMENT.fullmatch(first):
         return None
     level = scan.level(lines[line + 1][0], False)
-    return Mark("heading", line, level=level, heading=plain(first)), line + 2
+    return Mark("heading", line, level=level, heading=plain_heading(first)), line + 2
 
 
 def _table_end(scan: _Scan, line: int, end: int) -> int:
-    """The line after the table that begins at `line`; 0 where none does."""
+    """Return the line after the table that begins at `line`; 0 without a table."""
     if _GRID_TABLE.fullmatch(scan.lines[line]):
         while line < end and scan.lines[line].lstrip()[:1] in ("+", "|"):
             line += 1
@@ -109,7 +109,7 @@ def _table_end(scan: _Scan, line: int, end: int) -> int:
         if _SIMPLE_TABLE.fullmatch(scan.lines[at]):
             borders += 1
             last = at + 1 >= end or scan.indents[at + 1] < 0
-            if borders > 1 and last:  # the line under the head is a border too, but rows follow it
+            if borders > 1 and last:  # the line under the head is a border too, but rows follow
                 return at + 1
         at += 1
     scan.unclosed.add(end)
@@ -117,7 +117,7 @@ def _table_end(scan: _Scan, line: int, end: int) -> int:
 
 
 def _explicit(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
-    """The directive, comment, target or footnote at `line` with its indented body, and the line after it."""
+    """Return the directive, comment, target or footnote at `line` with the indented body, and the line after."""
     after = _body_end(scan, line, end)
     directive = _DIRECTIVE.match(scan.lines[line])
     name = directive[1].rpartition(":")[2] if directive else ""
@@ -132,7 +132,7 @@ def _explicit(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
 
 
 def _list(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
-    """The list whose first item is at `line`, and the line after its last item."""
+    """Return the list whose first item is at `line`, and the line after the last item."""
     first, indent = line, scan.indents[line]
     items: list[Mark] = []
     while line < end and scan.indents[line] == indent and _ITEM.match(scan.lines[line]):
@@ -146,16 +146,16 @@ def _list(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, int]:
 
 
 def _children(scan: _Scan, line: int, end: int, depth: int) -> tuple[Mark, ...]:
-    """The blocks of a list item: the paragraph its first line belongs to, then what follows."""
-    found: list[Mark] = []
-    rest = _paragraph(scan, line, end, found)
-    return (*found, *_blocks(scan, rest, end, depth + 1))
+    """Return the blocks of a list item: the paragraph of the first line, then the rest."""
+    blocks: list[Mark] = []
+    rest = _paragraph(scan, line, end, blocks)
+    return (*blocks, *_blocks(scan, rest, end, depth + 1))
 
 
-def _paragraph(scan: _Scan, line: int, end: int, found: list[Mark]) -> int:
-    """Adds the paragraph at `line` and the literal block it announces; returns the line after them."""
+def _paragraph(scan: _Scan, line: int, end: int, blocks: list[Mark]) -> int:
+    """Add the paragraph at `line` and the literal block that the paragraph announces; return the line after both."""
     first = line
-    found.append(Mark("text", first))
+    blocks.append(Mark("text", first))
     while line < end and scan.indents[line] >= 0:
         line += 1
     if not scan.lines[line - 1].rstrip().endswith("::"):
@@ -164,12 +164,14 @@ def _paragraph(scan: _Scan, line: int, end: int, found: list[Mark]) -> int:
         line += 1
     if line >= end or scan.indents[line] <= scan.indents[first]:
         return line
-    found.append(Mark("code", line))
+    blocks.append(Mark("code", line))
     return _body_end(scan, line, end, scan.indents[first])
 
 
 def _body_end(scan: _Scan, line: int, end: int, indent: int | None = None) -> int:
-    """The line after the last one that is blank or indented deeper than `indent`, by default that of `line`."""
+    """Return the line after the last line that is blank or indented deeper than `indent` (default: indentation of
+    `line`).
+    """
     indent = scan.indents[line] if indent is None else indent
     line += 1
     while line < end and (scan.indents[line] < 0 or scan.indents[line] > indent):

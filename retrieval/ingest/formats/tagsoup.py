@@ -1,12 +1,12 @@
-"""bs4's parser and markdownify's converter, made fit for pages as they are found.
+"""bs4's parser and markdownify's converter, adapted to pages as found on the web.
 
-Imports both at once, so import it only where there is HTML to read. What is changed, and why:
+Importing this module imports both libraries, so import this module only to read HTML. The changes, with reasons:
 
-- end tags that HTML lets writers leave out (</p>, </li>, </td> …) are supplied: bs4 would nest what follows;
-- nesting has a limit below the one where the recursive converter fails;
-- markdownify counts the items before each numbered one, the rows of a table's head for each of them and looks for a
-  line's end behind each of many blanks (all quadratic), indents a line once more at each of 200 levels, draws a cell
-  as wide as it says it is, and takes a tag named like one of its own methods for a call of it.
+- optional end tags (</p>, </li>, </td> …) are supplied: bs4 would nest the following elements;
+- the nesting limit is below the depth at which the recursive converter fails;
+- markdownify counts the items before each numbered item, counts the rows of a table's head for each row, and searches
+  a line's end after each of many blanks (all quadratic), indents a line again at each of 200 levels, draws a cell as
+  wide as the cell declares, and takes a tag with the name of one of markdownify's own methods for a call.
 """
 
 import re
@@ -23,23 +23,24 @@ from retrieval.errors import Unreadable
 _SURROUNDINGS = frozenset(
     "head script style noscript template nav footer aside iframe svg canvas button select input".split()
 )
-_OWN_METHODS = frozenset({"soup", "fn_cache"})  # convert_soup and convert_fn_cache are not for tags
+_OWN_METHODS = frozenset({"soup", "fn_cache"})  # convert_soup and convert_fn_cache do not handle tags
 _LANGUAGE = re.compile(r"(?:language|lang|highlight)-([\w+#.-]+)")
 _NUMBER = re.compile(r"[0-9]{1,6}")
-_MAX_COLUMNS = 20  # a cell that spans more is layout; each column costs characters
-_MAX_DEPTH = 200  # the converter uses three of Python's 1,000 frames a level; written pages stay under 60
-_MAX_CLASSES = 16  # of an element that are looked at
+_MAX_COLUMNS = 20  # a wider cell is layout; each column costs characters
+_MAX_DEPTH = 200  # the converter uses three of Python's 1,000 frames per level; real pages stay under 60
+_MAX_CLASSES = 16  # examined per element
 _INDENTING = frozenset({"blockquote", "dd", "li"})
-_MAX_INDENTS = 12  # what is nested deeper is not indented further: each level costs every line of it two characters
+_MAX_INDENTS = 12  # deeper elements are not indented further: each level adds two characters to every line
 _BLANKS = re.compile(r"[\t ]{9,}")
-_LOOK_BACK = 20  # elements between a tag and the open one that it ends: bounds the work on what is never closed
+_LOOK_BACK = 20  # elements between a tag and the open element that the tag ends: limits the work on unclosed elements
 
 _TABLE_PARTS = {"tbody", "thead", "tfoot"}
 _ENDS_PARAGRAPH = (
     "address article aside blockquote details div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav"
     " ol p pre section table ul"
 ).split()
-_ENDS: dict[str, tuple[set[str], set[str]]] = {  # tag -> the open elements it ends, those it never reaches across
+# tag -> (open elements that the tag ends, elements that stop the search)
+_ENDS: dict[str, tuple[set[str], set[str]]] = {
     **{name: ({"p"}, {"td", "th", "li", "dd", "div", "section", "article", "blockquote"}) for name in _ENDS_PARAGRAPH},
     "a": ({"a"}, {"td", "th", "li"}),
     "li": ({"li"}, {"ul", "ol", "menu"}),
@@ -52,15 +53,15 @@ _ENDS: dict[str, tuple[set[str], set[str]]] = {  # tag -> the open elements it e
 }
 
 
-class Soup(BeautifulSoup):
-    """A page as a tree. Raises Unreadable where elements are nested too deeply to convert."""
+class PageParser(BeautifulSoup):
+    """A page as a tree. Raises Unreadable if elements are nested too deeply to convert."""
 
     def __init__(self, html: str) -> None:
         super().__init__(html, "html.parser")
 
     def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:
         if len(self.tagStack) > _MAX_DEPTH:
-            raise Unreadable(f"its HTML is nested too deeply to convert: expected at most {_MAX_DEPTH} levels")
+            raise Unreadable(f"the HTML is nested too deeply to convert: expected at most {_MAX_DEPTH} levels")
         ends, beyond = _ENDS.get(name, (set[str](), set[str]()))
         for element in reversed(self.tagStack[-_LOOK_BACK:]):
             if not ends or element.name in beyond:
@@ -72,19 +73,19 @@ class Soup(BeautifulSoup):
 
 
 class Converter(MarkdownConverter):
-    """Elements to Markdown: the page's text without its surroundings. Links to other sites stay links."""
+    """Elements to Markdown: the page's text without navigation. Links to other sites stay links."""
 
     def __init__(self, page: Tag) -> None:
-        self._titled = _around(page, "h1")
-        self._headed = _around(page, "thead")
-        self._with_data = _around(page, "td")
+        self._titled = _ancestors_of(page, "h1")
+        self._headed = _ancestors_of(page, "thead")
+        self._with_data = _ancestors_of(page, "td")
         self._columns = Counter[int]()
         for cell in page.find_all(["td", "th"]):
             self._columns.update({id(row): int(str(cell["colspan"])) for row in cell.parents if row.name == "tr"})
         super().__init__(
             heading_style="atx",
             escape_asterisks=False,
-            escape_underscores=False,  # max_pool_size is what people search for
+            escape_underscores=False,  # people search for max_pool_size
             table_infer_header=True,
             code_language_callback=_language,
         )
@@ -94,11 +95,11 @@ class Converter(MarkdownConverter):
             return lambda *_, **__: ""
         if tag_name in _OWN_METHODS:
             return None
-        found: Callable[..., str] | None = super().get_conv_fn(tag_name)  # type: ignore[misc]  # not in its stubs
-        return found
+        result: Callable[..., str] | None = super().get_conv_fn(tag_name)  # type: ignore[misc]  # not in its stubs
+        return result
 
     def convert_header(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        return text if id(el) in self._titled else ""  # an article's header holds its title
+        return text if id(el) in self._titled else ""  # an article's header holds the article's title
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "headerlink" in el.get_attribute_list("class"):  # Sphinx's "¶" beside each heading
@@ -117,15 +118,15 @@ class Converter(MarkdownConverter):
         return bullet + "\n".join([lines[0], *(line and " " * len(bullet) + line for line in lines[1:])]) + "\n"
 
     def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        """A row; below a table's first one the line that makes a head of it, or above it an empty head."""
+        """Return a row; the first row gets a rule below to become the head, or an empty head above."""
         row, parent = f"|{text}\n", el.parent
         if el.find_previous_sibling() is not None or parent is None:
             return row
         columns = self._columns[id(el)]
         rule = "| " + " | ".join(["---"] * columns) + " |\n"
         in_body = parent.name == "tbody"
-        alone = parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
-        is_head = alone or id(el) not in self._with_data
+        only_row = parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
+        is_head = only_row or id(el) not in self._with_data
         if is_head or not in_body or id(parent.parent) not in self._headed:
             return row + rule
         is_first = parent.find_previous_sibling() is None
@@ -133,28 +134,32 @@ class Converter(MarkdownConverter):
 
     def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
         if _BLANKS.search(el) and "pre" not in (parent_tags or ()):
-            short = NavigableString(_BLANKS.sub(" ", el))  # the same to it, which makes one of several anyway
-            short.parent, short.previous_sibling, short.next_sibling = el.parent, el.previous_sibling, el.next_sibling
-            el = short
+            shortened = NavigableString(_BLANKS.sub(" ", el))  # equal for markdownify, which joins blanks anyway
+            shortened.parent, shortened.previous_sibling, shortened.next_sibling = (
+                el.parent,
+                el.previous_sibling,
+                el.next_sibling,
+            )
+            el = shortened
         text: str = super().process_text(el, parent_tags)  # type: ignore[misc]  # not in its stubs
         return text
 
 
-def _around(page: Tag, name: str) -> set[int]:
-    """The ids of all elements that hold one of that name."""
-    found: set[int] = set()
+def _ancestors_of(page: Tag, name: str) -> set[int]:
+    """Return the ids of all elements that contain an element `name`."""
+    result: set[int] = set()
     for element in page.find_all(name):
         for outer in element.parents:
-            if id(outer) in found:
+            if id(outer) in result:
                 break
-            found.add(id(outer))
-    return found
+            result.add(id(outer))
+    return result
 
 
-def number(page: Tag) -> None:
-    """Gives each item of a numbered list its number, and each table cell a width that can be drawn, in place.
+def number_items(page: Tag) -> None:
+    """Give each item of a numbered list a number, and each table cell a drawable width, in place.
 
-    What would be indented too often becomes a <div>.
+    Elements indented too often become a <div>.
     """
     for numbered in page.find_all("ol"):
         start = _NUMBER.fullmatch(str(numbered.get("start", "")))
@@ -171,11 +176,11 @@ def number(page: Tag) -> None:
 
 
 def _language(pre: Tag) -> str:
-    """The language of a code block, from the classes that highlighters leave on it, its <code> or its wrappers."""
+    """Return the language of a code block, from the highlighter's classes on the block, its <code> or its wrappers."""
     code = pre.find("code")
     for element in (code, pre, pre.parent, pre.parent and pre.parent.parent):
         names = " ".join(map(str, element.get_attribute_list("class")[:_MAX_CLASSES])) if element else ""
-        found = _LANGUAGE.search(names)
-        if found and found[1] not in ("default", "none"):
-            return found[1]
+        result = _LANGUAGE.search(names)
+        if result and result[1] not in ("default", "none"):
+            return result[1]
     return ""

@@ -1,14 +1,14 @@
-"""HTML to Markdown: the text of the page itself, without what surrounds it on every page of its site.
+"""HTML to Markdown: the page's own text, without the parts that repeat on every page of a site.
 
-Pages come from anywhere, so what Python's HTML parser takes quadratic time for (it looks for the end of an unclosed
-comment or tag again and again) is taken out of its way first, by one pass over the text.
+Pages come from anywhere. Python's HTML parser takes quadratic time for unclosed comments and tags (the parser
+searches for the end again and again), so one pass over the text removes these first.
 """
 
 import re
 from typing import TYPE_CHECKING
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.chunking.blocks import plain
+from retrieval.ingest.chunking.blocks import plain_heading
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -24,33 +24,35 @@ _UNREAD_ENDS = {
 
 
 def to_markdown(html: str) -> tuple[str, str]:
-    """Title ("" where the page has none) and text of a page. Raises Unreadable if it is nested too deeply.
+    """Return title ("" without a title) and text of a page. Raises Unreadable if the page is nested too deeply.
 
-    The page is what stands in <main> or its only <article>, where there is one.
+    The text is the content of <main> or of the only <article>, if present.
     """
-    from retrieval.ingest.formats.tagsoup import Converter, Soup, number  # only where there is HTML to read
+    from retrieval.ingest.formats.tagsoup import Converter, PageParser, number_items  # slow import, only for HTML
 
     try:
         # The doctype keeps bs4 from warning that a page without tags looks like a file name.
-        soup = Soup("<!DOCTYPE html>\n" + _read_parts(html))
+        soup = PageParser("<!DOCTYPE html>\n" + _read_parts(html))
         page = _page(soup)
-        number(page)
+        number_items(page)
         text = str(Converter(page).convert_soup(page))
     except RecursionError:
-        raise Unreadable("its HTML is nested too deeply to convert") from None
+        raise Unreadable("the HTML is nested too deeply to convert") from None
     except ValueError as error:  # such as a heading of level 99…9, with more digits than Python reads
-        raise Unreadable(f"its HTML cannot be converted ({error})") from error
+        raise Unreadable(f"the HTML cannot be converted ({error})") from error
     return _title(soup), re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _read_parts(html: str) -> str:
-    """The page without scripts, styles, comments and declarations; an unclosed one ends it, as in a browser."""
-    last = html.rfind(">") + 1  # behind it no tag can be whole
+    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page, as in a
+    browser.
+    """
+    last = html.rfind(">") + 1  # no tag after this place can be complete
     parts: list[str] = []
     at = 0
-    while found := _UNREAD.search(html, at, last):
-        parts.append(html[at : found.start()])
-        end = _UNREAD_ENDS[(found[1] or found[0]).lower()].search(html, found.end())
+    while match := _UNREAD.search(html, at, last):
+        parts.append(html[at : match.start()])
+        end = _UNREAD_ENDS[(match[1] or match[0]).lower()].search(html, match.end())
         if end is None:
             return "".join(parts)
         at = end.end()
@@ -59,18 +61,18 @@ def _read_parts(html: str) -> str:
 
 
 def _page(soup: "BeautifulSoup") -> "Tag":
-    """The element that holds the page's own text."""
+    """Return the element with the page's own text."""
     articles = soup.find_all("article", limit=2)
-    for found in (soup.find("main"), soup.find(role="main"), articles[0] if len(articles) == 1 else None):
-        if found and found.get_text(strip=True):
-            return found
+    for element in (soup.find("main"), soup.find(role="main"), articles[0] if len(articles) == 1 else None):
+        if element and element.get_text(strip=True):
+            return element
     return soup.body or soup
 
 
 def _title(soup: "BeautifulSoup") -> str:
     for name in ("title", "h1"):
-        found = soup.find(name)
-        title = plain(found.get_text(" ").removesuffix("¶")) if found else ""
+        element = soup.find(name)
+        title = plain_heading(element.get_text(" ").removesuffix("¶")) if element else ""
         if title:
             return title
     return ""

@@ -13,7 +13,7 @@ from retrieval.catalog.jobs import Jobs, JobTask
 from retrieval.errors import IndexDown, RetrievalError, UnknownCollection, UnknownFile, UnknownJob
 from retrieval.index.index import Index
 from retrieval.index.spool import Spool, read
-from retrieval.ingest import background
+from retrieval.ingest import job_runner
 from retrieval.records.documents import Groups
 from retrieval.records.jobs import DocumentInput, Job, WriteResult
 from retrieval.records.search import Turn
@@ -81,7 +81,7 @@ async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Inde
 
 async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path) -> None:
     """What was begun of a document is nowhere, and the next job is written."""
-    put, begun, stopped = index._background._put, asyncio.Event(), asyncio.Event()
+    put, begun, stopped = index._job_runner._put, asyncio.Event(), asyncio.Event()
 
     async def endless(collection: str, one: DocumentInput) -> WriteResult:
         if one.key == given(9).key:
@@ -92,7 +92,7 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
         finally:
             stopped.set()
 
-    index._background._put = endless
+    index._job_runner._put = endless
     async with index._opener.shared.exclusive("docs"):
         job = await start(index, data, "docs", *(given(i) for i in range(4)))
         second = await start(index, data, "docs", given(9))
@@ -171,8 +171,8 @@ async def test_an_upload_that_cannot_be_read_makes_no_job(index: Index) -> None:
 async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     index: Index, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "_AGAIN_S", 0.01)
-    put, away = index._background._put, IndexDown("the store is away")
+    monkeypatch.setattr(job_runner, "_RETRY_S", 0.01)
+    put, away = index._job_runner._put, IndexDown("the store is away")
     refusals = [away, away, away, away, RetrievalError("of another embedder")]
     reasons = list[tuple[str, str]]()
 
@@ -183,10 +183,10 @@ async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
             raise refusals.pop(0)
         return await put(collection, one)
 
-    index._background._put = refusing
+    index._job_runner._put = refusing
     over = await index.finished_job((await start(index, data, "docs", given(1))).id)
     assert (over.state, over.reason, over.counts) == ("failed", "of another embedder", {"failed": 1})
-    assert [reason for _, reason in reasons] == ["", *["tried again every 0.01 s: the store is away"] * 4]
+    assert [reason for _, reason in reasons] == ["", *["ragway retries every 0.01 s: the store is away"] * 4]
     assert (await index.finished_job((await start(index, data, "docs", given(1))).id)).state == "completed"
 
 

@@ -21,7 +21,7 @@ from retrieval.embedding.embed import (
 from retrieval.embedding.export import load_model, open_embedder
 from retrieval.embedding.precision import BF16_MIN_TEXTS, BULK_COSINE, has_bf16_units, is_worthwhile, vectors_agree
 from retrieval.errors import RetrievalError, WrongEmbedder
-from retrieval.ingest.prepare import Embedding, Indexed
+from retrieval.ingest.prepare import ChunkTexts, Embedding
 from retrieval.ingest.splitting import Recipe
 from retrieval.knowledge import EmbedderOptions
 
@@ -187,7 +187,7 @@ def test_many_documents_that_are_still_to_come_are_reason_enough(
     monkeypatch.setattr(precision, "is_worthwhile", lambda _plain, _bf16: True)
     plain = open_(tiny_model, tmp_path).embed_documents(TEXTS)
     recipe = Recipe(str(tiny_model), "auto", tmp_path, 64, 0, embedding=options(precision="auto"))
-    preparer, texts = Embedding(recipe), [Indexed(text, text) for text in TEXTS]
+    preparer, texts = Embedding(recipe), [ChunkTexts(text, text) for text in TEXTS]
     assert np.array_equal(preparer.vectors(texts, BF16_MIN_TEXTS - len(TEXTS) - 1).dense, plain)
     short = preparer.vectors(texts, BF16_MIN_TEXTS).dense
     assert not np.array_equal(short, plain)

@@ -14,7 +14,7 @@ from retrieval.catalog.catalog import Catalog
 from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
 from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of, chosen
-from retrieval.ingest import background
+from retrieval.ingest import job_runner
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
@@ -263,7 +263,7 @@ async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -
         one._jobs.queue(id)
         assert two._jobs.recover(only_process=False) == ["docs"]
         for index in (one, two):
-            index._background.wake("docs")
+            index._job_runner.schedule("docs")
         done = await one.finished_job(id)
         assert done.counts == {"created": 20}
         assert {one.state for one in done.documents} == {"created"}
@@ -272,13 +272,13 @@ async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -
 
 
 async def test_a_job_that_another_process_left_is_written(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_ADOPTED_S", 0.2)
+    monkeypatch.setattr(job_runner, "_ABANDONED_S", 0.2)
     async with opened(*plans) as (one, two):
         await one.create_collection("docs", "en")
         id = one._jobs.begin("docs")
         one._jobs.add(id, 0, given("pump", ""), b"The pump.")
         one._jobs.queue(id)
-        two._background.adopt()
+        two._job_runner.take_over()
 
         async def over() -> bool:
             return (await one.job(id)).state == "completed"
@@ -296,7 +296,7 @@ async def test_a_document_that_ends_every_process_is_given_up_by_whichever_comes
         for index in (one, two, one):  # begun there, and never done
             assert index._jobs.take(id) is not None
             two._jobs.postpone(id, "it is another's turn")
-        two._background.wake("docs")
+        two._job_runner.schedule("docs")
         done = await two.finished_job(id)
         assert [(row.key, row.state) for row in done.documents] == [("poison", "failed"), ("pump", "created")]
         assert "ended 3 times" in done.documents[0].reason

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import Unreadable
-from retrieval.ingest.load import Candidate, content_hash, find, load, parse, read
+from retrieval.ingest.load import FileCandidate, content_hash, find, load, parse, read
 from retrieval.records.documents import Document
 from retrieval.records.ingest import Failure
 
@@ -134,7 +134,7 @@ def test_names_a_folder_given_as_a_dot(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_single_file_is_shown_by_its_name(folder: Path) -> None:
     (only,) = find([folder / "api" / "z.rst"], max_bytes=MEGABYTE).candidates
-    assert only == Candidate((folder / "api" / "z.rst").resolve(), "z.rst")
+    assert only == FileCandidate((folder / "api" / "z.rst").resolve(), "z.rst")
 
 
 def test_a_hidden_file_is_found_when_it_is_named(folder: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_file_over_the_limit_is_a_failure(folder: Path) -> None:
     (folder / "b.md").write_text("x" * 11)
     found = find([folder], max_bytes=10)
     assert [Path(failure.path).name for failure in found.failures] == ["b.md"]
-    assert found.failures[0].reason == "too large: 11 bytes, at most 10 are read; split it or raise the limit"
+    assert found.failures[0].reason == "too large: 11 bytes, the limit is 10; split the file or raise the limit"
     assert len(found.candidates) == 3
 
 
@@ -265,7 +265,7 @@ def test_a_folder_that_cannot_be_listed_is_a_failure_and_the_rest_is_found(open_
     with without_rights():
         found = find([open_folder], max_bytes=MEGABYTE)
     assert found.failures == (
-        Failure(str(open_folder / "closed"), "cannot list this folder: no permission to read it"),
+        Failure(str(open_folder / "closed"), "cannot list this folder: no permission to read the file"),
     )
     assert len(found.candidates) == 1
 
@@ -300,7 +300,7 @@ def test_reads_the_bytes_as_they_are(tmp_path: Path) -> None:
 
 def test_reads_no_more_than_the_limit(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"12345")
-    with pytest.raises(Unreadable, match="too large: 5 bytes, at most 4"):
+    with pytest.raises(Unreadable, match="too large: 5 bytes, the limit is 4"):
         read(tmp_path / "a.md", max_bytes=4)
 
 
@@ -329,7 +329,7 @@ def test_a_file_without_permission_is_named_as_that(open_folder: Path) -> None:
     path = open_folder / "secret.md"
     path.write_text("text")
     path.chmod(0o000)
-    with without_rights(), pytest.raises(Unreadable, match="^no permission to read it$"):
+    with without_rights(), pytest.raises(Unreadable, match="^no permission to read the file$"):
         read(path, max_bytes=MEGABYTE)
 
 
@@ -359,22 +359,22 @@ def test_newlines_become_newline_characters() -> None:
 
 def test_names_the_byte_that_is_not_utf_8() -> None:
     said = reason("Gr\u00fc\u00dfe".encode("latin-1"))
-    assert said.startswith("not UTF-8: byte 0xfc at position 2; convert it to UTF-8")
+    assert said.startswith("not UTF-8: byte 0xfc at position 2; convert the file to UTF-8")
     assert "\n" not in said
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n", b"\xef\xbb\xbf", b"\xff\xfe", b"---\ntitle: x\n---\n"])
 def test_a_file_without_text_is_empty(data: bytes) -> None:
-    assert reason(data) == "empty: there is no text in it"
+    assert reason(data) == "empty: the file holds no text"
 
 
 def test_a_page_without_text_is_empty() -> None:
-    assert reason("<html><script>let a</script></html>", "a.html") == "empty: there is no text in it"
+    assert reason("<html><script>let a</script></html>", "a.html") == "empty: the file holds no text"
 
 
 def test_binary_content_is_not_taken_for_text() -> None:
     assert reason(b"text\0more") == "binary: NUL byte at position 4; expected text"
-    assert reason(bytes(range(1, 32)) * 9).startswith("binary: it is full of control characters")
+    assert reason(bytes(range(1, 32)) * 9).startswith("binary: too many control characters")
     assert reason("a\0b".encode("utf-16")).startswith("binary")
 
 
@@ -569,4 +569,4 @@ def test_markup_that_trips_the_converter_is_read(page: str) -> None:
 
 
 def test_a_heading_of_a_level_beyond_numbers_is_unreadable() -> None:
-    assert reason(f"<h{'9' * 5000}>x", "a.html").startswith("its HTML cannot be converted")
+    assert reason(f"<h{'9' * 5000}>x", "a.html").startswith("the HTML cannot be converted")

@@ -9,8 +9,8 @@ import pytest
 
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import RetrievalError
-from retrieval.ingest.prepare import InChild, Indexed
-from retrieval.ingest.splitting import Framing, Recipe
+from retrieval.ingest.prepare import ChunkTexts, InChild
+from retrieval.ingest.splitting import EmbedderLimits, Recipe
 from retrieval.knowledge import ReadingLimits
 
 pytestmark = pytest.mark.models
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.models
 
 @pytest.fixture
 async def child(models: Path) -> AsyncIterator[InChild]:
-    framing = Framing.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
+    embedder_limits = EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
     recipe = Recipe("all-MiniLM-L6-v2", "auto", models, 254, 32)
-    preparation = InChild(recipe, framing, ReadingLimits(60, 2048, 1000))
+    preparation = InChild(recipe, embedder_limits, ReadingLimits(60, 2048, 1000))
     yield preparation
     await preparation.close()
 
 
-def texts(count: int) -> list[Indexed]:
-    return [Indexed(f"text {i}", f"text {i}") for i in range(count)]
+def texts(count: int) -> list[ChunkTexts]:
+    return [ChunkTexts(f"text {i}", f"text {i}") for i in range(count)]
 
 
 async def test_after_a_cancelled_question_the_next_gets_its_own_answer(child: InChild) -> None:
@@ -49,6 +49,6 @@ async def test_a_child_that_died_is_said_and_the_next_question_has_another(child
     (process,) = multiprocessing.active_children()
     process.kill()
     process.join()
-    with pytest.raises(RetrievalError, match="process that embeds texts died"):
+    with pytest.raises(RetrievalError, match="embedding process died"):
         await child.vectors(texts(1))
     assert len((await child.vectors(texts(1))).sparse) == 1

@@ -10,32 +10,32 @@ import pytest
 from retrieval.embedding.export import open_embedder
 from retrieval.errors import Unreadable
 from retrieval.ingest.sandbox import Sandbox
-from retrieval.ingest.splitting import File, Framing, Recipe
+from retrieval.ingest.splitting import EmbedderLimits, Recipe, SourceFile
 from retrieval.knowledge import ReadingLimits
 
 pytestmark = pytest.mark.models
 
 # A block for each line: tens of seconds of a processor.
-SLOW = File(Path("/Slow.md"), "Slow.md", b"--X\n" * 2_000_000, 0.0)
+SLOW = SourceFile(Path("/Slow.md"), "Slow.md", b"--X\n" * 2_000_000, 0.0)
 
 
-def page(title: str, text: str = "Its text.") -> File:
-    return File(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\n{text}\n".encode(), 0.0)
+def page(title: str, text: str = "Its text.") -> SourceFile:
+    return SourceFile(Path(f"/{title}.md"), f"{title}.md", f"# {title}\n\n{text}\n".encode(), 0.0)
 
 
 @pytest.fixture(scope="module")
-def framing(models: Path) -> Framing:
-    return Framing.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
+def embedder_limits(models: Path) -> EmbedderLimits:
+    return EmbedderLimits.of(open_embedder("all-MiniLM-L6-v2", backend="auto", threads=1, cache=models))
 
 
 @pytest.fixture
-async def sandbox(framing: Framing, tmp_path: Path) -> AsyncIterator[Callable[..., Sandbox]]:
+async def sandbox(embedder_limits: EmbedderLimits, tmp_path: Path) -> AsyncIterator[Callable[..., Sandbox]]:
     """Makes one, with these limits."""
     made = []
 
     def make(seconds: float = 300, memory_mb: int = 2048, chunks: int = 50_000) -> Sandbox:
         recipe = Recipe("all-MiniLM-L6-v2", "auto", tmp_path, 180, 0)
-        made.append(Sandbox(recipe, framing, ReadingLimits(seconds, memory_mb, chunks)))
+        made.append(Sandbox(recipe, embedder_limits, ReadingLimits(seconds, memory_mb, chunks)))
         return made[-1]
 
     yield make
@@ -82,14 +82,16 @@ async def test_a_slow_document_keeps_no_other_waiting(sandbox: Callable[..., San
 
 async def test_what_takes_too_much_memory_is_refused(sandbox: Callable[..., Sandbox]) -> None:
     reading = sandbox(memory_mb=32)
-    with pytest.raises(Unreadable, match="needs too much memory or nesting to read|reading process died twice"):
+    with pytest.raises(
+        Unreadable, match="needs too much memory or too deep nesting to read|reading process died twice"
+    ):
         await reading.split(page("Large", "word " * 4_000_000))
     assert (await reading.split(page("Next"))).document.title == "Next"
 
 
 async def test_what_makes_too_many_chunks_is_refused(sandbox: Callable[..., Sandbox]) -> None:
     reading = sandbox(chunks=3)
-    with pytest.raises(Unreadable, match=r"makes \d+ chunks, at most 3 are indexed.*ingest.max_chunks"):
+    with pytest.raises(Unreadable, match=r"makes \d+ chunks, the limit is 3.*ingest.max_chunks"):
         await reading.split(page("Long", "\n\n".join(["some words " * 90] * 20)))
     assert (await reading.split(page("Short"))).document.title == "Short"
 

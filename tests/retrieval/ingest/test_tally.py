@@ -19,4 +19,4 @@ def test_the_rest_are_taken_to_be_as_those_so_far(
     total: int, done: int, chunks: int, documents: int, more: int, expected: int
 ) -> None:
     tally = Tally(total, lambda *_: None, done=done, chunks=chunks)
-    assert tally.coming(documents, more) == expected
+    assert tally.expected_chunks(documents, more) == expected

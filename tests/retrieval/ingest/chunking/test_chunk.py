@@ -240,7 +240,7 @@ def test_a_heading_path_of_over_half_a_chunk_is_shortened_to_the_nearest() -> No
 
 
 def test_a_title_that_leaves_no_room_is_an_error_and_not_a_cut() -> None:
-    with pytest.raises(Unreadable, match="its title leaves 0 of a chunk's 64 tokens"):
+    with pytest.raises(Unreadable, match="the title leaves 0 of a chunk's 64 tokens"):
         split("Text.", title="word " * 100)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.chunk import chunk
-from retrieval.ingest.chunking.questions import looks_like_pairs, of_json
+from retrieval.ingest.chunking.questions import looks_like_pairs, pairs_from_json
 from retrieval.records.documents import Chunk, Document, Format
 from tests.support.minilm import minilm
 
@@ -75,7 +75,7 @@ def test_questions_in_code_are_code() -> None:
     ids=["list", "nested", "lines"],
 )
 def test_json_becomes_pairs_in_order(text: str) -> None:
-    assert of_json(text) == "Q: Who pays?\nA: You.\n\nQ: When?\nA: Soon.\n"
+    assert pairs_from_json(text) == "Q: Who pays?\nA: You.\n\nQ: When?\nA: Soon.\n"
     assert looks_like_pairs(text.encode())
 
 
@@ -96,7 +96,7 @@ def test_json_becomes_pairs_in_order(text: str) -> None:
 )  # fmt: skip
 def test_json_without_pairs_is_unreadable(text: str, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):
-        of_json(text)
+        pairs_from_json(text)
 
 
 def test_other_json_does_not_look_like_pairs() -> None:

@@ -1,0 +1,147 @@
+"""Documents from clients: written like files, and kept apart from files.
+
+A file's key in the catalog is the absolute path. A client's document has a key with a prefix, so that no ingest of a
+folder removes the document, and no client replaces a file's document.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import orjson
+
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.descriptions import readable_documents
+from retrieval.catalog.jobs import PREFIX
+from retrieval.catalog.revisions import RevisionRecord
+from retrieval.errors import Unreadable
+from retrieval.ingest.load import FORMATS
+from retrieval.ingest.pipeline import Ingester, Pending, Tally
+from retrieval.ingest.prepare import Preparation
+from retrieval.ingest.splitting import Recipe, SourceFile
+from retrieval.records.documents import Groups
+from retrieval.records.jobs import DocumentInput, WriteResult
+
+_SLICE = 96  # chunks embedded together, as in `pipeline`
+
+
+def catalog_key(key: str) -> str:
+    """Return the catalog's key for the client's name `key`."""
+    return PREFIX + key
+
+
+def client_key(key: str) -> str:
+    """Return the client's name for a catalog key; "" for a file."""
+    return key.removeprefix(PREFIX) if key.startswith(PREFIX) else ""
+
+
+class DocumentWriter:
+    """Writes clients' documents to collections. The caller holds the collection's write lock."""
+
+    def __init__(
+        self, catalog: Catalog, ingester: Ingester, preparation: Preparation, *, recipe: Recipe, max_bytes: int
+    ) -> None:
+        self._catalog = catalog
+        self._ingester = ingester
+        self._preparation = preparation
+        self._recipe = recipe.text
+        self._max_bytes = max_bytes
+
+    async def put(self, documents: Sequence[DocumentInput], name: str) -> tuple[list[WriteResult], int]:
+        """Return the result of each document (keys must differ), and the number of chunks written.
+
+        Each document is written by itself: an interruption leaves either the old or the new document, complete.
+
+        Raises UnknownCollection, WrongEmbedder.
+        """
+        collection = await self._ingester.prepare_for_writing(name)
+        keys = [catalog_key(document.key) for document in documents]
+        known = self._catalog.current_revisions(name, keys)
+        failed: dict[str, str] = {}
+        refused = self._refusals(zip(keys, documents, strict=True), known)
+        pending: list[Pending] = []
+        for key, document in zip(keys, documents, strict=True):
+            digest, current = _digest(document), known.get(key)
+            if key in refused:
+                continue
+            if current is not None and (current.content_hash, current.recipe) == (digest, self._recipe):
+                continue
+            try:
+                split = await self._preparation.split(self._source_file(document))
+            except Unreadable as error:
+                failed[key] = str(error)
+                continue
+            if _unreadable(split.document.groups, document.writer):
+                refused[key] = "this API key has none of the document's groups, and could not read the document"
+            else:
+                pending.append(Pending(key, digest, split, current is not None))
+        tally = Tally(len(documents), lambda *_: None)
+        if pending:
+            collection = await self._ingester.detect_language(collection, [item.split.document for item in pending])
+        for batch in _batches(pending):
+            await self._ingester.write(collection, batch, tally)
+        was_known, stored = {item.key: item.known for item in pending}, self._catalog.current_revisions(name, keys)
+        results = []
+        for key, document in zip(keys, documents, strict=True):
+            if key in failed or key in refused:
+                state: Literal["failed", "refused"] = "failed" if key in failed else "refused"
+                results.append(WriteResult(document.key, state, reason=failed.get(key) or refused[key]))
+                continue
+            results.append(WriteResult(document.key, _state(was_known.get(key)), stored[key].document))
+        return results, tally.chunks
+
+    def _refusals(
+        self, documents: Iterable[tuple[str, DocumentInput]], known: Mapping[str, RevisionRecord]
+    ) -> dict[str, str]:
+        """Return key -> reason for refusal, where the key names a document that the client may not read."""
+        stored = [(key, known[key].document, document.writer) for key, document in documents if key in known]
+        ids = [id for _, id, _ in stored]
+        engine, writers = self._catalog.engine, {groups for _, _, groups in stored}
+        readable = {groups: readable_documents(engine, ids, groups) for groups in writers}
+        reason = "a document with the same key exists, and this API key may not read that document"
+        return {key: reason for key, id, groups in stored if id not in readable[groups]}
+
+    def _source_file(self, document: DocumentInput) -> SourceFile:
+        if len(document.content) > self._max_bytes:
+            size = f"{len(document.content):,} bytes, the limit is {self._max_bytes:,}"
+            raise Unreadable(f"too large: {size}; split the document or raise the limit (ingest.max_file_mb)")
+        modified_s = time.time() if document.modified_s is None else document.modified_s
+        path = Path(PurePosixPath(document.source).name)
+        format = document.format or FORMATS.get(path.suffix.lower()) or document.otherwise
+        fields = (document.title, format, document.attributes, document.groups)
+        return SourceFile(path, document.source, document.content, modified_s, *fields)
+
+
+def _unreadable(groups: Sequence[str], reader: Groups) -> bool:
+    return bool(groups) and reader is not None and not set(groups) & set(reader)
+
+
+def _state(replaced: bool | None) -> Literal["created", "replaced", "unchanged"]:
+    """replaced: whether an older document existed; None if nothing was written."""
+    if replaced is None:
+        return "unchanged"
+    return "replaced" if replaced else "created"
+
+
+def _digest(document: DocumentInput) -> str:
+    """Hash all of the client's input; equal input changes no document."""
+    fields = orjson.dumps(
+        replace(document, content=b"", writer=()), default=lambda _: None, option=orjson.OPT_SORT_KEYS
+    )
+    return sha256(fields + b"\0" + document.content).hexdigest()
+
+
+def _batches(pending: Sequence[Pending]) -> list[list[Pending]]:
+    """Group the documents into batches for the embedder."""
+    batches: list[list[Pending]] = []
+    chunks = _SLICE
+    for item in pending:
+        if chunks >= _SLICE:
+            batches.append([])
+            chunks = 0
+        batches[-1].append(item)
+        chunks += len(item.split.chunks)
+    return batches

@@ -1,0 +1,146 @@
+"""Writes jobs, document by document, while searches and other writers continue.
+
+Jobs of one collection are written in order of arrival, and collections do not wait for each other. Before each
+document a job may yield to an ingest, a deletion or a put of the same collection. A cancelled job stops at once, and
+no part of the started document remains.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+from retrieval.catalog.jobs import Jobs, JobTask
+from retrieval.errors import Busy, IndexDown, RetrievalError
+from retrieval.records.jobs import DocumentInput, Job, WriteResult
+
+log = logging.getLogger("ragway")
+_RETRY_S = 5.0  # between two attempts while the store or the database is down, or a disk is full
+_ABANDONED_S = 60.0  # a job of another process without progress for so long
+
+Put = Callable[[str, DocumentInput], Awaitable[WriteResult]]
+
+
+class JobRunner:
+    """Writes jobs while any job is unfinished."""
+
+    def __init__(self, jobs: Jobs, exclusive: Callable[[str], AbstractAsyncContextManager[None]], put: Put) -> None:
+        """exclusive: takes a collection's write lock. put: writes one document to a collection; the caller holds the
+        lock.
+        """
+        self._jobs = jobs
+        self._exclusive = exclusive
+        self._put = put
+        self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
+        self._writing: dict[str, asyncio.Task[WriteResult]] = {}  # documents being written, by job
+        self._take_over_task: asyncio.Task[None] | None = None
+        self._waiters: dict[str, asyncio.Event] = {}  # waiting callers, by job
+
+    def take_over(self) -> None:
+        """Also write the unfinished jobs of other processes from now on. Two processes with one job take turns per
+        document.
+        """
+        self._take_over_task = asyncio.create_task(self._take_over_abandoned())
+
+    async def _take_over_abandoned(self) -> None:
+        while True:
+            await asyncio.sleep(_ABANDONED_S / 2)
+            with contextlib.suppress(RetrievalError):  # the database is down: try again next time
+                for collection in await asyncio.to_thread(self._jobs.idle, _ABANDONED_S):
+                    self.schedule(collection)
+
+    def schedule(self, collection: str) -> None:
+        """Start writing the collection's jobs, unless already running."""
+        if collection not in self._runs:
+            self._runs[collection] = run = asyncio.create_task(self._run(collection))
+            run.add_done_callback(lambda run: self._on_run_end(collection, run))
+
+    async def wait_until_finished(self, id: str) -> Job:
+        """Wait for the end of the job and return the job. Raises UnknownJob if the job was deleted."""
+        while not (job := self._jobs.read(id, None)).over:
+            await self._waiters.setdefault(id, asyncio.Event()).wait()
+        return job
+
+    def notify_finished(self, *ids: str) -> None:
+        """Wake the waiters of finished or deleted jobs; without ids: of all jobs."""
+        for id in ids or list(self._waiters):
+            if (waiter := self._waiters.pop(id, None)) is not None:
+                waiter.set()
+
+    def cancel(self, id: str) -> None:
+        """Stop reading and embedding the document of a cancelled job."""
+        if (writing := self._writing.get(id)) is not None:
+            writing.cancel()
+        self.notify_finished(id)
+
+    async def close(self) -> None:
+        """Stop; the next process writes unfinished jobs."""
+        runs = [*self._runs.values(), *([] if self._take_over_task is None else [self._take_over_task])]
+        for run in runs:
+            run.cancel()
+        if runs:
+            await asyncio.wait(runs)
+            with contextlib.suppress(RetrievalError):
+                self._jobs.requeue_all()
+
+    async def _run(self, collection: str) -> None:
+        while (id := self._jobs.next(collection)) is not None:
+            try:
+                await self._write(id, collection)
+            except (IndexDown, Busy) as error:
+                await self._pause(id, error)
+            except RetrievalError as error:
+                try:
+                    self._jobs.finish(id, "failed", str(error))
+                except RetrievalError as refusal:  # a full disk
+                    await self._pause(id, refusal)
+            self.notify_finished(id)
+
+    async def _write(self, id: str, collection: str) -> None:
+        """Write the waiting documents of a job."""
+        while True:
+            async with self._exclusive(collection):
+                task = await asyncio.to_thread(self._jobs.take, id)
+                if task is None:
+                    self._jobs.finish(id)
+                    return
+                self._writing[id] = writing = asyncio.create_task(self._write_document(task, collection))
+                try:
+                    self._jobs.done(id, task.place, await writing)
+                except (RetrievalError, asyncio.CancelledError) as error:
+                    with contextlib.suppress(RetrievalError):
+                        self._jobs.put_back(id)
+                    if isinstance(error, asyncio.CancelledError) and not _stopping():
+                        return  # only the job was cancelled
+                    raise
+                finally:
+                    del self._writing[id]
+
+    async def _write_document(self, task: JobTask, collection: str) -> WriteResult:
+        if task.obstacle:
+            return WriteResult(task.given.key, "failed", reason=task.obstacle)
+        return await self._put(collection, task.given)
+
+    async def _pause(self, id: str, error: RetrievalError) -> None:
+        with contextlib.suppress(RetrievalError):
+            self._jobs.postpone(id, f"ragway retries every {_RETRY_S:g} s: {error}")
+        await asyncio.sleep(_RETRY_S)
+
+    def _on_run_end(self, collection: str, run: asyncio.Task[None]) -> None:
+        del self._runs[collection]
+        error = None if run.cancelled() else run.exception()
+        if error is None:
+            return
+        log.error("a job of the collection %r failed", collection, exc_info=error)
+        with contextlib.suppress(RetrievalError):
+            if (id := self._jobs.next(collection)) is not None:
+                self._jobs.finish(id, "failed", f"the index failed ({type(error).__name__}): see the log of the index")
+                self.notify_finished(id)
+                self.schedule(collection)
+
+
+def _stopping() -> bool:
+    """Whether the running task itself was cancelled, and not only the awaited task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
