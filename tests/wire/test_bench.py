@@ -224,7 +224,7 @@ def test_a_ceiling_stops_a_run_before_it_is_passed(gateway: Served, upstream: Re
     done = ragway(*args, "--max-usd", "0.0004", folder=tmp_path)
     assert done.returncode == 1, done.stderr
     assert re.search(
-        r"the next may use up to \$0\.0\d+ \([\d,]+ tokens in and 50 out\), and \$0\.0\d+ are left", done.stderr
+        r"the next request may use up to \$0\.0\d+ \([\d,]+ tokens in and 50 out\), and \$0\.0\d+ are left", done.stderr
     )
     assert "no verdict before every request is answered" in done.stderr
     assert (done.stdout, list((tmp_path / "run").glob("report.*"))) == ("", [])
@@ -302,7 +302,7 @@ def test_a_collection_that_does_not_fit_is_left_out_and_told(
         (("--collection", "nowhere"), "the collection 'nowhere' cannot be read: 404"),
         (("--collection", "docs,nowhere", "--base-url", "GATEWAY"), "the collection 'nowhere' cannot be read: 404"),
         (("--max-usd", "0.00001", "--set", "max_tokens=50"), "--max-usd 1e-05 is too small for one request of small"),
-        (("--max-tokens", "60", "--set", "max_tokens=50", "--mode", "raw"), "it may use up to $"),
+        (("--max-tokens", "60", "--set", "max_tokens=50", "--mode", "raw"), "which may use up to $"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_one_line(
