@@ -13,7 +13,7 @@ import click
 
 from config.settings import Settings, SettingsError, load
 from retrieval.errors import DataInUse, IndexDown, RetrievalError
-from retrieval.knowledge import Library
+from retrieval.knowledge import Knowledge
 from runtime import logs
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
 
 
 @asynccontextmanager
-async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[Library]:
+async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[Knowledge]:
     """The documents, through a running `serve`, else opened by this process.
 
     make: create a missing data folder. Raises click.ClickException, RetrievalError; DataInUse if another process holds
@@ -130,7 +130,7 @@ async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[
         await opened.close()
 
 
-async def _connect(settings: Settings) -> Library:
+async def _connect(settings: Settings) -> Knowledge:
     from cli.build import plan
     from retrieval.index.index import Index
     from retrieval.rpc.client import Client
@@ -140,7 +140,7 @@ async def _connect(settings: Settings) -> Library:
     while True:
         client = Client(Path(settings.data))
         try:
-            await client.collections()
+            await client.library.collections()
             return client
         except IndexDown:
             await client.close()

@@ -23,7 +23,7 @@ from proxy.errors import ApiError
 from proxy.model_calls import COMMAND_LINE, NoAnswer
 from retrieval.errors import RetrievalError, Unreadable
 from retrieval.ingest.context import FILE, Contexts
-from retrieval.knowledge import Library
+from retrieval.knowledge import Knowledge
 from retrieval.records.ingest import EnrichmentPlan, MissingEnrichment, PendingDocument
 
 Ask = Callable[[str], Awaitable[str]]  # a prompt -> the model's answer; raises NoAnswer
@@ -58,7 +58,7 @@ class Survey:
 
 async def write_contexts(
     settings: Settings,
-    documents: Library,
+    documents: Knowledge,
     paths: Sequence[Path],
     collection: str,
     *,
@@ -103,7 +103,7 @@ def open_contexts(data: Path) -> Contexts:
 
 
 async def look(
-    documents: Library,
+    documents: Knowledge,
     paths: Sequence[Path],
     collection: str,
     prompts: Mapping[str, str],
@@ -111,9 +111,9 @@ async def look(
 ) -> Survey:
     """What is to be asked, without asking."""
     survey = Survey()
-    for changed in await documents.changes(paths, collection, exclude):
+    for changed in await documents.writing.pending_documents(paths, collection, exclude):
         try:
-            outline = await documents.outline(changed, collection)
+            outline = await documents.writing.enrichment_plan(changed, collection)
         except Unreadable:  # the ingest names it
             continue
         if outline.missing:
@@ -174,14 +174,14 @@ class Writer:
         self._failed: Counter[str] = Counter()  # why -> how many
         self._in_vain = 0  # calls in a row
 
-    async def write(self, documents: Library, changed: Sequence[PendingDocument], collection: str) -> list[str]:
+    async def write(self, documents: Knowledge, changed: Sequence[PendingDocument], collection: str) -> list[str]:
         """Fill the gaps of these documents; returns what is to be said of it, a line each."""
         progress, done = progress_bar("context", "calls"), itertools.count(1)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for one in changed:
                     try:
-                        outline = await documents.outline(one, collection)
+                        outline = await documents.writing.enrichment_plan(one, collection)
                     except Unreadable:
                         continue
                     for gap in outline.missing:

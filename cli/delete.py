@@ -11,7 +11,7 @@ import click
 from cli.common import as_text, echo, knowledge, options, run, settings_of
 from config.settings import Settings
 from retrieval.errors import UnknownCollection
-from retrieval.knowledge import Library
+from retrieval.knowledge import Knowledge
 
 _PAGE = 1000
 
@@ -44,13 +44,13 @@ def command(
 async def _delete(settings: Settings, name: str, sources: Sequence[str]) -> int:
     async with knowledge(settings) as documents:
         if not sources:
-            await documents.delete_collection(name, None)
+            await documents.writing.delete_collection(name, None)
             echo(f"{name} is deleted", err=True)
             return 0
         ids = await _ids(documents, name)
         for source in dict.fromkeys(sources):
             for id in ids.get(source, ()):
-                await documents.delete_document(id, None)
+                await documents.writing.delete_document(id, None)
             echo(f"{source} is {'deleted' if source in ids else f'not in {name}{_near(source, ids)}'}", err=True)
     return 0 if set(sources) <= set(ids) else 1
 
@@ -63,13 +63,13 @@ def _near(source: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-async def _ids(documents: Library, name: str) -> dict[str, list[str]]:
+async def _ids(documents: Knowledge, name: str) -> dict[str, list[str]]:
     """Source -> document ids: two folders may each have a README.md. Raises UnknownCollection."""
-    if name not in (known := [row.name for row in await documents.collections(None)]):
+    if name not in (known := [row.name for row in await documents.library.collections(None)]):
         raise UnknownCollection(f"there is no collection {name!r}; there are: {', '.join(known) or 'none yet'}")
     ids: dict[str, list[str]] = {}
     after = ""
-    while page := await documents.documents(name, after=after, limit=_PAGE, groups=None):
+    while page := await documents.library.documents(name, after=after, limit=_PAGE, groups=None):
         for info in page:
             ids.setdefault(info.source, []).append(info.id)
         after = page[-1].id

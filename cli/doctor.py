@@ -132,7 +132,7 @@ async def _index(seen: Examination) -> None:
         seen.found("the index", error, "nothing can be searched before that is mended")
         return
     try:
-        for row in await index.collections():
+        for row in await index.library.collections():
             await _collection(seen, index, row.name)
     finally:
         await index.close()
@@ -168,7 +168,7 @@ async def _repaired(seen: Examination, index: "Index", name: str, points: "Point
     try:
         await index.clear(name, points)
         if points.unfinished or not points.searchable:
-            await index.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
+            await index.writing.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
         after = await index.audit(name)
     except RetrievalError as error:
         seen.found(f"collection {name}", error, "it was not repaired")

@@ -60,8 +60,8 @@ async def _ingest(
 ) -> int:
     async with knowledge(settings, make=True) as documents:
         await write_contexts(settings, documents, paths, collection, yes=yes, exclude=exclude)
-        report = await documents.ingest(paths, collection, progress_bar(f"ingest {collection}"), exclude)
-        spoken = {row.name: row.language for row in await documents.collections(None)}.get(collection)
+        report = await documents.writing.ingest(paths, collection, progress_bar(f"ingest {collection}"), exclude)
+        spoken = {row.name: row.language for row in await documents.library.collections(None)}.get(collection)
     if _did(report) or not report.failures:
         echo(_summary(report))
     wanted = settings.ingest.languages.get(collection, settings.ingest.language)

@@ -53,4 +53,4 @@ async def _rows(settings: Settings) -> list[CollectionInfo]:
                 pairing.check(catalog)
             return DocumentReader(catalog).collections(None)
     async with knowledge(settings) as documents:  # migrates a catalog of an earlier version
-        return await documents.collections(None)
+        return await documents.library.collections(None)

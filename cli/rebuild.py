@@ -24,6 +24,6 @@ def command(collection: str, yes: bool, config_file: Path | None, data: str | No
 async def _rebuild(settings: Settings, collection: str, *, yes: bool) -> int:
     async with knowledge(settings) as documents:
         await write_contexts(settings, documents, [], collection, yes=yes)
-        chunks = await documents.rebuild(collection, progress_bar(f"rebuild {collection}"))
+        chunks = await documents.writing.rebuild(collection, progress_bar(f"rebuild {collection}"))
     echo(f"{collection}: {chunks} chunks written")
     return 0

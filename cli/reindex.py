@@ -34,9 +34,9 @@ def command(
 async def _reindex(settings: Settings, names: list[str], embedder: str | None, *, yes: bool) -> int:
     choice = _choice(settings, embedder)
     async with knowledge(settings) as documents:
-        for name in names or [info.name for info in await documents.collections(None)]:
+        for name in names or [info.name for info in await documents.library.collections(None)]:
             await write_contexts(settings, documents, [], name, yes=yes)
-            chunks = await documents.rebuild(name, progress_bar(f"reindex {name}"), embedder=choice)
+            chunks = await documents.writing.rebuild(name, progress_bar(f"reindex {name}"), embedder=choice)
             click.echo(f"{name}: {chunks} chunks written with {choice.model}")
     return 0
 

@@ -46,7 +46,7 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
         now = await _today(settings, documents, kept)
         was = outcome(kept)
         ids = list({one["document"] for one in was["passages"]})
-        changes = differences(was, now, await documents.standing(ids, None))
+        changes = differences(was, now, await documents.library.locations(ids, None))
     if as_json:
         told = {"id": id, "created_at": kept["created_at"], "was": was, "now": now, "changes": changes}
         click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
@@ -77,7 +77,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
     """The passages that the chat would get now. Raises RetrievalError, SettingsError."""
     from cli.build import model_calls, rewriter, template, versions
 
-    known = {row.name for row in await documents.collections(None)}
+    known = {row.name for row in await documents.library.collections(None)}
     names = [name for name in kept["_asked"] if name in known]
     if not names:
         raise RetrievalError(f"none of the collections that were searched is left: {', '.join(kept['_asked'])}")

@@ -38,7 +38,7 @@ async def _search(
     settings: Settings, question: str, collections: Sequence[str], k: int | None, *, as_json: bool
 ) -> int:
     async with knowledge(settings) as documents:
-        found = await documents.retrieve([Turn("user", question)], collections, k=k, view=ALL)
+        found = await documents.search.retrieve([Turn("user", question)], collections, k=k, view=ALL)
     if as_json:
         told = {name: getattr(found, name) for name in _TOLD}
         click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))

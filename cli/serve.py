@@ -223,12 +223,12 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
         if not index.ready:
             return _NO_TOPIC
         wanted = settings.retrieval.collections
-        rows = await knowledge.collections()
+        rows = await knowledge.library.collections()
         for name in wanted:
             if name not in {row.name for row in rows}:
                 click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
         for name in sorted((row.name for row in rows if row.documents), key=lambda name: name not in wanted):
-            for document in await knowledge.documents(name, after="", limit=1):
+            for document in await knowledge.library.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))
     except RetrievalError:  # the index process has just died and restarts, or a collection was deleted
         pass

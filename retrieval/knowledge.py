@@ -1,12 +1,17 @@
-"""What can be asked of the documents (`Knowledge`), and what an index must know to answer (`Plan`).
+"""The operations on documents (`Knowledge`), and the configuration of an index (`Plan`).
 
-Light on purpose: the gateway imports this and `remote`, and neither a database nor an engine with them.
+Each operation is declared once, as a method of `Search`, `Library` or `Writing`. `retrieval.rpc` builds the client and
+the server from these declarations; the index implements the declarations. To add an operation, declare the method
+here and implement the method in `retrieval.index`. The types of all parameters and answers must be types that msgspec
+can encode (records, numbers, text, bytes, lists, mappings), or `Path`; a parameter of type `Progress` is a callback.
+
+Light on purpose: the gateway imports this module and `rpc.client`, without a database and without an engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from retrieval.records.documents import CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups, Passage
 from retrieval.records.files import UploadedFile
@@ -136,23 +141,8 @@ class Plan:
     embedding: EmbedderOptions
 
 
-@runtime_checkable
-class Outlines(Protocol):
-    """What an ingest would write, for whoever asks a model about it beforehand."""
-
-    async def changes(
-        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
-    ) -> tuple[PendingDocument, ...]:
-        """The documents that `ingest` of these paths would write; without paths, those of `rebuild`."""
-        ...
-
-    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
-        """One of them, and what is still to be written of its chunks. Raises Unreadable."""
-        ...
-
-
-class Knowledge(Protocol):
-    """What can be asked of the documents, wherever the index runs."""
+class Search(Protocol):
+    """From a question to passages."""
 
     async def retrieve(
         self,
@@ -165,61 +155,124 @@ class Knowledge(Protocol):
         lookup: Lookup | None = None,
         traced: bool = False,
     ) -> Retrieved:
-        """Passages in the view for the latest of `turns`; k, budget_tokens: None takes the setting.
+        """Passages of the view for the latest of `turns`; k, budget_tokens: None takes the setting.
 
-        traced: with how they were found.
+        traced: with a trace of the search.
 
         Raises RetrievalError (UnknownCollection, WrongEmbedder, IndexDown).
         """
         ...
 
-    async def ingest(
-        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
-    ) -> IngestReport:
-        """Bring a collection up to date with files and folders; exclude: patterns of those that are left out.
+    async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
+        """Point id -> passage, for points that a search in these collections found, without a check of the reader.
 
-        Raises RetrievalError.
+        Deleted points are left out.
         """
         ...
 
-    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
-        """Make a collection's index anew from the catalog, with the configured embedder or with this one.
-
-        Searches go on meanwhile. Returns its number of chunks. Raises RetrievalError.
-        """
+    async def check(self) -> None:
+        """Run one cheap search through embedder and store. Raises RetrievalError when a search cannot work."""
         ...
+
+
+class Library(Protocol):
+    """Collections, documents, jobs and files as stored."""
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
         """All collections, by name, each with the number of documents that these groups may read."""
         ...
 
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
-        """At most `limit` documents that these groups may read, by id, from behind the id `after` on.
+        """At most `limit` documents that these groups may read, by id, starting after the id `after`.
 
-        Raises RetrievalError (UnknownCollection).
+        Raises UnknownCollection.
         """
         ...
 
     async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        """A document, whole.
+        """A document with its text.
 
-        collections: those that the caller may read, as names or as patterns that end with *.
-        Raises RetrievalError, and UnknownDocument where there is no such document or the caller may not read it.
+        collections: the collections that the caller may read, as names or as patterns that end with *.
+        Raises UnknownDocument for an unknown id and for a document that the caller may not read.
         """
         ...
 
-    async def points(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
-        """Id -> passage of points that a search in these collections found, whoever may read them; what is gone is
-        left out.
-        """
-        ...
-
-    async def standing(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
-        """Where those of the documents are now that are still there and that these groups may read."""
+    async def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
+        """Locations of the documents that still exist and that these groups may read."""
         ...
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
-        """The id of the document that a client put under this key. Raises UnknownDocument."""
+        """Id of the document that a client wrote under this key. Raises UnknownDocument."""
+        ...
+
+    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Document id -> key, for the documents that clients wrote."""
+        ...
+
+    async def collections_with(self, key: str) -> list[str]:
+        """Names of the collections with a document of this key, written or waiting."""
+        ...
+
+    async def job(self, id: str, groups: Groups = ()) -> Job:
+        """A job with its documents. Raises UnknownJob, also for a reader who lacks a group of the job's author."""
+        ...
+
+    async def finished_job(self, id: str) -> Job:
+        """The job, once the job is over. Raises UnknownJob."""
+        ...
+
+    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
+        """At most `limit` jobs of these collections, newest first, starting after the id `before` ("": the newest)."""
+        ...
+
+    async def unfinished_attachments(
+        self, collections: Sequence[str], groups: Groups = ()
+    ) -> list[UnfinishedAttachment]:
+        """Files that are attached to these collections and that wait, failed or were cancelled."""
+        ...
+
+    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
+        """The files of this owner among `ids`, in no order."""
+        ...
+
+    async def files(
+        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
+    ) -> list[UploadedFile]:
+        """At most `limit` files of an owner, starting after the id `after`; purpose, after: "" for all."""
+        ...
+
+    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
+        """At most `length` bytes of a file, from the offset `start`. Raises UnknownFile."""
+        ...
+
+
+class Writing(Protocol):
+    """Writing and deleting documents, jobs and files, and planning an ingest."""
+
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> IngestReport:
+        """Bring a collection up to date with files and folders; exclude: patterns of files to leave out.
+
+        Raises RetrievalError.
+        """
+        ...
+
+    async def pending_documents(
+        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
+        """The documents that `ingest` of these paths would write; without paths, the documents of `rebuild`."""
+        ...
+
+    async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
+        """The enrichments that the chunks of this document lack. Raises Unreadable."""
+        ...
+
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        """Build a collection's index again from the catalog; embedder: None takes the configured embedder.
+
+        Searches continue meanwhile. Returns the number of chunks. Raises RetrievalError.
+        """
         ...
 
     async def create_collection(self, name: str, language: str | None) -> None:
@@ -227,72 +280,34 @@ class Knowledge(Protocol):
         ...
 
     async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        """Write documents, whose keys are different, each wholly; it goes on where the caller leaves.
+        """Write documents with distinct keys, each document completely or not at all, also after the caller leaves.
 
-        What is already as it was given is left alone; what the writer may not read is neither replaced nor made.
-        Raises UnknownCollection.
+        Unchanged documents are not written again. A document that the writer may not read is neither replaced nor
+        made. Raises UnknownCollection.
         """
         ...
 
     async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
-        """Have documents written one after the other, in the background.
+        """Write documents in the background, in order. Once this returns, a crash loses no document.
 
-        spooled: the content of each, as a name in the data folder's spool; without, that of the files whose ids are
-        the keys. It is safe once this returns. Raises UnknownCollection.
+        spooled: names in the data folder's spool, the content of each document; without names, each content is the
+        content of the uploaded file whose id is the key. Raises UnknownCollection.
         """
-        ...
-
-    async def job(self, id: str, groups: Groups = ()) -> Job:
-        """With its documents; a job is seen by who is in all groups of the one that began it. Raises UnknownJob."""
-        ...
-
-    async def finished_job(self, id: str) -> Job:
-        """The same, once it is over."""
-        ...
-
-    async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
-        """At most `limit` jobs of these collections, newest first, from behind the id `before` on ("": from all)."""
         ...
 
     async def cancel_job(self, id: str) -> Job:
-        """Write no more of its documents; those that are written stay. Raises UnknownJob."""
-        ...
-
-    async def attached(self, collections: Sequence[str], groups: Groups = ()) -> list[UnfinishedAttachment]:
-        """Files that these collections are still to get, or could not."""
+        """Stop a job; documents that are already written stay. Raises UnknownJob."""
         ...
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Take away the document of this key, also where it was still to be written. Whether there was any.
+        """Delete the document of this key, also one that waits to be written. Returns whether there was a document.
 
-        What these groups may not read stays.
+        A document that these groups may not read stays.
         """
         ...
 
-    async def holders(self, key: str) -> list[str]:
-        """The collections with a document of this key, written or not."""
-        ...
-
-    async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
-        """Document -> the key under which a client put it, of those that clients put."""
-        ...
-
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
-        """Keep a file; spooled: its name in the data folder's spool."""
-        ...
-
-    async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
-        """Those of these that the owner has, in no order."""
-        ...
-
-    async def files(
-        self, owner: str, purpose: str, *, after: str, limit: int, newest_first: bool
-    ) -> list[UploadedFile]:
-        """At most `limit` files of an owner, from behind the id `after` on; purpose, after: "" for all."""
-        ...
-
-    async def file_part(self, id: str, owner: str, start: int, length: int) -> bytes:
-        """So many bytes of a file. Raises UnknownFile."""
+        """Store a file; spooled: the name of its content in the data folder's spool."""
         ...
 
     async def delete_file(self, id: str, owner: str) -> None:
@@ -300,19 +315,22 @@ class Knowledge(Protocol):
         ...
 
     async def delete_document(self, id: str, groups: Groups = ()) -> None:
-        """Take a document away, wholly or, interrupted, not at all; waits for the writer. Raises UnknownDocument."""
+        """Delete a document, completely or, if interrupted, not at all. Waits for writers. Raises UnknownDocument."""
         ...
 
     async def delete_collection(self, name: str, groups: Groups = ()) -> None:
-        """Take a collection and its documents away; waits for the writer. Raises UnknownCollection, NotReadable."""
+        """Delete a collection and its documents; waits for the writer. Raises UnknownCollection, NotReadable."""
         ...
 
-    async def check(self) -> None:
-        """Return once what a search needs was seen to work. Cheap. Raises RetrievalError."""
-        ...
+
+class Knowledge(Protocol):
+    """All operations on documents, whether the index runs in this process or in another."""
+
+    @property
+    def search(self) -> Search: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def writing(self) -> Writing: ...
 
     async def close(self) -> None: ...
-
-
-class Library(Knowledge, Outlines, Protocol):
-    """What a command asks of the documents."""

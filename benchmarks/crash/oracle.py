@@ -121,9 +121,9 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
     """What the catalog has, and what does not agree with it: counts, passages of the searches."""
     seen: Seen = {}
     wrong: list[str] = []
-    for row in await knowledge.collections():
-        infos = await knowledge.documents(row.name, after="", limit=_ALL)
-        texts = {info.id: (await knowledge.document(info.id)).text for info in infos}
+    for row in await knowledge.library.collections():
+        infos = await knowledge.library.documents(row.name, after="", limit=_ALL)
+        texts = {info.id: (await knowledge.library.document(info.id)).text for info in infos}
         seen[row.name] = {info.key or FILE + info.source.rpartition("/")[2]: texts[info.id] for info in infos}
         if (row.documents, row.chunks) != (len(infos), sum(info.chunks for info in infos)):
             wrong.append(
@@ -141,7 +141,7 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
 
 async def _found(knowledge: Knowledge, name: str, question: str, lookup: Lookup) -> list[tuple[str, str]]:
     """(document, text) of every passage that is found."""
-    hits = (await knowledge.retrieve([Turn("user", question)], [name], k=_ALL, lookup=lookup)).hits
+    hits = (await knowledge.search.retrieve([Turn("user", question)], [name], k=_ALL, lookup=lookup)).hits
     return [(hit.passage.document, hit.passage.text) for hit in hits]
 
 

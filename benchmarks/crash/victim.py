@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 import httpx
+import msgspec
 import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -27,7 +28,7 @@ from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records.jobs import DocumentInput
-from retrieval.rpc.client import Client, decode
+from retrieval.rpc.client import Client
 from retrieval.rpc.server import Server
 
 _SETTINGS = """
@@ -237,37 +238,37 @@ async def _done(client: Client, act: Act, data: Path, of: Plan) -> bool:
     match act.kind:
         case "create":
             with contextlib.suppress(CollectionExists):
-                await client.create_collection(act.collection, None)
+                await client.writing.create_collection(act.collection, None)
                 return True
         case "put" | "replace":
             given = [
                 DocumentInput(key, key, (text or "").encode(), format="markdown") for key, text in act.texts.items()
             ]
-            placed = await client.put(act.collection, given)
+            placed = await client.writing.put(act.collection, given)
             if bad := [one for one in placed if one.state == "failed"]:
                 raise RetrievalError(f"put: {bad}")
             return any(one.state != "unchanged" for one in placed)
         case "ingest":
-            report = await client.ingest([_folder(act, data)], act.collection, _silent)
+            report = await client.writing.ingest([_folder(act, data)], act.collection, _silent)
             if report.failures:
                 raise RetrievalError(f"ingest: {report.failures}")
             return bool(report.added or report.changed or report.removed or report.chunks)
         case "rebuild":
-            await client.rebuild(act.collection, _silent)
+            await client.writing.rebuild(act.collection, _silent)
         case "reindex":
             other: EmbedderChoice = replace(choice_of(of), document_prompt="passage: ")
-            await client.rebuild(act.collection, _silent, embedder=other)
+            await client.writing.rebuild(act.collection, _silent, embedder=other)
         case "delete document":
             (key,) = act.texts
-            infos = await client.documents(act.collection, after="", limit=1000)
+            infos = await client.library.documents(act.collection, after="", limit=1000)
             ids = [info.id for info in infos if (info.key or FILE + info.source.rpartition("/")[2]) == key]
             with contextlib.suppress(UnknownDocument):
                 for id in ids:
-                    await client.delete_document(id)
+                    await client.writing.delete_document(id)
                 return bool(ids)
         case "delete collection":
             with contextlib.suppress(UnknownCollection):
-                await client.delete_collection(act.collection)
+                await client.writing.delete_collection(act.collection)
                 return True
     return False
 
@@ -291,7 +292,7 @@ def _silent(_done: int, _total: int, _chunks: int) -> None:
 
 async def _serve() -> None:
     """An index behind its socket, until standard input ends."""
-    of: Plan = decode(Plan, orjson.loads(sys.stdin.readline()))
+    of = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     index = await Index.open(of, serving=False)
     async with Server(index).listening(Path(of.data)):
         print("ready", flush=True)

@@ -123,8 +123,8 @@ async def _fill(data: Path, world: World, random: Random) -> None:
             colour, thing = _COLOURS[i % len(_COLOURS)], _THINGS[i % len(_THINGS)]
             text = f"# The {colour} {thing}\n\nThe {colour} {thing} number {i} is called {token}. Oil it on Mondays."
             documents.append(Document(f"{i}.md", f"{colour} {thing}", text, "markdown", 1.0))
-        await index.learn(documents, name, lambda *_: None)
-        world.ids[name] = [info.id for info in await index.documents(name, after="", limit=_DOCUMENTS)]
+        await index.writing.learn(documents, name, lambda *_: None)
+        world.ids[name] = [info.id for info in await index.library.documents(name, after="", limit=_DOCUMENTS)]
     await index.close()
 
 

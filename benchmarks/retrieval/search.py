@@ -63,7 +63,7 @@ class Ours:
         self._client = Client(data)
 
     async def ask(self, question: str) -> None:
-        found = await self._client.retrieve([Turn("user", question)], ["docs"], k=None)
+        found = await self._client.search.retrieve([Turn("user", question)], ["docs"], k=None)
         if not found.context.passages:
             raise Unmeasurable(f"nothing was found for {question!r}, whose passage is in the index")
         for stage, ms in found.timings_ms.items():

@@ -63,7 +63,7 @@ async def measure(judged: JudgedSet, how: MeasureOptions, progress: Callable[[st
     load_before = os.getloadavg()[0]
     async with _subject(judged, how, progress) as subject:
         outcomes = await _ask(rungs, questions, judged, subject, how, progress)
-        (info,) = [one for one in await subject.index.collections(None) if one.name == subject.collection]
+        (info,) = [one for one in await subject.index.library.collections(None) if one.name == subject.collection]
     origin = subject.corpus.origin if subject.corpus else f"collection {subject.collection}"
     return SetResult(
         name=judged.name,
@@ -96,7 +96,7 @@ async def _subject(
     with tempfile.TemporaryDirectory(prefix="ragway-eval-", ignore_cleanup_errors=True) as folder:
         index = await Index.open(scratch_plan(how.plan, Path(folder)), serving=False, scratch=how.cache)
         try:
-            await index.learn(documents.documents, _COLLECTION, progress(f"{judged.name}: embed", "documents"))
+            await index.writing.learn(documents.documents, _COLLECTION, progress(f"{judged.name}: embed", "documents"))
             yield _Subject(index, _COLLECTION, documents)
         finally:
             await index.close()

@@ -77,7 +77,7 @@ async def existing(knowledge: Knowledge, asked: Search) -> Sequence[str]:
 
 async def _retrieve(knowledge: Knowledge, asked: Search, names: Sequence[str]) -> Searched:
     began = time.perf_counter()
-    retrieved = await knowledge.retrieve(
+    retrieved = await knowledge.search.retrieve(
         asked.turns,
         names,
         k=asked.k,
@@ -96,12 +96,12 @@ def are_collections(names: Collection[str]) -> bool:
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:
     """The collections that the caller may read, by name."""
-    return [row for row in await knowledge.collections(rights.groups) if row.name in rights.read]
+    return [row for row in await knowledge.library.collections(rights.groups) if row.name in rights.read]
 
 
 async def document(knowledge: Knowledge, id: str, rights: Rights) -> FullDocument:
     """One document, whole. Raises UnknownDocument, also for a document that the caller may not read."""
-    return await knowledge.document(id, rights.groups, rights.read.granted)
+    return await knowledge.library.document(id, rights.groups, rights.read.granted)
 
 
 def unknown(name: str, known: Sequence[str]) -> NotThere:

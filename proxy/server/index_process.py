@@ -227,7 +227,7 @@ class IndexProcess:
         """What the process says of itself: "" when a search would work."""
         try:
             async with asyncio.timeout(patience_s):
-                await self._client.check()
+                await self._client.search.check()
         except TimeoutError:
             return "index does not answer"
         except RetrievalError as error:

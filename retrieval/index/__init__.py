@@ -1,8 +1,13 @@
-"""Everything that holds the data folder.
+"""The owner of the data folder.
 
-index          one object with the interface `Knowledge`
-data_folder    who holds the folder, and the stores in it
+index          the interface `Knowledge` in one process: opens the parts, audits, closes
+search         from a question to passages, over the vector spaces
+library        collections, documents, jobs and files, from the catalog
+writing        writes and deletes documents, jobs and files
 vector_spaces  each embedder in use, with its store, its ingester and its retriever
-replicas       several index processes over one catalog      audit    whether the store holds what the catalog says
-pairing        whether catalog and index belong together     spool    where uploads rest before the catalog takes them
+data_folder    the lock of the folder, and the stores in the folder
+replicas       several index processes over one catalog
+audit          whether the store holds the points of the catalog
+pairing        whether catalog and index belong together
+spool          a folder for uploads until the catalog has stored the uploads
 """

@@ -1,21 +1,27 @@
-"""Lanes: each embedder in use with its store, and what writes and searches there.
+"""Vector spaces: each embedder in use with its store, its ingester and its retriever.
 
-There is one for the configured embedder. A collection that `reindex` gave another one has that embedder's, until it is
-reindexed with the configured one: so a change of embedder needs no moment in which nothing can be searched.
+The configured embedder has one vector space. `reindex` may move a collection to the vector space of another embedder,
+until a `reindex` with the configured embedder moves the collection back. So searches work throughout a change of
+embedder.
 """
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import msgspec
 import orjson
 
+from retrieval.catalog.builds import Builds
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.writers import Writers
 from retrieval.embedding.embed import Embedder, label, probe
 from retrieval.embedding.export import open_embedder
+from retrieval.errors import RetrievalError
 from retrieval.index.data_folder import open_store
+from retrieval.index.pairing import Pairing
 from retrieval.ingest.context import FILE as CONTEXTS
 from retrieval.ingest.document_writer import DocumentWriter
 from retrieval.ingest.load import Reach
@@ -23,21 +29,19 @@ from retrieval.ingest.pipeline import EmbedderIdentity, Ingester
 from retrieval.ingest.prepare import InChild, InThread
 from retrieval.ingest.removal import Removal, WriteContext
 from retrieval.ingest.splitting import EmbedderLimits, Recipe
-from retrieval.knowledge import EmbedderChoice, Lookup, Plan
-from retrieval.records.documents import Passage
-from retrieval.records.search import Context, Retrieved, Turn, View
-from retrieval.rpc.client import decode
-from retrieval.search.explain import explained_together
+from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.search.pipeline import Retriever
 from retrieval.search.rerank import Reranker
 from retrieval.stores.base import Store
 
+log = logging.getLogger("ragway")
+
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One embedder and what goes with it."""
+class VectorSpace:
+    """One embedder with its store, and the parts that write and search there."""
 
-    key: str  # of the embedder: `as_text` of its choice
+    key: str  # of the embedder: `as_text` of the choice
     embedder: Embedder
     store: Store
     preparation: InThread | InChild
@@ -51,7 +55,7 @@ class Lane:
 
 
 class Opener:
-    """Opens lanes over one catalog. scratch: a folder in which vectors are kept for the next process."""
+    """Opens vector spaces over one catalog. scratch: a folder that keeps vectors for the next process."""
 
     def __init__(
         self,
@@ -68,8 +72,8 @@ class Opener:
         self.shared = WriteContext(writers)
         self.removal = Removal(catalog, self.shared)  # from all stores that are opened
 
-    async def open(self, choice: EmbedderChoice) -> Lane:
-        """The lane of that embedder, which is prepared where it was never used. Raises RetrievalError."""
+    async def open(self, choice: EmbedderChoice) -> VectorSpace:
+        """The vector space of this embedder; an unused embedder is prepared first. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = recipe_of(plan, self._scratch)
         embedder = await asyncio.to_thread(
@@ -96,7 +100,73 @@ class Opener:
         document_writer = DocumentWriter(catalog, ingester, preparation, recipe=recipe, max_bytes=plan.max_file_bytes)
         retriever = Retriever(catalog, store, embedder, plan.search, probes=probes, reranker=self._reranker)
         await retriever.warm()
-        return Lane(key, embedder, store, preparation, ingester, document_writer, retriever)
+        return VectorSpace(key, embedder, store, preparation, ingester, document_writer, retriever)
+
+
+class VectorSpaces:
+    """The open vector spaces of one index, and the vector space of each collection."""
+
+    def __init__(self, opener: Opener, catalog: Catalog, configured: VectorSpace, pairing: Pairing | None) -> None:
+        """pairing: of a catalog that is a file beside the index."""
+        self.configured = configured
+        self._opener = opener
+        self._catalog = catalog
+        self._pairing = pairing
+        self._open = {configured.key: configured}
+        self._opening = asyncio.Lock()
+        self._pinned: dict[str, VectorSpace] = {}  # collection -> vector space, unless the configured one
+
+    def __iter__(self) -> Iterator[VectorSpace]:
+        return iter(self._open.values())
+
+    def of(self, collection: str) -> VectorSpace:
+        return self._pinned.get(collection, self.configured)
+
+    def by_space(self, collections: Sequence[str]) -> list[tuple[VectorSpace, list[str]]]:
+        """Each vector space with its collections among these; without collections, the configured vector space."""
+        groups: dict[str, tuple[VectorSpace, list[str]]] = {}
+        for name in collections:
+            space = self.of(name)
+            groups.setdefault(space.key, (space, []))[1].append(name)
+        return list(groups.values()) or [(self.configured, [])]
+
+    def searched(self) -> list[VectorSpace]:
+        """The vector spaces that hold collections, and the configured one."""
+        return list({id(space): space for space in (self.configured, *self._pinned.values())}.values())
+
+    async def open(self, choice: EmbedderChoice) -> VectorSpace:
+        """The vector space of this embedder, opened if necessary. Raises RetrievalError."""
+        key = as_text(choice)
+        async with self._opening:
+            if key not in self._open:
+                self._open[key] = await self._opener.open(choice)
+        return self._open[key]
+
+    async def open_pinned(self) -> None:
+        """Open the vector spaces of the collections that do not use the configured embedder."""
+        for collection, choice in Builds(self._catalog).embedders().items():
+            try:
+                await self.open(from_text(choice))
+            except RetrievalError as error:  # the other collections can still be searched
+                log.error("collection %r cannot be searched: %s", collection, error)
+        needed = {name: as_text(from_text(choice)) for name, choice in Builds(self._catalog).embedders().items()}
+        self._pinned = {name: self._open[key] for name, key in needed.items() if key in self._open}
+
+    def pin(self, collection: str, space: VectorSpace) -> None:
+        """Search the collection in this vector space from now on."""
+        self.unpin(collection)
+        if space is not self.configured:
+            self._pinned[collection] = space
+
+    def unpin(self, collection: str) -> None:
+        self._pinned.pop(collection, None)
+
+    def collections_changed(self, collection: str | None = None) -> None:
+        """Drop cached answers for this collection; None: for all collections."""
+        for space in self:
+            space.retriever.collections_changed(collection)
+        if self._pairing is not None:
+            self._pairing.note(self._catalog)
 
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
@@ -154,62 +224,4 @@ def as_text(choice: EmbedderChoice) -> str:
 
 
 def from_text(text: str) -> EmbedderChoice:
-    choice: EmbedderChoice = decode(EmbedderChoice, orjson.loads(text))
-    return choice
-
-
-async def found_in(
-    lanes: Sequence[tuple[Lane, Sequence[str]]],
-    turns: Sequence[Turn],
-    *,
-    k: int,
-    budget_tokens: int,
-    view: View,
-    lookup: Lookup | None,
-    traced: bool,
-) -> Retrieved:
-    """What is found in collections of one lane or several, see `Knowledge.retrieve`."""
-    parts = await asyncio.gather(
-        *(
-            lane.retriever.retrieve(
-                turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
-            )
-            for lane, names in lanes
-        )
-    )
-    if len(parts) == 1:
-        return parts[0]
-    return merged(parts, k=k, budget_tokens=budget_tokens)
-
-
-def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retrieved:
-    """What several lanes found, as one answer: their hits by score, and their passages in turns.
-
-    Scores of one fusion are comparable where the arms are the same; a lane's first passage is what it would have shown
-    alone, so none is left out for the other's second.
-    """
-    hits = sorted((hit for part in parts for hit in part.hits), key=lambda hit: (-hit.score, hit.id))[:k]
-    passages: list[Passage] = []
-    tokens, dropped = 0, sum(part.context.dropped for part in parts)
-    for turn in range(max(len(part.context.passages) for part in parts)):
-        for part in parts:
-            for passage in part.context.passages[turn : turn + 1]:
-                if len(passages) < k and tokens + passage.tokens <= budget_tokens:
-                    passages.append(passage)
-                    tokens += passage.tokens
-                else:
-                    dropped += 1
-    timings_ms: dict[str, float] = {}
-    for part in parts:
-        for stage, took_ms in part.timings_ms.items():
-            timings_ms[stage] = round(timings_ms.get(stage, 0.0) + took_ms, 3)
-    relevances = [part.relevance for part in parts if part.relevance is not None]
-    context = Context(tuple(passages), tokens, dropped)
-    return replace(
-        parts[0],
-        hits=tuple(hits),
-        context=context,
-        timings_ms=timings_ms,
-        relevance=max(relevances, default=None),
-        trace=explained_together(parts, context),
-    )
+    return msgspec.json.decode(text, type=EmbedderChoice)

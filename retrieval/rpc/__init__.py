@@ -1,6 +1,7 @@
 """The index as a process of its own.
 
-server   the index process: an index behind a socket
-client   `Knowledge` over that socket (light: the gateway imports it)
-codec    values <-> JSON               framing  JSON <-> frames on the socket
+operations  the operations of `Knowledge` as messages, read from its declarations
+client      `Knowledge` over a socket (light: the gateway imports this module)
+server      the index process: an index on a socket
+framing     messages <-> frames on the socket
 """

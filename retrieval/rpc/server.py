@@ -1,6 +1,6 @@
-"""The index process: an `Index` behind a socket in the data folder.
+"""The index process: an `Index` on a socket in the data folder.
 
-A command that finds no index process opens the `Index` itself. Either way it has the interface `Knowledge`, so
+A command that finds no index process opens the `Index` itself. Both have the interface `Knowledge`, so
 callers need not know which.
 
     python -m retrieval.rpc.server    reads a Plan as JSON from the first line of standard input, prints "step" now and
@@ -15,33 +15,35 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import IO, Any, cast
 
-import orjson
+import msgspec
 import uvloop
 
 from retrieval.errors import RetrievalError
 from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
-from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Outlines, Plan, Progress
-from retrieval.records.ingest import PendingDocument
-from retrieval.records.search import Turn
-from retrieval.rpc import codec
-from retrieval.rpc.client import SOCKET, decode, reachable
-from retrieval.rpc.framing import Frame, Frames, framed
+from retrieval.knowledge import Knowledge, Plan, Progress
+from retrieval.rpc.client import SOCKET, reachable
+from retrieval.rpc.framing import Frames, framed
+from retrieval.rpc.operations import (
+    OPERATIONS,
+    PING,
+    Answer,
+    Call,
+    Failed,
+    Step,
+    decode_call,
+    encode,
+    encode_raw,
+)
 from runtime import garbage, logs
 
 Write = Callable[[bytes], None]
 log = logging.getLogger("ragway")
-_BACKLOG = 1024  # connections not yet accepted; beyond it a caller is refused at once
-# Calls whose arguments and answers are what JSON holds.
-_AS_THEY_ARE = {
-    "collections", "documents", "document", "standing", "find_document", "create_collection", "delete_document",
-    "delete_collection", "check", "job", "finished_job", "jobs", "cancel_job",
-    "attached", "detach", "holders", "document_keys", "add_file", "find_files", "files", "delete_file",
-}  # fmt: skip
+_BACKLOG = 1024  # connections not yet accepted; further callers are refused at once
 _STEP_S = 1.0  # between two signs of life while the index opens
 
 
@@ -75,55 +77,36 @@ class Server:
     def _caller(self) -> "_Caller":
         return _Caller(self._answer, self._callers)
 
-    async def _answer(self, frame: Frame, write: Write) -> None:
+    async def _answer(self, call: Call, write: Write) -> None:
         def progress(done: int, total: int, chunks: int) -> None:
-            write(framed({"progress": [done, total, chunks]}))
+            write(framed(encode(Step(done, total, chunks))))
 
+        reply: Answer | Failed
         try:
-            said = framed({"result": await self._run(frame["call"], frame["args"], progress)})
+            reply = Answer(encode_raw(await self._run(call, progress)))
         except RetrievalError as error:
-            said = _failed(error)
-        write(said)
+            reply = _failed(error)
+        write(framed(encode(reply)))
 
-    async def _run(self, call: str, args: Mapping[str, Any], progress: Progress) -> Any:
-        knowledge = self._knowledge
-        answer: Any = None
-        match call:
-            case "retrieve":
-                turns = [Turn(**turn) for turn in args["turns"]]
-                view, lookup = codec.view(args["view"]), args["lookup"] and Lookup(**args["lookup"])
-                found = await knowledge.retrieve(**{**args, "turns": turns, "view": view, "lookup": lookup})
-                answer = codec.rows(found)
-            case "ingest":
-                answer = await knowledge.ingest(_paths(args["paths"]), args["collection"], progress, args["exclude"])
-            case "changes" if isinstance(knowledge, Outlines):
-                answer = await knowledge.changes(_paths(args["paths"]), args["collection"], args["exclude"])
-            case "outline" if isinstance(knowledge, Outlines):
-                answer = await knowledge.outline(PendingDocument(**args["changed"]), args["collection"])
-            case "put":
-                answer = await knowledge.put(args["collection"], codec.given(args["given"]))
-            case "start_job":
-                answer = await knowledge.start_job(args["collection"], codec.given(args["given"]), args["spooled"])
-            case "file_part":
-                answer = codec.as_text(await knowledge.file_part(**args))
-            case "rebuild":
-                embedder = args["embedder"] and decode(EmbedderChoice, args["embedder"])
-                answer = await knowledge.rebuild(args["collection"], progress, embedder=embedder)
-            case _ if call in _AS_THEY_ARE:
-                answer = await getattr(knowledge, call)(**args)
-            case "points":
-                answer = {id: codec.passage_row(one) for id, one in (await knowledge.points(**args)).items()}
-            case "ping":
-                pass
-            case _:
-                raise RetrievalError(f"the index process does not know the call {call!r}: is it of another version?")
-        return answer
+    async def _run(self, call: Call, progress: Progress) -> Any:
+        if call.operation == PING:
+            return None
+        try:
+            operation = OPERATIONS[call.operation]
+            arguments = msgspec.structs.asdict(operation.decode_arguments(call.arguments))
+        except (KeyError, msgspec.DecodeError) as error:
+            raise RetrievalError(
+                f"the index process cannot read the call {call.operation!r}: is it of another version?"
+            ) from error
+        if operation.progress:
+            arguments[operation.progress] = progress
+        return await getattr(getattr(self._knowledge, operation.part), operation.name)(**arguments)
 
 
 class _Caller(asyncio.Protocol):
     """One connection: a call at a time is answered, and ends where its caller leaves."""
 
-    def __init__(self, answer: Callable[[Frame, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
+    def __init__(self, answer: Callable[[Call, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
         self._answer = answer
         self._callers = callers
         self._frames = Frames()
@@ -156,12 +139,13 @@ class _Caller(asyncio.Protocol):
         if self._call is not None or self._transport is None or self._transport.is_closing():
             return
         try:
-            frame = self._frames.next()
-        except OSError:  # no caller of ours
+            message = self._frames.next()
+            call = None if message is None else decode_call(message)
+        except (OSError, msgspec.DecodeError):  # not a client of ours
             self._transport.abort()
             return
-        if frame is not None:
-            self._call = asyncio.create_task(self._answer(frame, self._transport.write), name=str(frame.get("call")))
+        if call is not None:
+            self._call = asyncio.create_task(self._answer(call, self._transport.write), name=call.operation)
             self._call.add_done_callback(self._ended)
 
     def _ended(self, call: asyncio.Task[None]) -> None:
@@ -170,12 +154,8 @@ class _Caller(asyncio.Protocol):
         if fault is not None and self._transport is not None:  # without an answer the caller takes the index for dead
             log.error("the call %r failed", call.get_name(), exc_info=fault)
             said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
-            self._transport.write(_failed(said))
+            self._transport.write(framed(encode(_failed(said))))
         self._next()
-
-
-def _paths(names: Sequence[str]) -> list[Path]:
-    return [Path(os.fsdecode(name.encode("latin-1"))) for name in names]
 
 
 def _named(fault: BaseException) -> str:
@@ -184,8 +164,8 @@ def _named(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {said}" if said else type(fault).__name__
 
 
-def _failed(error: RetrievalError) -> bytes:
-    return framed({"error": {"kind": type(error).__name__, "text": str(error)}})
+def _failed(error: RetrievalError) -> Failed:
+    return Failed(type(error).__name__, str(error))
 
 
 async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
@@ -232,7 +212,7 @@ async def _parent_gone() -> None:
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, which ends us
     with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
-        plan: Plan = decode(Plan, orjson.loads(unbuffered.readline()))
+        plan = msgspec.json.decode(unbuffered.readline(), type=Plan)
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is talk: nobody reads it here, and it must not pass for our answer
     logs.to_stderr("info", "%(message)s")

@@ -54,10 +54,10 @@ async def test_a_search_that_misses_a_passage_is_seen(data: Path) -> None:
     folder.mkdir()
     for key, text in act.texts.items():
         (folder / key.removeprefix("file ")).write_text(text or "", "utf-8")
-    await index.ingest([folder], "alpha", silent)
+    await index.writing.ingest([folder], "alpha", silent)
     seen, wrong = await look(index)
     assert (seen, wrong) == ({"alpha": act.texts}, [])
-    store = index._configured.store
+    store = index._spaces.configured.store
     ((id, _), *_) = await store.passages(index._catalog.collection("alpha").tenant)
     await store.delete(index._catalog.collection("alpha").tenant, [id])
     _, wrong = await look(index)

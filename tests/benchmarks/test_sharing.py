@@ -29,13 +29,13 @@ async def test_a_shelf_is_an_index_like_any_other(base: Bases, tmp_path: Path, m
     flags = {"data": str(data), "retrieval.min_relevance": 0.0}
     index = await Index.open(plan(load(environ={}, flags=flags)), serving=False)
     try:
-        rows = await index.collections()
+        rows = await index.library.collections()
         assert [(row.name, row.documents, row.chunks) for row in rows] == [(name_of(i), 2, 100) for i in range(3)]
-        found = await index.retrieve([Turn("user", "sentence 7")], [name_of(1)], k=5)
-        ours = {row.id for row in await index.documents(name_of(1), after="", limit=10)}
+        found = await index.search.retrieve([Turn("user", "sentence 7")], [name_of(1)], k=5)
+        ours = {row.id for row in await index.library.documents(name_of(1), after="", limit=10)}
         assert {hit.passage.document for hit in found.hits} <= ours
         for hit in found.hits:
-            whole = await index.document(hit.passage.document)
+            whole = await index.library.document(hit.passage.document)
             assert whole.text[hit.passage.start : hit.passage.end] == hit.passage.text
     finally:
         await index.close()

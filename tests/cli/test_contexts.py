@@ -20,6 +20,7 @@ from retrieval.records.ingest import EnrichmentPlan, IngestReport, MissingEnrich
 from retrieval.records.search import Turn
 from tests.support.plans import silent
 from tests.support.recording_upstream import Recorder, recording
+from tests.support.unasked import Unasked
 from tests.support.upstream_servers import Received, Wire, reply
 
 
@@ -64,7 +65,7 @@ async def ingest(settings: Settings, folder: Path, *, yes: bool = True) -> Inges
     index = await Index.open(plan(settings, environ={}), serving=False)
     try:
         await write_contexts(settings, index, [folder], "docs", yes=yes)
-        return await index.ingest([folder], "docs", silent)
+        return await index.writing.ingest([folder], "docs", silent)
     finally:
         await index.close()
 
@@ -72,7 +73,7 @@ async def ingest(settings: Settings, folder: Path, *, yes: bool = True) -> Inges
 async def first_words(settings: Settings, question: str) -> list[tuple[str, str]]:
     index = await Index.open(plan(settings, environ={}), serving=False)
     try:
-        found = await index.retrieve([Turn("user", question)], ["docs"], k=1)
+        found = await index.search.retrieve([Turn("user", question)], ["docs"], k=1)
     finally:
         await index.close()
     return [(hit.passage.text, hit.passage.context) for hit in found.hits if hit.scores.get("bm25")]
@@ -152,7 +153,7 @@ def test_the_estimate_names_money_where_the_price_is_known() -> None:
 # Asking
 
 
-class OneDocument:
+class OneDocument(Unasked):
     """Has one document with some gaps."""
 
     def __init__(self, gaps: int) -> None:
@@ -160,10 +161,10 @@ class OneDocument:
             "T", "x" * gaps, tuple(MissingEnrichment(f"k{i}", "context", i, i + 1, ()) for i in range(gaps))
         )
 
-    async def changes(self, paths: object, collection: str) -> tuple[PendingDocument, ...]:
+    async def pending_documents(self, paths: object, collection: str) -> tuple[PendingDocument, ...]:
         return (PendingDocument("a", "a.md"),)
 
-    async def outline(self, changed: PendingDocument, collection: str) -> EnrichmentPlan:
+    async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
         return self.outlined
 
 
@@ -183,8 +184,8 @@ async def written(tmp_path: Path, gaps: int, replies: list[str | Exception]) -> 
         pauses.append(seconds)
 
     writer = Writer(ask, {"context": "{passage}"}, Contexts(tmp_path / "c"), at_once=1, total=gaps, pause=pause)
-    documents: Any = OneDocument(gaps)
-    said = await writer.write(documents, await documents.changes([], "docs"), "docs")
+    documents = OneDocument(gaps)
+    said = await writer.write(documents, await documents.pending_documents([], "docs"), "docs")
     contexts = Contexts(tmp_path / "c")
     kept = len(contexts.get([f"k{i}" for i in range(gaps)]))
     contexts.close()

@@ -47,20 +47,20 @@ def with_index(data: Path, work: Callable[[Index], Awaitable[object]]) -> None:
 
 async def _first(index: Index) -> tuple[str, str, Passage]:
     tenant = index._catalog.collection("docs").tenant
-    ((id, passage), *_) = await index._configured.store.passages(tenant)
+    ((id, passage), *_) = await index._spaces.configured.store.passages(tenant)
     return tenant, id, passage
 
 
 async def lose(index: Index) -> None:
     tenant, id, _ = await _first(index)
-    await index._configured.store.delete(tenant, [id])
+    await index._spaces.configured.store.delete(tenant, [id])
 
 
 async def _rewrite(index: Index, id: str, tenant: str, text: str) -> None:
     _, first, passage = await _first(index)
-    vector = (await index._configured.store.vectors([first]))[first]
+    vector = (await index._spaces.configured.store.vectors([first]))[first]
     changed = Passage(**{**{name: getattr(passage, name) for name in Passage.__dataclass_fields__}, "text": text})
-    await index._configured.store.upsert(tenant, [Point(id, changed, vector, Sparse((7,), (1.0,)))])
+    await index._spaces.configured.store.upsert(tenant, [Point(id, changed, vector, Sparse((7,), (1.0,)))])
 
 
 async def falsify(index: Index) -> None:
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_collection_is_named_and_repaired(
     assert doctor(data).returncode == 0
 
     async def right_again(index: Index) -> None:
-        hits = (await index.retrieve(ASKED, ["docs"], k=50)).hits
+        hits = (await index.search.retrieve(ASKED, ["docs"], k=50)).hits
         assert hits[0].passage.source.endswith("kotlin.md")
 
     with_index(data, right_again)

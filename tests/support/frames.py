@@ -1,16 +1,26 @@
-"""Frames for a test that plays one end of the index process' socket."""
+"""Frames for a test that plays one end of the index process's socket."""
 
 import asyncio
-from typing import Any
 
-from retrieval.rpc.framing import Frames
+from retrieval.rpc.framing import Frames, framed
+from retrieval.rpc.operations import Answer, Call, Failed, decode_call, encode, encode_raw
 
 
-async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """The next frame. Raises IncompleteReadError at the end."""
+async def read_call(reader: asyncio.StreamReader) -> Call:
+    """The next call. Raises IncompleteReadError at the end."""
     frames = Frames()
     head = await reader.readexactly(4)
     frames.feed(head + await reader.readexactly(int.from_bytes(head, "big")))
-    frame = frames.next()
-    assert frame is not None
-    return frame
+    message = frames.next()
+    assert message is not None
+    return decode_call(message)
+
+
+def answer_frame(value: object) -> bytes:
+    """An answer of the index process."""
+    return framed(encode(Answer(encode_raw(value))))
+
+
+def error_frame(kind: str, text: str) -> bytes:
+    """A refusal of the index process."""
+    return framed(encode(Failed(kind, text)))

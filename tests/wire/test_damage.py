@@ -45,8 +45,8 @@ def kept(learned: Callable[[], Path]) -> Path:
 async def _learn_beside(data: Path) -> None:
     plan = plan_for(data)
     index = await Index.open(plan, serving=False)
-    await index.ingest([data.with_name("handbook")], "beside", silent)
-    await index.rebuild("beside", silent, embedder=replace(choice_of(plan), document_prompt="passage: "))
+    await index.writing.ingest([data.with_name("handbook")], "beside", silent)
+    await index.writing.rebuild("beside", silent, embedder=replace(choice_of(plan), document_prompt="passage: "))
     await index.close()
 
 
@@ -67,7 +67,7 @@ def optimised(data: Path) -> Path:
 
 async def _optimise(data: Path) -> None:
     async with answering(data) as index:
-        store = index._configured.store
+        store = index._spaces.configured.store
         assert isinstance(store, EdgeStore)
         await store.optimise()
 
@@ -170,11 +170,11 @@ async def _is_out_of_service_until_it_is_rebuilt(data: Path) -> None:
     async with answering(data) as index, gates(data, deadline_s=5) as both:
         await both.degraded("index cannot be searched")
         with pytest.raises(RetrievalError, match="ragway rebuild"):
-            await index.retrieve(ASKED, ["docs"], k=3)
-        assert (await index.retrieve(ASKED, ["beside"], k=3)).hits
-        await index.rebuild("docs", silent)
+            await index.search.retrieve(ASKED, ["docs"], k=3)
+        assert (await index.search.retrieve(ASKED, ["beside"], k=3)).hits
+        await index.writing.rebuild("docs", silent)
         assert (await both.chat())[0] == "augmented"
-        assert (await index.retrieve(ASKED, ["beside"], k=3)).hits
+        assert (await index.search.retrieve(ASKED, ["beside"], k=3)).hits
 
 
 async def test_a_shard_of_another_data_folder_is_not_taken_for_this_one(
@@ -292,13 +292,13 @@ async def test_a_full_disk_refuses_what_is_written_and_serves_what_is_there(smal
         for but_mb, says in ((64, "needs 128 MB"), (0, "free space|needs 128 MB")):
             ballast = fill(small, but_mb=but_mb)
             with pytest.raises(RetrievalError, match=says):
-                await index.put("docs", [page])
+                await index.writing.put("docs", [page])
             assert (await both.chat())[0] == "augmented"
             ballast.unlink()
-        (placed,) = await index.put("docs", [page])
+        (placed,) = await index.writing.put("docs", [page])
         assert placed.state == "created"
         assert (await both.chat())[0] == "augmented"
-        (row,) = [row for row in await index.collections() if row.name == "docs"]
+        (row,) = [row for row in await index.library.collections() if row.name == "docs"]
         assert row.documents == 6
 
 

@@ -311,7 +311,7 @@ async def test_an_ingest_of_another_terminal_ends_with_what_to_do(learned: Calla
         where = ("--data", str(gateway.data))
         ingesting = asyncio.create_task(asyncio.to_thread(ragway, *arguments, *where, folder=tmp_path))
         index = Client(gateway.data)
-        while "many" not in [row.name for row in await index.collections()]:
+        while "many" not in [row.name for row in await index.library.collections()]:
             assert not ingesting.done()
         await index.close()
         gateway.process.send_signal(signal.SIGTERM)

@@ -18,12 +18,13 @@ from retrieval.embedding.embed import PROBES, Embedder, Matrix
 from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
 from retrieval.rpc.framing import framed
+from retrieval.rpc.operations import encode
 from retrieval.rpc.server import Server
 from retrieval.search.pipeline import Retriever
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
 from tests.support.faulty_gateway import Gates, gates
-from tests.support.frames import read_frame
+from tests.support.frames import answer_frame, error_frame, read_call
 from tests.support.gateway import serving
 from tests.support.plans import plan_for, silent
 from tests.support.recording_upstream import Recorder
@@ -109,7 +110,7 @@ class Scripted:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while not self.closes or not self.calls:
-                self.calls.append((await read_frame(reader))["call"])
+                self.calls.append((await read_call(reader)).operation)
                 if self.calls[-1] == "check":
                     self.checked.set()
                 await self.answering.wait()
@@ -131,15 +132,15 @@ async def scripted(data: Path) -> AsyncIterator[tuple[Gates, Scripted]]:
 
 
 NONSENSE = {
-    "no JSON": b"\x00\x00\x00\x06<html>",
-    "no object": b"\x00\x00\x00\x02[]",
+    "no MessagePack": b"\x00\x00\x00\x06<html>",
+    "no array": b"\x00\x00\x00\x02{}",
     "not UTF-8": b"\x00\x00\x00\x04\xff\xfe\x00\x01",
     "an oversized frame": (2**31).to_bytes(4, "big") + b"{}",
-    "no answer": framed({"what": 1}),
-    "an empty result": framed({"result": None}),
-    "another result": framed({"result": {"query": [], "hits": {"a": 1}}}),
-    "half an error": framed({"error": {"kind": "IndexDown"}}),
-    "progress that is none": framed({"progress": 7}) + framed({"result": 7}),
+    "no reply": framed(encode({"what": 1})),
+    "an empty result": answer_frame(None),
+    "another result": answer_frame({"query": [], "hits": {"a": 1}}),
+    "half an error": framed(encode(["Failed", "IndexDown"])),
+    "progress without numbers": framed(encode(["Step", "7"])) + answer_frame(7),
 }
 
 
@@ -150,7 +151,7 @@ async def test_nonsense_from_the_index_costs_the_context_alone(folder: Path, say
         await both.degraded("index is down")
 
 
-@pytest.mark.parametrize("half", [b"", b"\x00", b"\x00\x00\x01\x00{", framed({"result": None})[:-1]])
+@pytest.mark.parametrize("half", [b"", b"\x00", b"\x00\x00\x01\x00{", answer_frame(None)[:-1]])
 async def test_an_answer_cut_short_costs_the_context_alone(folder: Path, half: bytes) -> None:
     async with scripted(folder) as (both, index):
         index.says, index.closes = half, True
@@ -159,7 +160,7 @@ async def test_an_answer_cut_short_costs_the_context_alone(folder: Path, half: b
 
 async def test_an_answer_that_never_ends_costs_the_deadline(folder: Path) -> None:
     async with scripted(folder) as (both, index):
-        index.says = framed({"result": None})[:-1]
+        index.says = answer_frame(None)[:-1]
         await both.degraded("retrieval took too long")
 
 
@@ -176,7 +177,7 @@ async def test_an_answer_that_never_ends_costs_the_deadline(folder: Path) -> Non
 )
 async def test_every_refusal_of_the_index_has_its_reason(folder: Path, kind: str, reason: str) -> None:
     async with scripted(folder) as (both, index):
-        index.says = framed({"error": {"kind": kind, "text": "what to do"}})
+        index.says = error_frame(kind, "what to do")
         await both.degraded(reason)
 
 
@@ -190,7 +191,7 @@ async def test_an_index_that_hangs_does_not_cost_every_chat_its_deadline(folder:
             await both.degraded("index does not answer")
         assert index.calls.count("retrieve") == asked  # it was not even asked
         assert index.calls.count("check") == 1
-        index.says = framed({"error": {"kind": "WrongEmbedder", "text": ""}})
+        index.says = error_frame("WrongEmbedder", "")
         index.answering.set()
         await both.until(("degraded", "index was built with another embedder"))  # its own word again
 
@@ -198,7 +199,7 @@ async def test_an_index_that_hangs_does_not_cost_every_chat_its_deadline(folder:
 async def test_one_slow_search_does_not_make_others_fail(folder: Path) -> None:
     """A caller that leaves, or a search of its own that takes long, says nothing of the index: the check does."""
     async with scripted(folder) as (both, index):
-        index.says = framed({"error": {"kind": "UnknownCollection", "text": ""}}) * 2
+        index.says = error_frame("UnknownCollection", "") * 2
         index.answering.clear()
         await both.degraded("retrieval took too long")
         index.answering.set()
@@ -258,12 +259,12 @@ async def test_an_embedder_that_raises_costs_the_context_alone(
     plan = plan_for(docs)
     async with answering(docs) as index, gates(docs, deadline_s=5) as both:
         assert (await both.chat())[0] == "augmented"
-        lane = index._configured
+        lane = index._spaces.configured
         embedder = Raising(lane.embedder)
         retriever = Retriever(
             index._catalog, lane.store, embedder, plan.search, probes=embedder.embed_documents(PROBES)
         )
-        index._configured = replace(lane, embedder=embedder, retriever=retriever)
+        index._spaces.configured = replace(lane, embedder=embedder, retriever=retriever)
         assert (await both.chat())[0] == "augmented"
         retriever._questions._cache.clear()
         embedder.fault = fault
@@ -294,7 +295,7 @@ async def test_a_damaged_index_costs_the_context_alone(docs: Path, damage: Calla
     damage(docs / "index")
     async with answering(docs) as index, gates(docs, deadline_s=5) as both:
         await both.degraded("index cannot be searched")
-        await index.rebuild("docs", silent)
+        await index.writing.rebuild("docs", silent)
         assert (await both.chat())[0] == "augmented"
 
 
@@ -309,7 +310,7 @@ async def test_an_index_of_another_embedder_of_the_same_dimension_costs_the_cont
     data: Path, corpus: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
     async with answering(data, model=str(tiny_model)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
     other = make_tiny_model(tmp_path / "other" / "model", seed=1)
     async with answering(data, model=str(other)), gates(data, deadline_s=5) as both:
         await both.degraded("index was built with another embedder")

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,7 @@ from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, wish_of
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
+from retrieval.knowledge import Search
 from retrieval.records.search import Retrieved, Turn
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.plans import plan_for, silent
@@ -75,6 +76,10 @@ class Asked:
     fails: Callable[[Sequence[Turn]], bool] = lambda turns: False
     hold: asyncio.Event | None = None  # a second search waits for it
 
+    @property
+    def search(self) -> Search:
+        return cast(Search, self)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.index, name)
 
@@ -84,7 +89,7 @@ class Asked:
             raise IndexDown("the index process does not answer")
         if self.hold is not None and len(self.turns) > 1:
             await self.hold.wait()
-        return await self.index.retrieve(turns, collections, **options)
+        return await self.index.search.retrieve(turns, collections, **options)
 
 
 @dataclass(slots=True)
@@ -121,7 +126,7 @@ def data(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def ingest() -> None:
         opened = await Index.open(plan_for(folder / "data", model=str(tiny_model)), serving=False)
-        await opened.ingest([docs], "docs", silent)
+        await opened.writing.ingest([docs], "docs", silent)
         await opened.close()
 
     asyncio.run(ingest())

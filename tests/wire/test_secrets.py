@@ -23,6 +23,7 @@ from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, Client
 from retrieval.rpc.framing import framed
+from retrieval.rpc.operations import encode
 from retrieval.rpc.server import Server
 from runtime import logs
 from tests.support import anthropic_server as anthropic
@@ -205,9 +206,10 @@ def an_index_that_fails(hunt: Hunt) -> None:
     """Calls it cannot understand, then its death with a request under way."""
     turns = [{"role": "user", "text": "CNRY-turn", "CNRY-odd": "CNRY-value"}]
     frames = [
-        framed({"call": "retrieve", "args": {"turns": turns, "collections": ["docs"], "k": None}}),
-        framed({"call": "CNRY-call", "args": {}}),
-        framed({"CNRY": "CNRY-no-call"}),
+        framed(encode(["retrieve", [turns, ["docs"], "CNRY-k"]])),
+        framed(encode(["files", ["CNRY-owner", "", "", 2**64 - 1, True]])),  # more than SQLite can hold
+        framed(encode(["CNRY-call", []])),
+        framed(encode({"CNRY": "CNRY-no-call"})),
         b"\0\0\0\x09CNRY-junk",
     ]
     for frame in frames:

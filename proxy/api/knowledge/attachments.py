@@ -55,7 +55,7 @@ class Attachments:
     async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
         """Attach files to a collection that may be written: `file_id` and `attributes` of each. Raises UnknownFile."""
         given = await self.given(files, scope)
-        return await self._access.knowledge.start_job(name, given)
+        return await self._access.knowledge.writing.start_job(name, given)
 
     async def given(self, files: Sequence[Mapping[str, Any]], scope: Scope) -> list[DocumentInput]:
         """Documents of the caller's files. Raises UnknownFile where one is none of theirs."""
@@ -64,7 +64,7 @@ class Attachments:
             raise invalid(f"1 to {_MOST_FILES} ids of files are needed", "file_ids")
         if len(set(ids)) < len(ids):
             raise invalid("an id stands twice", "file_ids")
-        known = {file.id: file for file in await self._access.knowledge.find_files(ids, owner_of(scope))}
+        known = {file.id: file for file in await self._access.knowledge.library.find_files(ids, owner_of(scope))}
         for id in ids:
             if id not in known:
                 raise UnknownFile(f"there is no file {id!r}")
@@ -80,7 +80,7 @@ class Attachments:
 
     async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
-        for one in await self._access.knowledge.attached([name], rights_of(scope).groups):
+        for one in await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups):
             if one.key == id:
                 return _waiting_row(one)
         return _document_row((await self._document(name, id, scope)).info)
@@ -96,16 +96,16 @@ class Attachments:
             file = await the_file(self._access, id, scope)
         async with self._access.asking(writing=True):
             given = replace(_given(file, fields), groups=groups or None, writer=rights_of(scope).groups)
-            job = await self._access.knowledge.start_job(name, [given])
+            job = await self._access.knowledge.writing.start_job(name, [given])
         await finished(self._access, job)
         async with self._access.asking():
             return await self._read(scope, receive)
 
     async def _detach(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name, id = await self._puts.writable(scope), scope["path_params"]["id"]
-        if not await self._access.knowledge.detach(name, id, rights_of(scope).groups):
+        if not await self._access.knowledge.writing.detach(name, id, rights_of(scope).groups):
             document = await self._document(name, id, scope)
-            await self._access.knowledge.delete_document(document.info.id, rights_of(scope).groups)
+            await self._access.knowledge.writing.delete_document(document.info.id, rights_of(scope).groups)
         return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
 
     async def _content(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
@@ -126,7 +126,7 @@ class Attachments:
         if wanted not in ("", "completed", *_STATUS.values()):
             raise invalid("'filter' must be in_progress, completed, failed or cancelled", "filter")
         name, after = (await self._access.collection(scope)).name, asked.get("after", "")
-        attached = await self._access.knowledge.attached([name], rights_of(scope).groups)
+        attached = await self._access.knowledge.library.unfinished_attachments([name], rights_of(scope).groups)
         waiting = [one for one in attached if wanted in ("", _STATUS[one.state])]
         keys = [one.key for one in waiting]
         if after in keys:
@@ -136,7 +136,9 @@ class Attachments:
         rows = [_waiting_row(one) for one in waiting[: limit + 1]]
         if wanted in ("", "completed") and len(rows) <= limit:
             left = limit + 1 - len(rows)
-            page = await self._access.knowledge.documents(name, after=after, limit=left, groups=rights_of(scope).groups)
+            page = await self._access.knowledge.library.documents(
+                name, after=after, limit=left, groups=rights_of(scope).groups
+            )
             rows += [_document_row(info) for info in page]
         return listed(rows[:limit], more=len(rows) > limit)
 
@@ -155,7 +157,7 @@ class Attachments:
         if not id.startswith(FILE_ID_PREFIX):
             return id
         try:
-            return await self._access.knowledge.find_document(name, id, rights_of(scope).groups)
+            return await self._access.knowledge.library.find_document(name, id, rights_of(scope).groups)
         except UnknownDocument:
             return id
 
@@ -179,7 +181,7 @@ class Attachments:
 
     async def _cancel_batch(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         job = await self._job(scope)
-        return _batch(await self._access.knowledge.cancel_job(job.id))
+        return _batch(await self._access.knowledge.writing.cancel_job(job.id))
 
     async def _list_batch(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         asked = query_of(scope, "limit", "after", "order", "filter")

@@ -53,7 +53,7 @@ class Documents:
         if not isinstance(name, str) or not isinstance(language, str | None):
             raise invalid("'name' must be text, and so must 'language'", "name" if language is None else "language")
         must_make(name, rights_of(scope))
-        await self._access.knowledge.create_collection(name, language)
+        await self._access.knowledge.writing.create_collection(name, language)
         scope["path_params"] = {"name": name}
         return Reply(201, await self._read_collection(scope, receive))
 
@@ -77,7 +77,7 @@ class Documents:
         found: list[DocumentInfo] = []
         for _ in range(_MOST_PAGES):
             size = limit + 1 if wanted is None else _MOST_LISTED
-            page = await self._access.knowledge.documents(name, after=after, limit=size, groups=rights.groups)
+            page = await self._access.knowledge.library.documents(name, after=after, limit=size, groups=rights.groups)
             found += [
                 one for one in page if wanted is None or matches(wanted, one.source, one.modified_s, one.attributes)
             ]
@@ -101,19 +101,19 @@ class Documents:
     async def _find(self, scope: Scope) -> None:
         """Go on as if the path named the document by its id."""
         row, key = await self._access.collection(scope), scope["path_params"]["key"]
-        id = await self._access.knowledge.find_document(row.name, key, rights_of(scope).groups)
+        id = await self._access.knowledge.library.find_document(row.name, key, rights_of(scope).groups)
         scope["path_params"] = {"id": id}
 
     async def _delete_document(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         document = await self._read_document(scope, receive)
         must_write(document["collection"], rights_of(scope))
-        await self._access.knowledge.delete_document(document["id"], rights_of(scope).groups)
+        await self._access.knowledge.writing.delete_document(document["id"], rights_of(scope).groups)
         return {"id": document["id"], "object": "knowledge.document.deleted", "deleted": True}
 
     async def _delete_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
-        await self._access.knowledge.delete_collection(name, rights_of(scope).groups)
+        await self._access.knowledge.writing.delete_collection(name, rights_of(scope).groups)
         return {"id": name, "object": "knowledge.collection.deleted", "deleted": True}
 
 
@@ -131,7 +131,7 @@ class _Export:
         after, groups = query_of(scope, "after").get("after", ""), rights_of(scope).groups
         async with self._access.asking():
             name = (await self._access.collection(scope)).name
-            page = await self._access.knowledge.documents(name, after=after, limit=_LISTED, groups=groups)
+            page = await self._access.knowledge.library.documents(name, after=after, limit=_LISTED, groups=groups)
         headers = [(b"content-type", b"application/jsonl")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while page:
@@ -139,7 +139,7 @@ class _Export:
                 await self._send(info.id, rights_of(scope), send)
             async with self._access.asking():
                 after = page[-1].id
-                page = await self._access.knowledge.documents(name, after=after, limit=_LISTED, groups=groups)
+                page = await self._access.knowledge.library.documents(name, after=after, limit=_LISTED, groups=groups)
         await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, id: str, rights: Rights, send: Send) -> None:

@@ -49,14 +49,14 @@ class Files:
                 raise invalid(f"'purpose' must be one of {', '.join(_PURPOSES)}", "purpose")
             name = name_of(file.name, "file")
             async with self._access.asking(writing=True):
-                made = await self._access.knowledge.add_file(owner_of(scope), name, purpose, file.spooled)
+                made = await self._access.knowledge.writing.add_file(owner_of(scope), name, purpose, file.spooled)
         return file_row(made)
 
     async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         asked = query_of(scope, "purpose", "limit", "order", "after")
         limit = whole_number(asked.get("limit", str(_MOST_LISTED)), "limit", _MOST_LISTED)
         newest_first, after = newest_first_of(asked), asked.get("after", "")
-        rows = await self._access.knowledge.files(
+        rows = await self._access.knowledge.library.files(
             owner_of(scope), asked.get("purpose", ""), after=after, limit=limit + 1, newest_first=newest_first
         )
         return listed([file_row(row) for row in rows[:limit]], more=len(rows) > limit)
@@ -68,10 +68,10 @@ class Files:
         """The file, and the documents made of it where the key may write."""
         id, rights, knowledge = scope["path_params"]["id"], rights_of(scope), self._access.knowledge
         await the_file(self._access, id, scope)
-        for name in await knowledge.holders(id):
+        for name in await knowledge.library.collections_with(id):
             if name in rights.read and name in rights.write:
-                await knowledge.detach(name, id, rights.groups)
-        await knowledge.delete_file(id, owner_of(scope))
+                await knowledge.writing.detach(name, id, rights.groups)
+        await knowledge.writing.delete_file(id, owner_of(scope))
         return {"id": id, "object": "file", "deleted": True}
 
 
@@ -86,7 +86,7 @@ class _Content:
         id, owner = scope["path_params"]["id"], owner_of(scope)
         async with self._access.asking():
             file = await the_file(self._access, id, scope)
-            part = await self._access.knowledge.file_part(id, owner, 0, _PART_BYTES)
+            part = await self._access.knowledge.library.file_part(id, owner, 0, _PART_BYTES)
         headers = [
             (b"content-type", b"application/octet-stream"),
             (b"content-length", b"%d" % file.bytes),
@@ -98,7 +98,7 @@ class _Content:
             await send({"type": "http.response.body", "body": part, "more_body": True})
             sent += len(part)
             async with self._access.asking():
-                part = await self._access.knowledge.file_part(id, owner, sent, _PART_BYTES)
+                part = await self._access.knowledge.library.file_part(id, owner, sent, _PART_BYTES)
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -108,7 +108,7 @@ def owner_of(scope: Scope) -> str:
 
 async def the_file(access: Access, id: str, scope: Scope) -> UploadedFile:
     """Raises UnknownFile, also where it is another team's."""
-    for file in await access.knowledge.find_files([id], owner_of(scope)):
+    for file in await access.knowledge.library.find_files([id], owner_of(scope)):
         return file
     raise UnknownFile(f"there is no file {id!r}")
 

@@ -35,7 +35,7 @@ class Puts:
         key = name_of(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
         given = replace(given_of(fields, key), writer=rights_of(scope).groups)
-        (placed,) = await self._access.knowledge.put(name, [given])
+        (placed,) = await self._access.knowledge.writing.put(name, [given])
         if placed.state == "refused":
             raise forbidden(f"The document was not written: {placed.reason}.", "groups")
         if placed.state == "failed":
@@ -52,7 +52,7 @@ class Puts:
         given = [replace(_row(row, i), writer=rights_of(scope).groups) for i, row in enumerate(rows)]
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
-        placed = await self._access.knowledge.put(name, given)
+        placed = await self._access.knowledge.writing.put(name, given)
         return Reply(200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]})
 
     async def writable(self, scope: Scope) -> str:

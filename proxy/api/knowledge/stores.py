@@ -64,7 +64,7 @@ class Stores:
         files = of_ids(fields.get("file_ids") or [])
         if files:
             await self._attachments.given(files, scope)  # one that is not there makes no collection
-        await self._access.knowledge.create_collection(name, None)
+        await self._access.knowledge.writing.create_collection(name, None)
         if files:
             await self._attachments.start(name, files, scope)
         scope["path_params"] = {"name": name}
@@ -83,7 +83,7 @@ class Stores:
     async def _delete_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
-        await self._access.knowledge.delete_collection(name, rights_of(scope).groups)
+        await self._access.knowledge.writing.delete_collection(name, rights_of(scope).groups)
         return {"id": name, "object": "vector_store.deleted", "deleted": True}
 
     async def _read_store(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
@@ -94,7 +94,9 @@ class Stores:
     async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[dict[str, Any]]:
         """Collections as vector stores, with the files that they are still to get."""
         states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
-        for one in await self._access.knowledge.attached([row.name for row in rows], rights_of(scope).groups):
+        for one in await self._access.knowledge.library.unfinished_attachments(
+            [row.name for row in rows], rights_of(scope).groups
+        ):
             states[one.collection][one.state] += 1
         return [_store(row, counts_of(states[row.name])) for row in rows]
 
@@ -109,7 +111,7 @@ class Stores:
             text, [scope["path_params"]["name"]], scope, explicit=True, k=k, filter=filter_in(fields, "filters")
         )
         shares = _shares(found.hits)
-        keys = await self._access.knowledge.document_keys(list({hit.passage.document for hit in found.hits}))
+        keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit in found.hits}))
         data = [_result(hit, share, keys) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
         return {
             "object": "vector_store.search_results.page",

@@ -55,7 +55,7 @@ class Uploads:
             background = _flag(asked or form.fields.get("background", ""))
             given = [replace(one, writer=rights_of(scope).groups) for one in _given(form)]
             async with self._access.asking(writing=True):
-                job = await self._access.knowledge.start_job(name, given, [file.spooled for file in form.files])
+                job = await self._access.knowledge.writing.start_job(name, given, [file.spooled for file in form.files])
         if not background:
             job = await finished(self._access, job)
         if not job.over:
@@ -77,7 +77,7 @@ class Uploads:
             row.name for row in await permitted.readable(self._access.knowledge, rights) if row.name in rights.write
         ]
         names = [name for name in names if name == asked.get("collection", name)]
-        rows = await self._access.knowledge.jobs(
+        rows = await self._access.knowledge.library.jobs(
             names, before=asked.get("after", ""), limit=limit + 1, groups=rights.groups
         )
         return listed([job_row(job) for job in rows[:limit]], more=len(rows) > limit)
@@ -87,7 +87,7 @@ class Uploads:
 
     async def _cancel(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         job = await self._job(scope)
-        return _whole(await self._access.knowledge.cancel_job(job.id))
+        return _whole(await self._access.knowledge.writing.cancel_job(job.id))
 
     async def _job(self, scope: Scope) -> Job:
         return await visible_job(self._access, scope["path_params"]["id"], rights_of(scope))
@@ -97,14 +97,14 @@ async def finished(access: Access, job: Job) -> Job:
     """The job, over where that does not take too long."""
     try:
         async with asyncio.timeout(_WAIT_S):
-            return await access.knowledge.finished_job(job.id)
+            return await access.knowledge.library.finished_job(job.id)
     except TimeoutError:
-        return await access.knowledge.job(job.id, None)
+        return await access.knowledge.library.job(job.id, None)
 
 
 async def visible_job(access: Access, id: str, rights: Rights) -> Job:
     """Raises UnknownJob, also where it may not be seen."""
-    job = await access.knowledge.job(id, rights.groups)
+    job = await access.knowledge.library.job(id, rights.groups)
     if job.collection not in rights.read or job.collection not in rights.write:
         raise UnknownJob(f"there is no job {id!r}")
     return job

@@ -28,7 +28,9 @@ async def shown(kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, o
     named = await _named(kept, knowledge, names)
     quoted = [*named.values(), *kept["passages"]]
     documents = list({one["document"] for one in quoted})
-    there = {one.document: one for one in await knowledge.standing(documents, rights.groups)} if documents else {}
+    there = (
+        {one.document: one for one in await knowledge.library.locations(documents, rights.groups)} if documents else {}
+    )
     if not all(
         one["document"] in there
         and there[one["document"]].collection in rights.read
@@ -45,7 +47,7 @@ async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[
     trace = kept["_trace"] or {"ids": []}
     others = [id for id in trace["ids"] if id not in named]
     if others:
-        for id, passage in (await knowledge.points(names, others)).items():
+        for id, passage in (await knowledge.search.passages(names, others)).items():
             named[id] = {of: getattr(passage, of) for of in (*_OF_A_POINT, "groups")}
     return named
 

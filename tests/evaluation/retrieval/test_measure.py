@@ -158,8 +158,8 @@ def test_an_existing_collection_is_asked_and_stays_as_it_is(measured: Measure, p
         index = await Index.open(plan, serving=False)
         try:
             if paths:
-                await index.ingest(paths, "mine", silent)
-            return await index.collections()
+                await index.writing.ingest(paths, "mine", silent)
+            return await index.library.collections()
         finally:
             await index.close()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -13,15 +13,16 @@ from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.exchange import Exchange, Target
-from retrieval.knowledge import Knowledge, Lookup
+from retrieval.knowledge import Lookup
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
 from tests.support.asgi_calls import Call, scope_of
+from tests.support.unasked import Unasked
 
 BUDGET_TOKENS = 3000
 
 
-class Five:
+class Five(Unasked):
     """Finds five passages, and remembers the budgets it was given."""
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ async def asked(
 
     app = Augment(
         upstream,
-        knowledge=cast(Knowledge, knowledge),
+        knowledge=knowledge,
         template=Template("{passages}"),
         options=options,
         resolve=lambda name, rights: Target(name, "echo", "", "", window_tokens=window_tokens),

@@ -32,7 +32,7 @@ async def start(index: Index, data: Path, collection: str, *of: DocumentInput) -
         spool.append(number, one.content)
     given = [DocumentInput(one.key, one.source, b"", one.title) for one in of]
     try:
-        return await index.start_job(collection, given, [spool.name(i) for i in range(len(of))])
+        return await index.writing.start_job(collection, given, [spool.name(i) for i in range(len(of))])
     finally:
         spool.close()
 
@@ -40,48 +40,50 @@ async def start(index: Index, data: Path, collection: str, *of: DocumentInput) -
 @pytest.fixture
 async def index(data: Path) -> AsyncIterator[Index]:
     opened = await Index.open(plan_for(data), serving=False)
-    await opened.create_collection("docs", "en")
+    await opened.writing.create_collection("docs", "en")
     yield opened
     await opened.close()
 
 
 async def texts(index: Index, name: str = "docs") -> set[str]:
-    return {(await index.document(one.id)).text for one in await index.documents(name, after="", limit=100)}
+    return {
+        (await index.library.document(one.id)).text for one in await index.library.documents(name, after="", limit=100)
+    }
 
 
 async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data: Path) -> None:
     job = await start(index, data, "docs", given(1), given(2, "\0"), given(3))
     assert (job.state, job.counts) == ("queued", {"waiting": 3})
-    over = await index.finished_job(job.id)
+    over = await index.library.finished_job(job.id)
     assert (over.state, over.counts) == ("completed", {"created": 2, "failed": 1})
     assert [one.state for one in over.documents] == ["created", "failed", "created"]
     assert "binary" in over.documents[1].reason
-    assert over.documents[0].id == await index.find_document("docs", "1.md")
-    hits = (await index.retrieve([Turn("user", "What is pump number 3 called?")], ["docs"], k=9)).hits
+    assert over.documents[0].id == await index.library.find_document("docs", "1.md")
+    hits = (await index.search.retrieve([Turn("user", "What is pump number 3 called?")], ["docs"], k=9)).hits
     assert any("Oskar3" in hit.passage.text for hit in hits)
-    again = await index.finished_job((await start(index, data, "docs", given(1), given(3, "New."))).id)
+    again = await index.library.finished_job((await start(index, data, "docs", given(1), given(3, "New."))).id)
     assert again.counts == {"unchanged": 1, "replaced": 1}
-    assert [one.id for one in await index.jobs(["docs"], before="", limit=9)] == [again.id, job.id]
-    assert [one.id for one in await index.jobs(["docs"], before=again.id, limit=9)] == [job.id]
-    assert await index.jobs(["other"], before="", limit=9) == []
-    failed = await index.finished_job((await start(index, data, "docs", given(4, "\0"))).id)
+    assert [one.id for one in await index.library.jobs(["docs"], before="", limit=9)] == [again.id, job.id]
+    assert [one.id for one in await index.library.jobs(["docs"], before=again.id, limit=9)] == [job.id]
+    assert await index.library.jobs(["other"], before="", limit=9) == []
+    failed = await index.library.finished_job((await start(index, data, "docs", given(4, "\0"))).id)
     assert failed.state == "failed"
 
 
 async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Index, data: Path, corpus: Path) -> None:
-    async with index._opener.shared.exclusive("docs"):  # as an ingest holds it
+    async with index.writing._shared.exclusive("docs"):  # as an ingest holds it
         job = await start(index, data, "docs", given(1))
-        ingest = asyncio.create_task(index.ingest([corpus], "docs", silent))
+        ingest = asyncio.create_task(index.writing.ingest([corpus], "docs", silent))
         await asyncio.sleep(0)
-        assert (await index.job(job.id)).state == "queued"
+        assert (await index.library.job(job.id)).state == "queued"
     assert (await ingest).added == 5
-    assert (await index.finished_job(job.id)).state == "completed"
+    assert (await index.library.finished_job(job.id)).state == "completed"
     assert len(await texts(index)) == 6
 
 
 async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path) -> None:
     """What was begun of a document is nowhere, and the next job is written."""
-    put, begun, stopped = index._job_runner._put, asyncio.Event(), asyncio.Event()
+    put, begun, stopped = index.writing.job_runner._put, asyncio.Event(), asyncio.Event()
 
     async def endless(collection: str, one: DocumentInput) -> WriteResult:
         if one.key == given(9).key:
@@ -92,43 +94,43 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
         finally:
             stopped.set()
 
-    index._job_runner._put = endless
-    async with index._opener.shared.exclusive("docs"):
+    index.writing.job_runner._put = endless
+    async with index.writing._shared.exclusive("docs"):
         job = await start(index, data, "docs", *(given(i) for i in range(4)))
         second = await start(index, data, "docs", given(9))
     await begun.wait()
-    cancelled = await index.cancel_job(job.id)
+    cancelled = await index.writing.cancel_job(job.id)
     assert (cancelled.state, cancelled.counts) == ("cancelled", {"cancelled": 4})
     await stopped.wait()
-    assert (await index.finished_job(second.id)).state == "completed"
-    job = await index.job(job.id)
+    assert (await index.library.finished_job(second.id)).state == "completed"
+    job = await index.library.job(job.id)
     assert (job.state, job.counts) == ("cancelled", {"cancelled": 4})
     assert len(await texts(index)) == 1
-    assert (await index.cancel_job(second.id)).state == "completed"
+    assert (await index.writing.cancel_job(second.id)).state == "completed"
     with pytest.raises(UnknownJob):
-        await index.cancel_job("job-none")
+        await index.writing.cancel_job("job-none")
 
 
 async def test_whoever_writes_long_to_one_collection_keeps_no_other_waiting(index: Index, data: Path) -> None:
-    await index.create_collection("other", "en")
-    async with index._opener.shared.exclusive("docs"):  # for as long as the other takes
-        assert [one.state for one in await index.put("other", [given(1)])] == ["created"]
-        job = await index.finished_job((await start(index, data, "other", given(2))).id)
+    await index.writing.create_collection("other", "en")
+    async with index.writing._shared.exclusive("docs"):  # for as long as the other takes
+        assert [one.state for one in await index.writing.put("other", [given(1)])] == ["created"]
+        job = await index.library.finished_job((await start(index, data, "other", given(2))).id)
         assert job.counts == {"created": 1}
 
 
 async def test_a_job_goes_with_its_collection(index: Index, data: Path) -> None:
-    async with index._opener.shared.exclusive("docs"):
+    async with index.writing._shared.exclusive("docs"):
         job = await start(index, data, "docs", given(1), given(2))
-        waiting = asyncio.create_task(index.finished_job(job.id))
-        deleting = asyncio.create_task(index.delete_collection("docs"))
+        waiting = asyncio.create_task(index.library.finished_job(job.id))
+        deleting = asyncio.create_task(index.writing.delete_collection("docs"))
         await asyncio.sleep(0)
     await deleting
     with pytest.raises(UnknownJob):
         await waiting
-    await index.create_collection("docs", "en")
+    await index.writing.create_collection("docs", "en")
     assert await texts(index) == set()
-    assert await index.jobs(["docs"], before="", limit=9) == []
+    assert await index.library.jobs(["docs"], before="", limit=9) == []
     with pytest.raises(UnknownCollection):
         await start(index, data, "none", given(1))
 
@@ -145,15 +147,15 @@ def test_what_is_written_behind_the_end_of_an_upload_is_nowhere(tmp_path: Path) 
 
 async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
     index = await Index.open(plan_for(data), serving=False)
-    await index.create_collection("docs", "en")
-    await index._opener.shared.exclusive("docs").__aenter__()
+    await index.writing.create_collection("docs", "en")
+    await index.writing._shared.exclusive("docs").__aenter__()
     job = await start(index, data, "docs", given(1), given(2))
     uploading, left = Spool(data), data / "spool" / ("0" * 32)
     left.mkdir()
     (left / "0").write_text("a gateway that died left this", "utf-8")
     await index.close()
     index = await Index.open(plan_for(data), serving=True)
-    over = await index.finished_job(job.id)
+    over = await index.library.finished_job(job.id)
     assert (over.state, over.counts) == ("completed", {"created": 2})
     assert [folder.name for folder in (data / "spool").iterdir()] == [uploading.name(0).partition("/")[0]]
     uploading.close()
@@ -164,30 +166,30 @@ async def test_what_a_restart_interrupted_goes_on(data: Path) -> None:
 async def test_an_upload_that_cannot_be_read_makes_no_job(index: Index) -> None:
     for name in ("0" * 32 + "/0", "../catalog.sqlite"):
         with pytest.raises(RetrievalError, match="upload"):
-            await index.start_job("docs", [given(1), given(2)], [name, name])
-    assert await index.jobs(["docs"], before="", limit=9) == []
+            await index.writing.start_job("docs", [given(1), given(2)], [name, name])
+    assert await index.library.jobs(["docs"], before="", limit=9) == []
 
 
 async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     index: Index, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_runner, "_RETRY_S", 0.01)
-    put, away = index._job_runner._put, IndexDown("the store is away")
+    put, away = index.writing.job_runner._put, IndexDown("the store is away")
     refusals = [away, away, away, away, RetrievalError("of another embedder")]
     reasons = list[tuple[str, str]]()
 
     async def refusing(collection: str, one: DocumentInput) -> WriteResult:
-        now, *_ = await index.jobs(["docs"], before="", limit=9)
+        now, *_ = await index.library.jobs(["docs"], before="", limit=9)
         reasons.append((now.state, now.reason))
         if refusals:
             raise refusals.pop(0)
         return await put(collection, one)
 
-    index._job_runner._put = refusing
-    over = await index.finished_job((await start(index, data, "docs", given(1))).id)
+    index.writing.job_runner._put = refusing
+    over = await index.library.finished_job((await start(index, data, "docs", given(1))).id)
     assert (over.state, over.reason, over.counts) == ("failed", "of another embedder", {"failed": 1})
     assert [reason for _, reason in reasons] == ["", *["ragway retries every 0.01 s: the store is away"] * 4]
-    assert (await index.finished_job((await start(index, data, "docs", given(1))).id)).state == "completed"
+    assert (await index.library.finished_job((await start(index, data, "docs", given(1))).id)).state == "completed"
 
 
 def probes() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -46,7 +46,7 @@ async def opened(plan: Plan) -> AsyncIterator[Index]:
 
 
 async def ask(index: Index, *collections: str) -> Retrieved:
-    return await index.retrieve([Turn("user", QUESTION)], collections or ["docs"], k=None)
+    return await index.search.retrieve([Turn("user", QUESTION)], collections or ["docs"], k=None)
 
 
 def passages(found: Retrieved) -> set[str]:
@@ -62,7 +62,7 @@ def embedders(plan: Plan) -> dict[str, str]:
 
 async def test_every_search_finds_before_during_and_after(plan: Plan, corpus: Path, other_model: Path) -> None:
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         expected = passages(await ask(index))
         assert expected
         done, during = asyncio.Event(), 0
@@ -76,7 +76,9 @@ async def test_every_search_finds_before_during_and_after(plan: Plan, corpus: Pa
 
         searching = [asyncio.create_task(stream()) for _ in range(3)]
         steps: list[tuple[int, int, int]] = []
-        chunks = await index.rebuild("docs", lambda *step: steps.append(step), embedder=with_model(plan, other_model))
+        chunks = await index.writing.rebuild(
+            "docs", lambda *step: steps.append(step), embedder=with_model(plan, other_model)
+        )
         done.set()
         await asyncio.gather(*searching)
         assert passages(await ask(index)) == expected
@@ -89,17 +91,17 @@ async def test_the_collection_keeps_to_its_embedder_after_a_restart(
     plan: Plan, corpus: Path, other_model: Path
 ) -> None:
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
-        await index.rebuild("docs", silent, embedder=with_model(plan, other_model))
+        await index.writing.ingest([corpus], "docs", silent)
+        await index.writing.rebuild("docs", silent, embedder=with_model(plan, other_model))
         before = await ask(index)
     async with opened(plan) as index:
         assert passages(await ask(index)) == passages(before)
         (corpus / "new.md").write_text("# Encryption\n\nEncrypt the connection with TLS twice.\n")
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert (report.added, report.unchanged) == (1, 5)
         assert any("twice" in text for text in passages(await ask(index)))
-        await index.check()
-        await index.rebuild("docs", silent, embedder=choice_of(plan))  # back to the configured one
+        await index.search.check()
+        await index.writing.rebuild("docs", silent, embedder=choice_of(plan))  # back to the configured one
         assert any("twice" in text for text in passages(await ask(index)))
     assert embedders(plan) == {"docs": plan.model}
     async with opened(plan) as index:
@@ -113,9 +115,9 @@ async def test_collections_of_two_embedders_are_searched_together(
     wiki.mkdir()
     (wiki / "page.md").write_text("# TLS\n\nThe wiki says: encrypt the connection with TLS.\n")
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
-        await index.ingest([wiki], "wiki", silent)
-        await index.rebuild("docs", silent, embedder=with_model(plan, other_model))
+        await index.writing.ingest([corpus], "docs", silent)
+        await index.writing.ingest([wiki], "wiki", silent)
+        await index.writing.rebuild("docs", silent, embedder=with_model(plan, other_model))
         found = await ask(index, "docs", "wiki")
     sources = {passage.source for passage in found.context.passages}
     assert {"wiki/page.md", "handbook/connect.md"} <= sources
@@ -129,14 +131,14 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
     choice = with_model(plan, other_model)
 
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         begun = asyncio.Event()
 
         def tell(done: int, _total: int, _chunks: int) -> None:
             if done:
                 begun.set()
 
-        building = asyncio.create_task(index.rebuild("docs", tell, embedder=choice))
+        building = asyncio.create_task(index.writing.rebuild("docs", tell, embedder=choice))
         await begun.wait()
         building.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -146,23 +148,23 @@ async def test_an_interrupted_build_goes_on_where_it_was(plan: Plan, corpus: Pat
     (corpus / "page0.md").write_text("# Page 0\n\nIt changed after the interruption: TLS.\n")
     (corpus / "page1.md").unlink()
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         steps: list[tuple[int, int, int]] = []
-        await index.rebuild("docs", lambda *step: steps.append(step), embedder=choice)
+        await index.writing.rebuild("docs", lambda *step: steps.append(step), embedder=choice)
         assert steps[0][0] > 80  # ready before it went on
         assert steps[-1][:2] == (124, 124)
-        changed = await index.retrieve([Turn("user", "what changed after the interruption?")], ["docs"], k=None)
+        changed = await index.search.retrieve([Turn("user", "what changed after the interruption?")], ["docs"], k=None)
         assert any("after the interruption" in text for text in passages(changed))
-        info = (await index.collections())[0]
+        info = (await index.library.collections())[0]
         assert (info.documents, info.embedder) == (124, str(other_model))
         assert index.choice("docs") == choice
-        await index.rebuild("docs", silent)
+        await index.writing.rebuild("docs", silent)
         assert index.choice("docs") is None
 
 
 async def test_a_build_with_other_settings_begins_anew(plan: Plan, corpus: Path, other_model: Path) -> None:
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
     catalog = Catalog.open(Path(plan.data) / "catalog.sqlite")
     docs, builds = catalog.collection("docs"), Builds(catalog)
     assert builds.begin(docs, embedder="", made_with="these") == {}
@@ -180,14 +182,14 @@ async def test_a_build_with_other_settings_begins_anew(plan: Plan, corpus: Path,
 
 async def test_a_changed_document_prompt_is_noticed(plan: Plan, corpus: Path) -> None:
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         built = await ask(index)
     choice = choice_of(plan)
     prompted = chosen(plan, EmbedderChoice(choice.model, "auto", "auto", None, "the ", "", 0))
     async with opened(prompted) as index:
         with pytest.raises(WrongEmbedder, match="ragway reindex docs"):
             await ask(index)
-        await index.rebuild("docs", silent)
+        await index.writing.rebuild("docs", silent)
         assert passages(await ask(index)) == passages(built)
     asked = chosen(plan, EmbedderChoice(choice.model, "auto", "auto", "how ", "the ", "", 0))
     async with opened(asked) as index:  # the questions' own prompt changes no vector that is kept
@@ -196,12 +198,12 @@ async def test_a_changed_document_prompt_is_noticed(plan: Plan, corpus: Path) ->
 
 async def test_an_embedder_that_cannot_be_had_changes_nothing(plan: Plan, corpus: Path, tmp_path: Path) -> None:
     async with opened(plan) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         before = await ask(index)
         with pytest.raises(RetrievalError, match="there is no folder"):
-            await index.rebuild("docs", silent, embedder=with_model(plan, tmp_path / "nowhere"))
+            await index.writing.rebuild("docs", silent, embedder=with_model(plan, tmp_path / "nowhere"))
         with pytest.raises(UnknownCollection):
-            await index.rebuild("nothing", silent, embedder=with_model(plan, tmp_path / "nowhere"))
+            await index.writing.rebuild("nothing", silent, embedder=with_model(plan, tmp_path / "nowhere"))
         assert passages(await ask(index)) == passages(before)
 
 

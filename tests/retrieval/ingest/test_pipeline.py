@@ -30,7 +30,7 @@ async def opened(plan: Plan) -> AsyncIterator[Index]:
 
 
 async def ask(index: Index, question: str, collection: str = "docs") -> Retrieved:
-    return await index.retrieve([Turn("user", question)], [collection], k=None)
+    return await index.search.retrieve([Turn("user", question)], [collection], k=None)
 
 
 async def sources(index: Index, question: str, collection: str = "docs") -> list[str]:
@@ -39,7 +39,7 @@ async def sources(index: Index, question: str, collection: str = "docs") -> list
 
 async def test_finds_the_page_that_answers(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert (report.added, report.failures) == (5, ())
         found = await ask(index, "how do I encrypt the connection?")
     best = found.hits[0].passage
@@ -51,13 +51,13 @@ async def test_finds_the_page_that_answers(data: Path, corpus: Path) -> None:
 
 async def test_finds_an_error_code_by_its_letters(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
 
 
 async def test_nothing_relevant_is_an_empty_context(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         found = await ask(index, "zzzz qqqq xxyyzz")
     assert found.hits == ()
     assert found.context.passages == ()
@@ -65,16 +65,16 @@ async def test_nothing_relevant_is_an_empty_context(data: Path, corpus: Path) ->
 
 async def test_unchanged_files_are_not_embedded_again(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
-        report = await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
     assert (report.added, report.changed, report.unchanged, report.chunks) == (0, 0, 5, 0)
 
 
 async def test_a_changed_file_replaces_its_old_text(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         (corpus / "pets.html").write_text("<h1>Pets</h1><p>The office cat is called Minerva.</p>")
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert (report.changed, report.unchanged) == (1, 4)
         found = await ask(index, "what is the office dog or cat called?")
     texts = " ".join(hit.passage.text for hit in found.hits)
@@ -84,12 +84,12 @@ async def test_a_changed_file_replaces_its_old_text(data: Path, corpus: Path) ->
 
 async def test_a_removed_file_goes(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         (corpus / "errors.txt").unlink()
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert report.removed == 1
         assert "handbook/errors.txt" not in await sources(index, "EADDRNOTAVAIL (99)")
-        assert [row.documents for row in await index.collections()] == [4]
+        assert [row.documents for row in await index.library.collections()] == [4]
 
 
 async def test_a_folder_ingested_beside_another_removes_nothing_of_it(data: Path, corpus: Path, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ async def test_a_folder_ingested_beside_another_removes_nothing_of_it(data: Path
     other.mkdir()
     (other / "new.md").write_text("# New\n\nSomething else.")
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
-        report = await index.ingest([other], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([other], "docs", silent)
     assert (report.added, report.removed) == (1, 0)
 
 
@@ -108,7 +108,7 @@ async def test_one_bad_file_is_named_and_stops_nothing(data: Path, corpus: Path)
     (corpus / "empty.md").write_text("")
     (corpus / "picture.png").write_bytes(b"\x89PNG")
     async with opened(plan_for(data)) as index:
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
     assert report.added == 5
     assert sorted(Path(failure.path).name for failure in report.failures) == ["binary.md", "empty.md", "latin.txt"]
     assert sum(report.skipped.values()) == 1
@@ -116,9 +116,9 @@ async def test_one_bad_file_is_named_and_stops_nothing(data: Path, corpus: Path)
 
 async def test_a_file_that_became_unreadable_keeps_its_old_text(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         (corpus / "pets.html").write_bytes(b"\x00\x00\x00")
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert (report.removed, len(report.failures)) == (0, 1)
         assert "handbook/pets.html" in await sources(index, "what is the office dog called?")
 
@@ -127,16 +127,16 @@ async def test_a_file_whose_rights_became_unreadable_is_taken_away(data: Path, c
     pay = corpus / "pay.md"
     pay.write_text("---\ngroups: [hr, legal]\n---\nThe pay scales are secret.")
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         pay.write_text("---\ntitle: Pay: 2026\ngroups: [hr]\n---\nThe pay scales are secret.")
         for removed in (1, 0):
-            report = await index.ingest([corpus], "docs", silent)
+            report = await index.writing.ingest([corpus], "docs", silent)
             assert (report.removed, [failure.path for failure in report.failures]) == (removed, [str(pay)])
             assert "line 2" in report.failures[0].reason
             assert "handbook/pay.md" not in await sources(index, "which pay scales are secret?")
         pay.write_text('---\ntitle: "Pay: 2026"\ngroups: [hr]\n---\nThe pay scales are secret.')
-        assert (await index.ingest([corpus], "docs", silent)).added == 1
-        found = await index.retrieve([Turn("user", "pay scales?")], ["docs"], k=None, view=View(("hr",)))
+        assert (await index.writing.ingest([corpus], "docs", silent)).added == 1
+        found = await index.search.retrieve([Turn("user", "pay scales?")], ["docs"], k=None, view=View(("hr",)))
     assert found.hits[0].passage.groups == ("hr",)
 
 
@@ -148,14 +148,14 @@ async def test_what_came_by_a_link_goes_once_links_are_not_followed(data: Path, 
     (corpus / "users.md").symlink_to(outside / "one.md")
     (corpus / "shared").symlink_to(outside)
     async with opened(replace(plan_for(data), follow_links=True)) as index:
-        assert (await index.ingest([corpus], "docs", silent)).added == 7
+        assert (await index.writing.ingest([corpus], "docs", silent)).added == 7
     async with opened(plan_for(data)) as index:
-        await index.ingest([outside / "two.md"], "others", silent)
-        report = await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([outside / "two.md"], "others", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
         assert (report.removed, report.unchanged, report.failures) == (2, 5, ())
         assert report.left_out == (f"handbook/shared -> {outside}", f"handbook/users.md -> {outside / 'one.md'}")
-        await index.ingest([outside / "two.md"], "docs", silent)
-        assert (await index.ingest([corpus], "docs", silent)).removed == 0
+        await index.writing.ingest([outside / "two.md"], "docs", silent)
+        assert (await index.writing.ingest([corpus], "docs", silent)).removed == 0
 
 
 async def test_two_collections_do_not_see_each_other(data: Path, corpus: Path, tmp_path: Path) -> None:
@@ -163,15 +163,15 @@ async def test_two_collections_do_not_see_each_other(data: Path, corpus: Path, t
     other.mkdir()
     (other / "dog.md").write_text("# Dogs\n\nThe office dog of the other team is called Rex.")
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
-        await index.ingest([other], "other", silent)
+        await index.writing.ingest([corpus], "docs", silent)
+        await index.writing.ingest([other], "other", silent)
         assert await sources(index, "what is the office dog called?", "other") == ["other/dog.md"]
         assert "other/dog.md" not in await sources(index, "what is the office dog called?")
 
 
 async def test_the_same_question_finds_the_same_again(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         first, second = await ask(index, "add the driver"), await ask(index, "add the driver")
     assert first.context == second.context
     assert first.hits == second.hits
@@ -184,22 +184,22 @@ async def test_a_follow_up_brings_the_pages_it_means(data: Path, corpus: Path) -
         Turn("user", "can I do the same in Java?"),
     ]
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
-        found = await index.retrieve(turns, ["docs"], k=None)
+        await index.writing.ingest([corpus], "docs", silent)
+        found = await index.search.retrieve(turns, ["docs"], k=None)
     assert found.hits[0].passage.source == "handbook/java.md"
     assert "can I do the same in Java?" in found.query.text
 
 
 async def test_the_index_is_rebuilt_from_the_catalog_alone(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         before = await ask(index, "how do I encrypt the connection?")
     shutil.rmtree(data / "index")
     shutil.rmtree(corpus)
     async with opened(plan_for(data)) as index:
         with pytest.raises(RetrievalError, match="ragway rebuild docs"):
             await ask(index, "how do I encrypt the connection?")
-        assert await index.rebuild("docs", silent) > 0
+        assert await index.writing.rebuild("docs", silent) > 0
         after = await ask(index, "how do I encrypt the connection?")
     assert [hit.passage.text for hit in after.hits] == [hit.passage.text for hit in before.hits]
     assert [hit.score for hit in after.hits] == [hit.score for hit in before.hits]
@@ -207,18 +207,18 @@ async def test_the_index_is_rebuilt_from_the_catalog_alone(data: Path, corpus: P
 
 async def test_ingest_mends_a_lost_index(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
     shutil.rmtree(data / "index")
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         assert "handbook/pets.html" in await sources(index, "what is the office dog called?")
 
 
 async def test_another_chunk_size_writes_the_documents_again(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
     async with opened(plan_for(data, chunk_tokens=64, overlap_tokens=0)) as index:
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
     assert (report.changed, report.unchanged) == (5, 0)
 
 
@@ -232,13 +232,13 @@ async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Pa
             written.set()
 
     async with opened(plan_for(data)) as index:
-        ingest = asyncio.create_task(index.ingest([corpus], "docs", progress))
+        ingest = asyncio.create_task(index.writing.ingest([corpus], "docs", progress))
         await written.wait()
         ingest.cancel()
         await asyncio.wait({ingest})
     async with opened(plan_for(data)) as index:
-        report: IngestReport = await index.ingest([corpus], "docs", silent)
-        (row,) = await index.collections()
+        report: IngestReport = await index.writing.ingest([corpus], "docs", silent)
+        (row,) = await index.library.collections()
         assert report.failures == ()
         assert row.documents == 29
         assert len(await sources(index, "Number 7 of the Zephyr pages")) > 0
@@ -246,13 +246,13 @@ async def test_an_interrupted_ingest_leaves_whole_documents_and_goes_on(data: Pa
 
 async def test_the_okapi_arm_answers_too(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data, lexical="okapi")) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         assert (await sources(index, "EADDRNOTAVAIL (99)"))[0] == "handbook/errors.txt"
 
 
 async def test_an_unknown_collection_names_the_known_ones(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
         with pytest.raises(UnknownCollection, match="docs"):
             await ask(index, "anything", "nope")
 
@@ -267,14 +267,14 @@ async def test_a_data_folder_has_one_holder(data: Path) -> None:
 
 async def test_a_collection_of_another_embedder_is_not_searched(data: Path, corpus: Path, tiny_model: Path) -> None:
     async with opened(plan_for(data)) as index:
-        await index.ingest([corpus], "docs", silent)
+        await index.writing.ingest([corpus], "docs", silent)
     shutil.rmtree(data / "index")  # of another dimension: the engine would refuse it first
     async with opened(plan_for(data, model=str(tiny_model))) as index:
         with pytest.raises(WrongEmbedder, match="ragway reindex docs"):
             await ask(index, "what is the office dog called?")
         with pytest.raises(WrongEmbedder, match="ragway reindex docs"):
-            await index.ingest([corpus], "docs", silent)
-        await index.rebuild("docs", silent)
+            await index.writing.ingest([corpus], "docs", silent)
+        await index.writing.rebuild("docs", silent)
         await ask(index, "what is the office dog called?")
 
 
@@ -287,7 +287,7 @@ def latin_1(corpus: Path) -> None:
 @pytest.mark.usefixtures("latin_1")
 async def test_a_name_that_is_not_utf_8_is_named_at_the_end_and_stops_nothing(data: Path, corpus: Path) -> None:
     async with opened(plan_for(data)) as index:
-        report = await index.ingest([corpus], "docs", silent)
+        report = await index.writing.ingest([corpus], "docs", silent)
     assert report.added == 5
     ((path, reason),) = [(failure.path, failure.reason) for failure in report.failures]
     assert path.endswith("caf\ufffd.md")
@@ -301,17 +301,17 @@ async def test_attributes_and_groups_go_where_the_text_goes(data: Path, tmp_path
     body = "# Pay scales\n\nThe scales of pay are agreed on each spring."
 
     async def known(index: Index) -> tuple[object, ...]:
-        (info,) = await index.documents("docs", after="", limit=9, groups=None)
+        (info,) = await index.library.documents("docs", after="", limit=9, groups=None)
         turns = [Turn("user", "When are the scales of pay agreed on?")]
-        (hit,) = (await index.retrieve(turns, ["docs"], k=None, view=View(info.groups))).hits
+        (hit,) = (await index.search.retrieve(turns, ["docs"], k=None, view=View(info.groups))).hits
         return info.attributes, info.groups, hit.passage.attributes
 
     async with opened(plan_for(data)) as index:
         for year, group in ((2023, "hr"), (2024, "legal")):
             file.write_text(f"---\nyear: {year}\ngroups: [{group}]\n---\n{body}")
-            report = await index.ingest([folder], "docs", silent)
+            report = await index.writing.ingest([folder], "docs", silent)
             assert report.added + report.changed == 1
             assert await known(index) == ({"year": year}, (group,), {"year": year})
-        assert (await index.ingest([folder], "docs", silent)).unchanged == 1
-        await index.rebuild("docs", silent)
+        assert (await index.writing.ingest([folder], "docs", silent)).unchanged == 1
+        await index.writing.rebuild("docs", silent)
         assert await known(index) == ({"year": 2024}, ("legal",), {"year": 2024})

@@ -26,39 +26,43 @@ def page(number: int) -> Document:
 
 
 async def learn(index: Index, name: str, count: int = 5) -> list[DocumentInfo]:
-    await index.learn([page(i) for i in range(count)], name, silent)
-    return await index.documents(name, after="", limit=100)
+    await index.writing.learn([page(i) for i in range(count)], name, silent)
+    return await index.library.documents(name, after="", limit=100)
 
 
 async def found(index: Index, *names: str) -> set[str]:
-    hits = (await index.retrieve([Turn("user", "What is the pump called?")], names, k=50)).hits
+    hits = (await index.search.retrieve([Turn("user", "What is the pump called?")], names, k=50)).hits
     return {hit.passage.document for hit in hits}
 
 
 async def test_a_document_goes_and_the_others_stay(index: Index) -> None:
     first, *others = await learn(index, "docs")
     assert await found(index, "docs") == {first.id, *(one.id for one in others)}
-    await index.delete_document(first.id)
-    assert await index.documents("docs", after="", limit=100) == others
+    await index.writing.delete_document(first.id)
+    assert await index.library.documents("docs", after="", limit=100) == others
     assert await found(index, "docs") == {one.id for one in others}
-    for again in (index.delete_document(first.id), index.document(first.id)):
+    for again in (index.writing.delete_document(first.id), index.library.document(first.id)):
         with pytest.raises(UnknownDocument):
             await again
-    (row,) = await index.collections()
+    (row,) = await index.library.collections()
     assert (row.documents, row.chunks) == (4, sum(one.chunks for one in others))
 
 
 async def test_a_collection_goes_and_a_new_one_of_its_name_is_new(index: Index) -> None:
     gone = await learn(index, "docs")
     kept = await learn(index, "kept")
-    await index.delete_collection("docs")
-    assert [row.name for row in await index.collections()] == ["kept"]
-    for asked in (found(index, "docs"), index.documents("docs", after="", limit=1), index.delete_collection("docs")):
+    await index.writing.delete_collection("docs")
+    assert [row.name for row in await index.library.collections()] == ["kept"]
+    for asked in (
+        found(index, "docs"),
+        index.library.documents("docs", after="", limit=1),
+        index.writing.delete_collection("docs"),
+    ):
         with pytest.raises(UnknownCollection):
             await asked
     for one in gone:
         with pytest.raises(UnknownDocument):
-            await index.document(one.id)
+            await index.library.document(one.id)
     assert await found(index, "kept") == {one.id for one in kept}
     anew = await learn(index, "docs", 2)
     assert await found(index, "docs") == {one.id for one in anew}
@@ -73,11 +77,11 @@ async def test_what_was_interrupted_is_cleared_by_the_next_start(data: Path) -> 
     index._catalog.empty("docs")
     await index.close()
     index = await Index.open(plan_for(data), serving=False)
-    assert await index.documents("docs", after="", limit=9) == []
+    assert await index.library.documents("docs", after="", limit=9) == []
     assert await found(index, "docs", "kept") & {one.id for one in gone} == set()
-    assert await index._configured.store.count("docs@1") == 0
-    await index.delete_collection("docs")
-    assert [row.name for row in await index.collections()] == ["kept"]
+    assert await index._spaces.configured.store.count("docs@1") == 0
+    await index.writing.delete_collection("docs")
+    assert [row.name for row in await index.library.collections()] == ["kept"]
     await index.close()
 
 
@@ -89,10 +93,10 @@ async def test_a_deletion_waits_for_the_writer(index: Index, tmp_path: Path) -> 
 
     def progress(_done: int, _total: int, _chunks: int) -> None:
         if not deletions:
-            deletions.append(asyncio.create_task(index.delete_collection("docs")))
+            deletions.append(asyncio.create_task(index.writing.delete_collection("docs")))
 
-    report = await index.ingest([tmp_path / "notes"], "docs", progress)
+    report = await index.writing.ingest([tmp_path / "notes"], "docs", progress)
     assert report.added == 3, "it was not disturbed"
     (deletion,) = deletions
     await deletion
-    assert await index.collections() == []
+    assert await index.library.collections() == []

@@ -80,7 +80,7 @@ async def vectors_of(data: Path, folder: Path, weight: float) -> dict[str, Matri
     """Source -> the vectors of its chunks in order, as an ingest with this weight has written them."""
     name = f"by-{weight}"
     index = await Index.open(plan_for(data, chunk_tokens=32, neighbour_weight=weight), serving=False)
-    await index.ingest([folder], name, silent)
+    await index.writing.ingest([folder], name, silent)
     await index.close()
     store = EdgeStore.open(data / "index" / "all-MiniLM-L6-v2-384", dimension=384)
     passages = sorted(await store.passages(f"{name}@1"), key=lambda found: found[1].ordinal)

@@ -19,7 +19,7 @@ PAGES = {
 
 async def by_words(index: Index, question: str) -> list[str]:
     """Sources of the passages that hold a word of the question."""
-    found = await index.retrieve([Turn("user", question)], ["docs"], k=3)
+    found = await index.search.retrieve([Turn("user", question)], ["docs"], k=3)
     return [hit.passage.source.rpartition("/")[2] for hit in found.hits if "bm25" in hit.scores]
 
 
@@ -32,18 +32,18 @@ async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: 
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
     index = await Index.open(plan_for(data, lexical=lexical), serving=False)
-    await index.ingest([folder], "docs", silent)
-    assert [row.language for row in await index.collections()] == ["de"]
+    await index.writing.ingest([folder], "docs", silent)
+    assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]  # an umlaut and an ending apart
     assert await by_words(index, "der und bis") == []  # stop words
     await index.close()
 
     index = await Index.open(plan_for(data, lexical=lexical, languages={"docs": "none"}), serving=False)
-    await index.ingest([folder], "docs", silent)
-    assert [row.language for row in await index.collections()] == ["de"]
+    await index.writing.ingest([folder], "docs", silent)
+    assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]
-    await index.rebuild("docs", silent)
-    assert [row.language for row in await index.collections()] == ["none"]
+    await index.writing.rebuild("docs", silent)
+    assert [row.language for row in await index.library.collections()] == ["none"]
     assert await by_words(index, "Haus") == []
     assert await by_words(index, "Häuser") == ["haus.md"]
     await index.close()

@@ -69,11 +69,11 @@ async def test_what_was_asked_for_literally_is_found_first(lexical: str, tmp_pat
     (data / "models").symlink_to(models)
     index = await Index.open(plan_for(data, lexical=lexical), serving=False)
     try:
-        report = await index.ingest([folder], "docs", silent)
+        report = await index.writing.ingest([folder], "docs", silent)
         assert (report.added, report.failures) == (len(PAGES), ())
         first = {}
         for question in QUESTIONS:
-            found = await index.retrieve([Turn("user", question)], ["docs"], k=5)
+            found = await index.search.retrieve([Turn("user", question)], ["docs"], k=5)
             first[question] = found.hits[0].passage.source.rpartition("/")[2]
     finally:
         await index.close()

@@ -21,7 +21,7 @@ def page(number: int, text: str) -> Document:
 async def scores(index: Index, lookup: Lookup) -> list[tuple[str, float, object]]:
     """What a search in `docs` finds, with each arm's own score."""
     turns = [Turn("user", "Which valve does Oskar oil?")]
-    found = await index.retrieve(turns, ["docs"], k=9, lookup=lookup)
+    found = await index.search.retrieve(turns, ["docs"], k=9, lookup=lookup)
     return [(hit.passage.text, hit.score, dict(hit.scores)) for hit in found.hits]
 
 
@@ -30,15 +30,15 @@ async def test_scores_do_not_move_with_documents_of_another_collection(data: Pat
     search = replace(plan_for(data).search, min_relevance=0.0)
     index = await Index.open(plan_for(data, lexical=lexical, search=search), serving=False)
     ours = ["Oskar oils the red valve.", "The blue valve leaks.", "Wilma paints the hose.", "Oskar sleeps."]
-    await index.learn([page(i, text) for i, text in enumerate(ours)], "docs", silent)
+    await index.writing.learn([page(i, text) for i, text in enumerate(ours)], "docs", silent)
     before = {asked: await scores(index, asked) for asked in (WORDS, BOTH)}
     assert {text for text, *_ in before[WORDS]} >= {ours[0], ours[1], ours[3]}
-    await index.learn([page(i, f"Oskar oils valve {i}, and again Oskar.") for i in range(60)], "other", silent)
+    await index.writing.learn([page(i, f"Oskar oils valve {i}, and again Oskar.") for i in range(60)], "other", silent)
     assert {asked: await scores(index, asked) for asked in (WORDS, BOTH)} == before
-    await index.delete_collection("other")
+    await index.writing.delete_collection("other")
     assert {asked: await scores(index, asked) for asked in (WORDS, BOTH)} == before
-    await index.learn([page(i, f"Oskar oils valve {i}.") for i in range(9)], "other", silent)
+    await index.writing.learn([page(i, f"Oskar oils valve {i}.") for i in range(9)], "other", silent)
     assert await scores(index, WORDS) == before[WORDS]
-    await index.delete_document((await index.documents("docs", after="", limit=1))[0].id)
+    await index.writing.delete_document((await index.library.documents("docs", after="", limit=1))[0].id)
     assert await scores(index, WORDS) != before[WORDS], "but with its own they do"
     await index.close()

@@ -1,26 +1,39 @@
-"""The wire to the index process: what goes in comes out equal, and every way to break it ends in an error of ours."""
+"""The client of the index process: records arrive equal, and every broken connection raises an error of ours."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast, get_type_hints
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.errors import IndexDown, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
-from retrieval.knowledge import Lookup, Plan
-from retrieval.records.documents import CollectionInfo, Passage
-from retrieval.records.ingest import Failure, IngestReport
-from retrieval.records.search import Context, Hit, Query, Retrieved, Turn
-from retrieval.rpc import codec
-from retrieval.rpc.client import SOCKET, Client, decode, reachable
+from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Plan, Progress
+from retrieval.records.documents import (
+    Attribute,
+    CollectionInfo,
+    DocumentInfo,
+    DocumentLocation,
+    FullDocument,
+    Groups,
+    Passage,
+)
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
+from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
+from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
+from retrieval.rpc.client import SOCKET, Client, reachable
 from retrieval.rpc.framing import framed
+from retrieval.rpc.operations import OPERATIONS, PARTS, Operation, Step, encode
+from retrieval.rpc.server import Server as IndexServer
 from retrieval.traces import Searched, Trace
-from tests.support.frames import read_frame
+from tests.support.frames import answer_frame, error_frame, read_call
 from tests.support.plans import plan_for, silent
 
 # Records
@@ -49,20 +62,14 @@ retrieved = st.builds(
 )  # fmt: skip
 
 
+def sent(record: Any, kind: Any) -> Any:
+    """The record after the way over the socket."""
+    return msgspec.msgpack.decode(encode(record), type=kind)
+
+
 @given(retrieved)
-def test_what_was_retrieved_arrives_equal(record: Retrieved) -> None:
-    assert codec.retrieved(orjson.loads(orjson.dumps(codec.rows(record)))) == record
-
-
-def test_a_passage_of_hits_and_context_crosses_once() -> None:
-    passages = [Passage("d", 1, i, "t", "s", 2.0, ("h",), 0, 1, f"text {i}", 3) for i in range(3)]
-    record = Retrieved(
-        Query("q", (), (), "first"),
-        tuple(Hit(str(p.ordinal), 1.0, p) for p in passages),
-        Context((passages[2], passages[0]), 6, 1),
-        {},
-    )
-    assert orjson.dumps(codec.rows(record)).count(b'"text 2"') == 1
+def test_a_search_result_arrives_equal(record: Retrieved) -> None:
+    assert sent(record, Retrieved) == record
 
 
 def test_a_trace_arrives_equal() -> None:
@@ -75,24 +82,80 @@ def test_a_trace_arrives_equal() -> None:
         ["kept", "surplus"],
     )
     record = Retrieved(Query("q", (), (), "first"), (), Context((), 0, 0), {}, 0.5, trace)
-    assert codec.retrieved(orjson.loads(orjson.dumps(codec.rows(record)))) == record
+    assert sent(record, Retrieved) == record
 
 
-def test_numbers_arrive_as_the_kind_they_were() -> None:
-    passage = Passage("d", 1, 0, "t", "s", 2.0, (), 0, 1, "x", 3)
+def test_numbers_and_attributes_arrive_with_their_types() -> None:
+    attributes: dict[str, Attribute] = {"year": 2024, "weight": 1.0, "draft": True, "tags": ["a"], "product": "x"}
+    passage = Passage("d", 1, 0, "t", "s", 2.0, (), 0, 1, "x", 3, attributes)
     found = Hit("a", 1.0, passage, {"dense": 1}, {"dense": 1.0})
     record = Retrieved(Query("q", (), (), "first"), (found,), Context((passage,), 3, 0), {})
-    hit = codec.retrieved(orjson.loads(orjson.dumps(codec.rows(record)))).hits[0]
+    hit = sent(record, Retrieved).hits[0]
     assert (type(hit.score), type(hit.passage.modified_s), type(hit.passage.tokens)) == (float, float, int)
+    assert [type(value) for value in hit.passage.attributes.values()] == [int, float, bool, list, str]
     assert hash(hit.passage) == hash(passage)
 
 
-def test_reports_lists_and_plans_arrive_equal(tmp_path: Path) -> None:
-    report = IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, (Failure("/a", "empty"), Failure("/ü", "broken")))
-    info = CollectionInfo("docs", 1, 2, "tiny", 1700000000.0)
+def test_a_plan_arrives_equal(tmp_path: Path) -> None:
     plan = plan_for(tmp_path, qdrant_url="http://q:6333")
-    for kind, record in ((IngestReport, report), (CollectionInfo, info), (Plan, plan), (Turn, Turn("user", "hi"))):
-        assert decode(kind, orjson.loads(orjson.dumps(record))) == record
+    assert msgspec.json.decode(orjson.dumps(plan), type=Plan) == plan
+
+
+# Every operation
+
+PATH = Path("/caf\udce9.md")
+RECORDS: dict[Any, Any] = {
+    Progress: silent,
+    Sequence[Path]: [PATH],
+    Sequence[DocumentInput]: [DocumentInput("k", "s", b"\xff\x00", attributes={"n": 1}, groups=None, writer=("a",))],
+    PendingDocument: PendingDocument("k", "s"),
+    EmbedderChoice | None: EmbedderChoice("m", "onnx", "fp32", None, "p", "", 0),
+    Sequence[Turn]: [Turn("user", "q")],
+    Lookup | None: Lookup("bm25"),
+    View: View(("a",), "year > 2020"),
+    Groups: ["a"],
+    Sequence[str]: ["a", "b"],
+    str: "text", str | None: None, int: 7, int | None: 7, bool: True, type(None): None, bytes: b"\x00\xff",
+    list[str]: ["a"], dict[str, str]: {"a": "b"},
+    IngestReport: IngestReport("docs", 1, 2, 3, 4, 5, {"binary": 2}, [Failure("/a", "empty")], ["a -> b"]),
+    tuple[PendingDocument, ...]: (PendingDocument("k", "s"),),
+    EnrichmentPlan: EnrichmentPlan("t", "text", (MissingEnrichment("k", "context", 0, 4, ("H",)),)),
+    tuple[WriteResult, ...]: (WriteResult("k", "created", "id"),),
+    Job: (job := Job("id", "docs", "running", 1.0, 2.0, {"created": 1}, "", [WriteResult("k", "created", "id")])),
+    list[Job]: [job],
+    list[UnfinishedAttachment]: [UnfinishedAttachment("docs", "file-1", "failed", "why", 1.0)],
+    UploadedFile: (file := UploadedFile("file-1", "a.md", "assistants", 1.0, 7)),
+    list[UploadedFile]: [file],
+    list[CollectionInfo]: [CollectionInfo("docs", 1, 2, "tiny", 1700000000.0)],
+    list[DocumentInfo]: [info := DocumentInfo("id", "docs", "s", "t", "text", 1.0, 2, 3, {"a": True}, ("g",), "k")],
+    FullDocument: FullDocument(info, "text"),
+    list[DocumentLocation]: [DocumentLocation("id", "docs", 3)],
+    dict[str, Passage]: {"p": Passage("d", 1, 0, "t", "s", 2.0, ("h",), 0, 1, "x", 3)},
+    Retrieved: Retrieved(Query("q", (("q", 1.0),), (("q", 1.0),), "first"), (), Context((), 0, 0), {"search": 0.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+async def test_an_operation_crosses_the_socket(tmp_path: Path, operation: Operation) -> None:
+    method = getattr(PARTS[operation.part], operation.name)
+    hints = get_type_hints(method)
+    expected = RECORDS[hints.pop("return")]
+    given = {name: RECORDS[kind] for name, kind in hints.items()}
+    called: list[dict[str, Any]] = []
+
+    async def implementation(**arguments: Any) -> Any:
+        called.append(arguments)
+        return expected
+
+    index = SimpleNamespace(**{part: SimpleNamespace(**{operation.name: implementation}) for part in PARTS})
+    async with IndexServer(cast(Knowledge, index)).listening(tmp_path):
+        client = Client(tmp_path)
+        assert await getattr(getattr(client, operation.part), operation.name)(**given) == expected
+        await client.close()
+    (arguments,) = called
+    for name in {operation.progress} if operation.progress else set():
+        given[name] = arguments[name]  # the server's callback
+    assert arguments == given
 
 
 # The client, against a server that does as each test says
@@ -138,61 +201,38 @@ async def answering(data: Path, answer: Answer) -> AsyncIterator[tuple[Client, S
         listening.close()
 
 
-def always(frame: dict[str, Any]) -> Answer:
+def always(frame: bytes) -> Answer:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            await read_frame(reader)
-            writer.write(framed(frame))
+            await read_call(reader)
+            writer.write(frame)
             await writer.drain()
 
     return answer
 
 
-async def test_asks_and_gets_the_records_back(tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = []
-    found = Retrieved(Query("q", (("q", 1.0),), (("q", 1.0),), "first"), (), Context((), 0, 0), {"search": 0.5})
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await read_frame(reader))
-        writer.write(framed({"result": codec.rows(found)}))
-
-    async with answering(tmp_path, answer) as (client, _):
-        lookup = Lookup("bm25", neighbours=2)
-        assert await client.retrieve([Turn("user", "q")], ("docs",), k=3, lookup=lookup) == found
-    args = {
-        "turns": [{"role": "user", "text": "q"}],
-        "collections": ["docs"],
-        "k": 3,
-        "budget_tokens": None,
-        "view": {"groups": [], "filter": ""},
-        "lookup": {"mode": "bm25", "rerank": True, "neighbours": 2, "whole": False},
-        "traced": False,
-    }
-    assert asked == [{"call": "retrieve", "args": args}]
-
-
-async def test_tells_progress_before_the_result(tmp_path: Path) -> None:
-    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, ())
+async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
+    report = IngestReport("docs", 2, 0, 0, 0, 9, {}, [], [])
     told: list[tuple[int, int, int]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frame = await read_frame(reader)
-        assert frame["args"]["paths"] == [str(Path.cwd() / "docs")]
+        call = await read_call(reader)
+        assert OPERATIONS[call.operation].decode_arguments(call.arguments).paths == [Path.cwd() / "docs"]
         for done in (1, 2):
-            writer.write(framed({"progress": [done, 2, done * 4]}))
-        writer.write(framed({"result": report}))
+            writer.write(framed(encode(Step(done, 2, done * 4))))
+        writer.write(answer_frame(report))
 
     async with answering(tmp_path, answer) as (client, _):
-        assert await client.ingest([Path("docs")], "docs", lambda *step: told.append(step)) == report
+        assert await client.writing.ingest([Path("docs")], "docs", lambda *step: told.append(step)) == report
     assert told == [(1, 2, 4), (2, 2, 8)]
 
 
 async def test_a_connection_is_used_again_and_calls_at_once_have_their_own(tmp_path: Path) -> None:
-    async with answering(tmp_path, always({"result": 7})) as (client, server):
+    async with answering(tmp_path, always(answer_frame(7))) as (client, server):
         for _ in range(3):
-            assert await client.rebuild("docs", silent) == 7
+            assert await client.writing.rebuild("docs", silent) == 7
         assert server.connections == 1
-        assert await asyncio.gather(*(client.rebuild("docs", silent) for _ in range(3))) == [7, 7, 7]
+        assert await asyncio.gather(*(client.writing.rebuild("docs", silent) for _ in range(3))) == [7, 7, 7]
         assert server.connections == 3
 
 
@@ -203,10 +243,10 @@ async def test_a_connection_is_used_again_and_calls_at_once_have_their_own(tmp_p
 async def test_errors_of_the_index_are_raised_here_as_what_they_are(
     tmp_path: Path, kind: str, expected: type[RetrievalError]
 ) -> None:
-    async with answering(tmp_path, always({"error": {"kind": kind, "text": "what to do"}})) as (client, server):
+    async with answering(tmp_path, always(error_frame(kind, "what to do"))) as (client, server):
         for _ in range(2):
             with pytest.raises(RetrievalError, match="what to do") as caught:
-                await client.collections()
+                await client.library.collections()
             assert type(caught.value) is expected
         assert server.connections == 1  # an error is an answer: the connection is still good
 
@@ -216,67 +256,67 @@ async def test_a_call_that_is_cancelled_takes_its_connection_with_it(tmp_path: P
     asked = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frame = await read_frame(reader)
-        if frame["args"]["collection"] == "slow":
+        call = await read_call(reader)
+        if OPERATIONS[call.operation].decode_arguments(call.arguments).collection == "slow":
             asked.set()
             await reader.read(1)  # until the caller leaves
             return
-        writer.write(framed({"result": 2}))
+        writer.write(answer_frame(2))
 
     async with answering(tmp_path, answer) as (client, server):
-        call = asyncio.ensure_future(client.rebuild("slow", silent))
+        call = asyncio.ensure_future(client.writing.rebuild("slow", silent))
         await asked.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         await server.ended.wait()
-        assert await client.rebuild("quick", silent) == 2
+        assert await client.writing.rebuild("quick", silent) == 2
         assert server.connections == 2
 
 
 async def test_without_an_index_process_it_is_down(tmp_path: Path) -> None:
     for data in (tmp_path, tmp_path / "no folder"):
         with pytest.raises(IndexDown, match="does not answer"):
-            await Client(data).collections()
+            await Client(data).library.collections()
 
 
 async def test_one_that_was_never_there_and_is_on_its_way_is_starting(tmp_path: Path) -> None:
     client = Client(tmp_path)
     client.starting = True
     with pytest.raises(IndexStarting, match="still starting"):
-        await client.collections()
+        await client.library.collections()
     client.starting = False
     with pytest.raises(IndexDown, match="does not answer"):
-        await client.collections()
+        await client.library.collections()
 
 
 async def test_a_socket_that_nobody_listens_on_is_down(tmp_path: Path) -> None:
-    async with answering(tmp_path, always({"result": 1})):
+    async with answering(tmp_path, always(answer_frame(1))):
         pass
     (tmp_path / SOCKET).touch()
     with pytest.raises(IndexDown, match="does not answer"):
-        await Client(tmp_path).collections()
+        await Client(tmp_path).library.collections()
 
 
-@pytest.mark.parametrize("half", [b"", b"\x00\x00", framed({"result": []})[:-1], b"\xff\xff\xff\xff{}"])
+@pytest.mark.parametrize("half", [b"", b"\x00\x00", answer_frame([])[:-1], b"\xff\xff\xff\xff{}"])
 async def test_an_index_that_goes_away_or_talks_nonsense_during_a_call_is_down(tmp_path: Path, half: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_frame(reader)
+        await read_call(reader)
         writer.write(half)
 
     async with answering(tmp_path, answer) as (client, _):
         with pytest.raises(IndexDown, match="went away during the call"):
-            await client.collections()
+            await client.library.collections()
 
 
 async def test_an_index_that_was_restarted_is_asked_on_a_new_connection(tmp_path: Path) -> None:
     async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_frame(reader)
-        writer.write(framed({"result": 7}))
+        await read_call(reader)
+        writer.write(answer_frame(7))
 
     async with answering(tmp_path, once) as (client, server):
         for expected in (1, 2):
-            assert await client.rebuild("docs", silent) == 7
+            assert await client.writing.rebuild("docs", silent) == 7
             await server.ended.wait()
             await asyncio.to_thread(bool)  # once around the loop: the client's end has read that it is over
             assert server.connections == expected
@@ -285,6 +325,6 @@ async def test_an_index_that_was_restarted_is_asked_on_a_new_connection(tmp_path
 async def test_a_folder_of_any_depth_can_be_reached(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 90) / ("größe" * 20)
     deep.mkdir(parents=True)
-    async with answering(deep, always({"result": 7})) as (client, _):
-        assert await client.rebuild("docs", silent) == 7
+    async with answering(deep, always(answer_frame(7))) as (client, _):
+        assert await client.writing.rebuild("docs", silent) == 7
     assert [path.name for path in deep.iterdir()] in ([SOCKET], [])

@@ -71,11 +71,14 @@ async def test_a_fault_is_answered_with_its_reason_and_the_connection_goes_on(
 ) -> None:
     async with Server(Failing()).listening(tmp_path):
         client = Client(tmp_path)
-        for call in (client.retrieve([Turn("user", "?")], ["docs"], k=None), client.ingest([tmp_path], "docs", silent)):
+        for call in (
+            client.search.retrieve([Turn("user", "?")], ["docs"], k=None),
+            client.writing.ingest([tmp_path], "docs", silent),
+        ):
             with pytest.raises(RetrievalError, match=r"the index failed \(.*(KeyError|No space left)") as caught:
                 await call
             assert not isinstance(caught.value, IndexDown)
-            assert await client.collections() == []
+            assert await client.library.collections() == []
         await client.close()
     assert [record.exc_info is not None for record in caplog.records] == [True, True]
 
@@ -84,7 +87,7 @@ async def test_calls_under_way_end_with_the_server(tmp_path: Path) -> None:
     failing = Failing()
     client = Client(tmp_path)
     async with Server(failing).listening(tmp_path):
-        call = asyncio.ensure_future(client.rebuild("docs", silent))
+        call = asyncio.ensure_future(client.writing.rebuild("docs", silent))
         await failing.begun.wait()
     assert failing.ended.is_set()
     with pytest.raises(IndexDown):
@@ -98,7 +101,7 @@ async def test_a_path_of_any_bytes_arrives_as_it_is(tmp_path: Path) -> None:
     async with Server(failing).listening(tmp_path):
         client = Client(tmp_path)
         with pytest.raises(RetrievalError):
-            await client.ingest(paths, "docs", silent)
+            await client.writing.ingest(paths, "docs", silent)
         await client.close()
     assert failing.asked == paths
 
@@ -166,5 +169,5 @@ async def test_a_ping_is_answered_whatever_is_wrong_and_a_check_tells(tmp_path: 
         client = Client(tmp_path)
         await client.ping()
         with pytest.raises(IndexDown, match="Qdrant is away"):
-            await client.check()
+            await client.search.check()
         await client.close()

@@ -19,14 +19,14 @@ ANSWER = "Add the Zephyr coroutine driver to your build and open a connection."
 @pytest.fixture
 async def index(data: Path, corpus: Path) -> AsyncIterator[Index]:
     opened = await Index.open(plan_for(data), serving=False)
-    await opened.ingest([corpus], "docs", silent)
+    await opened.writing.ingest([corpus], "docs", silent)
     yield opened
     await opened.close()
 
 
 async def asked(index: Index, question: str) -> Retrieved:
     turns = [Turn("user", KOTLIN), Turn("assistant", ANSWER), Turn("user", question)]
-    return await index.retrieve(turns, ["docs"], k=None)
+    return await index.search.retrieve(turns, ["docs"], k=None)
 
 
 async def test_a_conversation_decides_what_its_questions_lean_on(index: Index) -> None:
@@ -50,7 +50,7 @@ async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_w
         "And what about the errors of Zephyr?": "And what about the errors of Zephyr?",
     }
     for question, text in said.items():
-        alone = await index.retrieve([Turn("user", question)], ["docs"], k=None)
+        alone = await index.search.retrieve([Turn("user", question)], ["docs"], k=None)
         found = await asked(index, question)
         assert (found.query.text, found.query.reason) == (text, "found as asked")
         assert found.query.vectors == found.query.terms == ((question, 1.0),)
@@ -60,7 +60,7 @@ async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_w
 async def test_a_whole_collection_needs_no_question(data: Path, corpus: Path) -> None:
     plan = plan_for(data)
     opened = await Index.open(replace(plan, search=replace(plan.search, mode="whole")), serving=False)
-    await opened.ingest([corpus], "docs", silent)
+    await opened.writing.ingest([corpus], "docs", silent)
     found = await asked(opened, "And in Java?")
     await opened.close()
     assert (found.query.text, found.query.reason) == ("And in Java?", "whole collection")
@@ -69,10 +69,10 @@ async def test_a_whole_collection_needs_no_question(data: Path, corpus: Path) ->
 
 async def test_two_questions_in_one_message_are_both_searched_for(index: Index) -> None:
     kotlin, java = "How do I use Zephyr from Kotlin?", "Which driver does Zephyr have for Java?"
-    both = await index.retrieve([Turn("user", f"{kotlin} {java}")], ["docs"], k=None)
+    both = await index.search.retrieve([Turn("user", f"{kotlin} {java}")], ["docs"], k=None)
     assert both.query.parts == (kotlin, java)
     found = {hit.passage.document for hit in both.hits[:4]}
     for question in (kotlin, java):
-        one = await index.retrieve([Turn("user", question)], ["docs"], k=None)
+        one = await index.search.retrieve([Turn("user", question)], ["docs"], k=None)
         assert one.query.parts == ()
         assert one.hits[0].passage.document in found

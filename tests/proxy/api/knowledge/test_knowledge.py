@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import httpx
 import pytest
@@ -18,15 +17,14 @@ from proxy.exchange import exchange_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.middleware import Observe
 from retrieval.errors import IndexDown, RetrievalError, UnknownDocument
-from retrieval.knowledge import Knowledge
 from retrieval.records.documents import CollectionInfo, DocumentInfo, FullDocument, Groups
 from tests.support.served_app import served
-from tests.support.unasked import no_receipts
+from tests.support.unasked import Unasked, no_receipts
 
 IDS = [f"d{i:03}" for i in range(250)]
 
 
-class Shelf:
+class Shelf(Unasked):
     """A collection of 250 documents; asking for some of them raises."""
 
     def __init__(self, faults: dict[str, Exception] | None = None, *, down: Exception | None = None) -> None:
@@ -54,7 +52,7 @@ def info(id: str) -> DocumentInfo:
 @contextmanager
 def api(shelf: Shelf, *, enabled: bool = True) -> Iterator[str]:
     routes = KnowledgeApi(
-        cast(Knowledge, shelf),
+        shelf,
         enabled=enabled,
         searches=SearchSettings(("docs",), 3, reranker=False),
         deadline_s=5.0,

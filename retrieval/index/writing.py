@@ -1,0 +1,175 @@
+"""`Writing` over the vector spaces and the catalog of one index."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.documents import DocumentReader
+from retrieval.catalog.files import UploadedFiles
+from retrieval.catalog.jobs import Jobs
+from retrieval.errors import UnknownDocument
+from retrieval.index import spool
+from retrieval.index.vector_spaces import VectorSpaces
+from retrieval.ingest.job_runner import JobRunner
+from retrieval.ingest.removal import Removal, WriteContext
+from retrieval.knowledge import EmbedderChoice, Plan, Progress
+from retrieval.records.documents import Document, Groups
+from retrieval.records.files import UploadedFile
+from retrieval.records.ingest import EnrichmentPlan, IngestReport, PendingDocument
+from retrieval.records.jobs import DocumentInput, Job, WriteResult
+
+_T = TypeVar("_T")
+
+
+class IndexWriting:
+    """Implements `Writing`."""
+
+    def __init__(
+        self, plan: Plan, catalog: Catalog, spaces: VectorSpaces, shared: WriteContext, removal: Removal
+    ) -> None:
+        self.jobs = Jobs(catalog)
+        self.job_runner = JobRunner(self.jobs, shared.exclusive, self._put_one)
+        self._plan = plan
+        self._catalog = catalog
+        self._spaces = spaces
+        self._shared = shared
+        self._removal = removal
+        self._finishing: set[asyncio.Task[Any]] = set()  # writes that finish also after the caller left
+
+    async def ingest(
+        self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
+    ) -> IngestReport:
+        try:
+            return await self._spaces.of(collection).ingester.ingest(paths, collection, progress, exclude)
+        finally:
+            self._spaces.collections_changed(collection)
+
+    async def pending_documents(
+        self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
+    ) -> tuple[PendingDocument, ...]:
+        return await self._spaces.of(collection).ingester.pending_documents(paths, collection, exclude)
+
+    async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
+        return await self._spaces.of(collection).ingester.enrichment_plan(pending, collection)
+
+    async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
+        """Make a collection of documents that are not files. Raises RetrievalError for an existing collection."""
+        return await self._spaces.of(collection).ingester.add_documents(documents, collection, progress)
+
+    async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
+        before = self._spaces.of(collection)
+        self._catalog.collection(collection)  # raises for an unknown name, before a model is loaded
+        space = self._spaces.configured if embedder is None else await self._spaces.open(embedder)
+        try:
+            return await space.ingester.rebuild(
+                collection,
+                progress,
+                pinned="" if space is self._spaces.configured else space.key,
+                replaced=before.store,
+                switched=lambda: self._spaces.pin(collection, space),
+            )
+        finally:
+            self._spaces.collections_changed(collection)
+
+    async def create_collection(self, name: str, language: str | None) -> None:
+        self._spaces.configured.ingester.create(name, language)
+
+    async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
+        return await self._finish(self._put(collection, given))
+
+    async def _put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
+        async with self._shared.exclusive(collection):
+            return tuple(await self._write(collection, given))
+
+    async def _put_one(self, collection: str, given: DocumentInput) -> WriteResult:
+        (result,) = await self._write(collection, [given])
+        return result
+
+    async def _write(self, collection: str, given: Sequence[DocumentInput]) -> list[WriteResult]:
+        try:
+            results, _ = await self._spaces.of(collection).document_writer.put(given, collection)
+        finally:
+            self._spaces.collections_changed(collection)
+        return results
+
+    async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
+        return await self._finish(self._start_job(collection, given, spooled))
+
+    async def _start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str]) -> Job:
+        id = self.jobs.begin(collection, given[0].writer if given else ())
+        try:
+            for place, one in enumerate(given):  # in turn: all contents together may exceed the memory
+                name = spooled[place] if spooled else None
+                await asyncio.to_thread(self._add_to_job, id, place, one, name)
+        except BaseException:
+            self.jobs.discard(id)
+            raise
+        self.jobs.queue(id)
+        self.job_runner.schedule(collection)
+        return self.jobs.read(id, None)
+
+    def _add_to_job(self, id: str, place: int, given: DocumentInput, spooled: str | None) -> None:
+        self.jobs.add(id, place, given, None if spooled is None else self._spooled(spooled))
+
+    def _spooled(self, name: str) -> bytes:
+        return spool.read(Path(self._plan.data), name, max_bytes=self._plan.max_file_bytes)
+
+    async def cancel_job(self, id: str) -> Job:
+        self.jobs.finish(id, "cancelled")
+        self.job_runner.cancel(id)
+        return self.jobs.read(id, None)
+
+    async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
+        documents = DocumentReader(self._catalog)
+        async with self._shared.exclusive(collection):  # no job writes the document at this moment
+            if documents.is_hidden(collection, key, groups):
+                return False
+            found = self.jobs.forget(collection, key, groups)
+        try:
+            await self.delete_document(await asyncio.to_thread(documents.find, collection, key, groups), groups)
+        except UnknownDocument:
+            return found
+        return True
+
+    async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
+        def add() -> UploadedFile:
+            return UploadedFiles(self._catalog).add(owner, name, purpose, self._spooled(spooled))
+
+        return await self._finish(asyncio.to_thread(add))
+
+    async def delete_file(self, id: str, owner: str) -> None:
+        UploadedFiles(self._catalog).delete(id, owner)
+
+    async def delete_document(self, id: str, groups: Groups = ()) -> None:
+        try:
+            await self._removal.document(id, groups)
+        finally:
+            self._spaces.collections_changed()
+
+    async def delete_collection(self, name: str, groups: Groups = ()) -> None:
+        try:
+            await self._removal.collection(name, groups)
+            self._spaces.unpin(name)
+        finally:
+            self.job_runner.notify_finished()
+            self._spaces.collections_changed(name)
+
+    async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """The result of the work, which goes on after the caller leaves."""
+        return await asyncio.shield(self.go_on(work))
+
+    def go_on(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
+        """Run the work as a task that `close` cancels."""
+        task = asyncio.create_task(work)
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+        return task
+
+    async def close(self) -> None:
+        await self.job_runner.close()
+        for task in self._finishing:
+            task.cancel()
+        if self._finishing:
+            await asyncio.wait(self._finishing)

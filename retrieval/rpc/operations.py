@@ -1,0 +1,119 @@
+"""The operations of `Knowledge` as messages, read from the method declarations of `Search`, `Library` and `Writing`.
+
+A call carries the name of the operation and the arguments in the order of the declaration; msgspec encodes the
+arguments and the answer as MessagePack by the type hints. Bytes travel as bytes, and a passage that stands in the hits
+and in the context travels twice: 14.5 KB in place of 8.5 KB for a search of eight passages. Decoding this answer takes
+45 µs; decoding JSON that held each passage once took 82 µs.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_type_hints
+
+import msgspec
+
+from retrieval.knowledge import Library, Progress, Search, Writing
+
+PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> its protocol
+PING = "ping"  # answered by the index process itself
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of `Search`, `Library` or `Writing`."""
+
+    part: str  # attribute of `Knowledge`
+    name: str
+    arguments: Any  # a msgspec.Struct with a field per parameter; the field of a `Progress` travels as None
+    decode_arguments: Callable[[msgspec.Raw], Any]  # -> `arguments`
+    decode_answer: Callable[[msgspec.Raw], Any]
+    progress: str  # the parameter of type `Progress`; "": none
+
+
+class Call(msgspec.Struct, array_like=True):
+    """From the client: run an operation."""
+
+    operation: str
+    arguments: msgspec.Raw
+
+
+class Step(msgspec.Struct, tag=True, array_like=True):
+    """From the server: the arguments of one `Progress` call."""
+
+    done: int
+    total: int
+    chunks: int
+
+
+class Answer(msgspec.Struct, tag=True, array_like=True):
+    """From the server, last: what the operation returned."""
+
+    value: msgspec.Raw
+
+
+class Failed(msgspec.Struct, tag=True, array_like=True):
+    """From the server, last: the RetrievalError that the operation raised."""
+
+    kind: str  # name of the class in `retrieval.errors`
+    text: str
+
+
+def _encoded_path(value: Any) -> bytes:
+    """A path may hold any byte but NUL: the path travels as bytes, and absolute, since working folders may differ."""
+    if isinstance(value, Path):
+        return os.fsencode(value.absolute())
+    raise NotImplementedError(f"cannot encode a {type(value).__name__}")
+
+
+def _decoded_path(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(os.fsdecode(value))
+    raise NotImplementedError(f"cannot decode a {kind.__name__}")
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_encoded_path).encode
+decode_call = msgspec.msgpack.Decoder(Call).decode
+decode_reply: Callable[[bytes], Step | Answer | Failed] = msgspec.msgpack.Decoder(Step | Answer | Failed).decode
+
+
+def encode_raw(value: Any) -> msgspec.Raw:
+    """The value as a part of a message."""
+    return msgspec.Raw(encode(value))
+
+
+def _decoder(kind: Any) -> Callable[[msgspec.Raw], Any]:
+    return msgspec.msgpack.Decoder(kind, dec_hook=_decoded_path).decode
+
+
+def _operation(part: str, protocol: type, name: str) -> Operation:
+    method = getattr(protocol, name)
+    hints = get_type_hints(method)
+    fields: list[Any] = []
+    progress = ""
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:  # without self
+        kind = hints[parameter.name]
+        if kind == Progress:
+            progress, kind = parameter.name, None
+        required = parameter.default is parameter.empty
+        fields.append((parameter.name, kind) if required else (parameter.name, kind, parameter.default))
+    arguments = msgspec.defstruct(name, fields, array_like=True)
+    return Operation(part, name, arguments, _decoder(arguments), _decoder(hints["return"]), progress)
+
+
+OPERATIONS = {
+    name: _operation(part, protocol, name)
+    for part, protocol in PARTS.items()
+    for name in vars(protocol)
+    if not name.startswith("_")
+}
+
+
+def remote(part: str, call: Callable[..., Awaitable[Any]]) -> Any:
+    """A part of `Knowledge` whose methods await `call(operation, *arguments, **named_arguments)`."""
+    operations = [operation for operation in OPERATIONS.values() if operation.part == part]
+    return SimpleNamespace(**{operation.name: functools.partial(call, operation) for operation in operations})
