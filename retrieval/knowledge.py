@@ -1,11 +1,11 @@
 """The operations on documents (`Knowledge`), and the configuration of an index (`Plan`).
 
 Each operation is declared once, as a method of `Search`, `Library` or `Writing`. `retrieval.rpc` builds the client and
-the server from these declarations; the index implements the declarations. To add an operation, declare the method
-here and implement the method in `retrieval.index`. The types of all parameters and answers must be types that msgspec
-can encode (records, numbers, text, bytes, lists, mappings), or `Path`; a parameter of type `Progress` is a callback.
+the server from the declarations; `retrieval.index` implements the operations. A new operation is a method declared in
+a protocol of this module and implemented in `retrieval.index`. msgspec must be able to encode the types of parameters
+and answers (records, numbers, text, bytes, lists, mappings, `Path`); a parameter of type `Progress` is a callback.
 
-Light on purpose: the gateway imports this module and `rpc.client`, without a database and without an engine.
+Light on purpose: the gateway imports only `retrieval.knowledge` and `rpc.client`, without a database or an engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 Backend = Literal["auto", "onnx", "torch", "remote"]
 Precision = Literal["auto", "fp32", "int8", "bf16"]
 Chunking = Literal["auto", "structure", "recursive", "fixed"]
-DETECTED = "auto"  # as a collection's language: whatever its documents are in
+DETECTED = "auto"  # as a collection's language: the language of the first documents
 Arms = Literal["both", "dense", "bm25"]
 Mode = Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
 Progress = Callable[[int, int, int], None]  # documents done, documents in all, chunks written so far
@@ -47,17 +47,17 @@ class SearchOptions:
     merge_neighbours: bool
     neighbours: int
     whole_document_tokens: int  # 0 = off
-    arms: Arms = "both"  # no setting: one alone is for measuring, and for who asks for it
+    arms: Arms = "both"  # not a setting: for measurements and for explicit requests
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a search of which the hits are shown asks for; a chat, which takes the context, has none."""
+    """Options of a search for hits. A search for a chat uses the context, and has no `Lookup`."""
 
-    mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting's, or hybrid where that is `whole`
+    mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting, or hybrid where the setting is `whole`
     rerank: bool = True  # where a reranker is configured
-    neighbours: int = 0  # chunks on each side of a hit, to be shown with it
-    whole: bool = False  # to be shown with a hit: all of its document, unless that is long
+    neighbours: int = 0  # chunks on each side of a hit, shown with the hit
+    whole: bool = False  # show each hit with the whole document, unless the document is long
 
 
 PLAIN = Lookup()
@@ -65,22 +65,22 @@ PLAIN = Lookup()
 
 @dataclass(frozen=True, slots=True)
 class EmbedderOptions:
-    """How to run an embedder, beside its name, backend and threads; every field is a setting of `embedder`."""
+    """How to run an embedder, apart from name, backend and threads; every field is a setting of `embedder`."""
 
     precision: Precision
     query_prompt: str | None  # None: the model's own
     document_prompt: str | None
-    api_base: str  # of a remote one; "" = its provider's
-    api_key: str  # "" = where litellm looks for it
-    dimensions: int  # asked of a remote one; 0 = its own
-    batch_texts: int  # in one call to a remote one
-    timeout_s: float  # of one call to a remote one
-    retries: int  # of one call to a remote one
+    api_base: str  # of a remote model; "" = the provider's address
+    api_key: str  # "" = the environment variable that litellm reads
+    dimensions: int  # requested of a remote model; 0 = the model's own
+    batch_texts: int  # per call to a remote model
+    timeout_s: float  # per call to a remote model
+    retries: int  # per call to a remote model
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingLimits:
-    """What one document may take while it is read and split; every field is a setting of `ingest`."""
+    """Limits while reading and splitting a document; every field is a setting of `ingest`."""
 
     seconds: float  # of processor time: max_read_s
     memory_mb: int  # max_read_mb
@@ -89,16 +89,16 @@ class ReadingLimits:
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
-    """Something that a model writes of each chunk, to be embedded and indexed with it."""
+    """Text that a model writes about each chunk, embedded and indexed with the chunk."""
 
-    kind: str  # context, keywords or questions: the name of its prompt
+    kind: str  # context, keywords or questions: the name of the prompt
     model: str  # a name of the gateway's models
     prompt: str  # the text of the prompt's file
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
-    """An embedder, by all that decides about its vectors."""
+    """An embedder, as all options that change the vectors."""
 
     model: str
     backend: Backend
@@ -111,10 +111,10 @@ class EmbedderChoice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything an index needs to know, as plain values: it travels as JSON to the index process."""
+    """The whole configuration of an index, as plain values; travels as JSON to the index process."""
 
     data: str  # folder
-    catalog_url: str  # of a PostgreSQL database; "" = SQLite in that folder
+    catalog_url: str  # of a PostgreSQL database; "" = SQLite in the data folder
     model: str
     backend: Backend
     threads: int
@@ -123,7 +123,7 @@ class Plan:
     chunking: Chunking
     neighbour_weight: float  # of the vectors beside a chunk's own
     max_file_bytes: int
-    follow_links: bool  # out of the folders that are ingested
+    follow_links: bool  # out of the ingested folders
     reading: ReadingLimits
     qdrant_url: str  # "" = the embedded engine
     qdrant_api_key: str
@@ -134,9 +134,9 @@ class Plan:
     qdrant_quantisation: Literal["none", "int8", "binary"]
     lexical: Literal["bm25", "okapi"]
     language: str  # of collections: auto, or a code of `language`
-    languages: Mapping[str, str]  # collection -> its language, where it is not that one
+    languages: Mapping[str, str]  # collection -> language, for exceptions from `language`
     enrichments: tuple[Enrichment, ...]
-    context_tokens: int  # of a chunk, for all of them together
+    context_tokens: int  # per chunk, for all enrichments together
     search: SearchOptions
     embedding: EmbedderOptions
 
@@ -164,14 +164,14 @@ class Search(Protocol):
         ...
 
     async def passages(self, collections: Sequence[str], ids: Sequence[str]) -> dict[str, Passage]:
-        """Point id -> passage, for points that a search in these collections found, without a check of the reader.
+        """Point id -> passage, for points found by a search in the collections; does not check the reader.
 
         Deleted points are left out.
         """
         ...
 
     async def check(self) -> None:
-        """Run one cheap search through embedder and store. Raises RetrievalError when a search cannot work."""
+        """Run a cheap search through embedder and store. Raises RetrievalError when searches cannot work."""
         ...
 
 
@@ -179,42 +179,42 @@ class Library(Protocol):
     """Collections, documents, jobs and files as stored."""
 
     async def collections(self, groups: Groups = ()) -> list[CollectionInfo]:
-        """All collections, by name, each with the number of documents that these groups may read."""
+        """All collections, by name, each with the number of documents readable by `groups`."""
         ...
 
     async def documents(self, collection: str, *, after: str, limit: int, groups: Groups = ()) -> list[DocumentInfo]:
-        """At most `limit` documents that these groups may read, by id, starting after the id `after`.
+        """At most `limit` documents readable by `groups`, by id, starting after the id `after`.
 
         Raises UnknownCollection.
         """
         ...
 
     async def document(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        """A document with its text.
+        """A document with the text.
 
-        collections: the collections that the caller may read, as names or as patterns that end with *.
-        Raises UnknownDocument for an unknown id and for a document that the caller may not read.
+        collections: the caller's readable collections, as names or as patterns ending with *.
+        Raises UnknownDocument for an unknown id and for a document hidden from the caller.
         """
         ...
 
     async def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
-        """Locations of the documents that still exist and that these groups may read."""
+        """Locations of the documents, without deleted documents and documents hidden from `groups`."""
         ...
 
     async def find_document(self, collection: str, key: str, groups: Groups = ()) -> str:
-        """Id of the document that a client wrote under this key. Raises UnknownDocument."""
+        """Id of the document written by a client under the key. Raises UnknownDocument."""
         ...
 
     async def document_keys(self, ids: Sequence[str]) -> dict[str, str]:
-        """Document id -> key, for the documents that clients wrote."""
+        """Document id -> key, for documents written by clients."""
         ...
 
     async def collections_with(self, key: str) -> list[str]:
-        """Names of the collections with a document of this key, written or waiting."""
+        """Names of the collections with a document of the key, written or waiting."""
         ...
 
     async def job(self, id: str, groups: Groups = ()) -> Job:
-        """A job with its documents. Raises UnknownJob, also for a reader who lacks a group of the job's author."""
+        """A job with the documents. Raises UnknownJob, also for a reader without all groups of the job's author."""
         ...
 
     async def finished_job(self, id: str) -> Job:
@@ -222,17 +222,17 @@ class Library(Protocol):
         ...
 
     async def jobs(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
-        """At most `limit` jobs of these collections, newest first, starting after the id `before` ("": the newest)."""
+        """At most `limit` jobs of the collections, newest first, starting after the id `before` ("": the newest)."""
         ...
 
     async def unfinished_attachments(
         self, collections: Sequence[str], groups: Groups = ()
     ) -> list[UnfinishedAttachment]:
-        """Files that are attached to these collections and that wait, failed or were cancelled."""
+        """Files attached to the collections whose writing waits, failed or was cancelled."""
         ...
 
     async def find_files(self, ids: Sequence[str], owner: str) -> list[UploadedFile]:
-        """The files of this owner among `ids`, in no order."""
+        """The owner's files among `ids`, in no order."""
         ...
 
     async def files(
@@ -261,11 +261,11 @@ class Writing(Protocol):
     async def pending_documents(
         self, paths: Sequence[Path], collection: str, exclude: Sequence[str] = ()
     ) -> tuple[PendingDocument, ...]:
-        """The documents that `ingest` of these paths would write; without paths, the documents of `rebuild`."""
+        """The documents which `ingest` of the paths would write; without paths, the documents of `rebuild`."""
         ...
 
     async def enrichment_plan(self, pending: PendingDocument, collection: str) -> EnrichmentPlan:
-        """The enrichments that the chunks of this document lack. Raises Unreadable."""
+        """The missing enrichments of the document's chunks. Raises Unreadable."""
         ...
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -282,32 +282,32 @@ class Writing(Protocol):
     async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
         """Write documents with distinct keys, each document completely or not at all, also after the caller leaves.
 
-        Unchanged documents are not written again. A document that the writer may not read is neither replaced nor
-        made. Raises UnknownCollection.
+        Unchanged documents are not written again. A document hidden from the writer is neither replaced nor made.
+        Raises UnknownCollection.
         """
         ...
 
     async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
-        """Write documents in the background, in order. Once this returns, a crash loses no document.
+        """Write documents in the background, in order. After the return, a crash loses no document.
 
-        spooled: names in the data folder's spool, the content of each document; without names, each content is the
-        content of the uploaded file whose id is the key. Raises UnknownCollection.
+        spooled: names in the data folder's spool, for the content of each document; without names, the content is the
+        uploaded file with the key as id. Raises UnknownCollection.
         """
         ...
 
     async def cancel_job(self, id: str) -> Job:
-        """Stop a job; documents that are already written stay. Raises UnknownJob."""
+        """Stop a job; documents already written stay. Raises UnknownJob."""
         ...
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Delete the document of this key, also one that waits to be written. Returns whether there was a document.
+        """Delete the document of the key, written or waiting. Returns whether a document was deleted.
 
-        A document that these groups may not read stays.
+        A document hidden from `groups` stays.
         """
         ...
 
     async def add_file(self, owner: str, name: str, purpose: str, spooled: str) -> UploadedFile:
-        """Store a file; spooled: the name of its content in the data folder's spool."""
+        """Store a file; spooled: the name of the content in the data folder's spool."""
         ...
 
     async def delete_file(self, id: str, owner: str) -> None:
@@ -319,12 +319,12 @@ class Writing(Protocol):
         ...
 
     async def delete_collection(self, name: str, groups: Groups = ()) -> None:
-        """Delete a collection and its documents; waits for the writer. Raises UnknownCollection, NotReadable."""
+        """Delete a collection and all documents; waits for writers. Raises UnknownCollection, NotReadable."""
         ...
 
 
 class Knowledge(Protocol):
-    """All operations on documents, whether the index runs in this process or in another."""
+    """All operations on documents, with the index in the same process or in another."""
 
     @property
     def search(self) -> Search: ...

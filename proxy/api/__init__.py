@@ -1,8 +1,8 @@
-"""The routes beside chat completions.
+"""The routes apart from chat completions.
 
 knowledge/   collections, documents and searches without a chat
-mcp          the Model Context Protocol              tools    what an MCP client is offered: `search` and `fetch`
-models       what a caller may call
-passthrough  other paths under /v1, relayed          named    the model that such a path's body names
-advice       what a request for an unknown path is told
+mcp          the Model Context Protocol              tools    the MCP tools: `search` and `fetch`
+models       the models that a caller may call
+passthrough  other paths under /v1, relayed          named    the model in the body of a relayed path
+advice       the answer to a request for an unknown path
 """

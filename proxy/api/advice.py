@@ -1,6 +1,6 @@
-"""What a request for a path that is not served here is told: the path that was probably meant, or what there is.
+"""The answer to a request for an unknown path: the path that was probably meant, or the list of paths.
 
-A client with a wrong base_url, one of Azure's or Anthropic's, or a name mistyped: each is told its own way out.
+Each mistake has its own advice: a wrong base_url, a client of Azure or of Anthropic, a mistyped name.
 """
 
 import functools
@@ -18,21 +18,21 @@ from runtime.logs import truncate
 
 _CHATS = "POST /v1/chat/completions"
 _DEPLOYMENT = re.compile(r".*/deployments/([^/]+)/(.+)")
-_OURS = ("knowledge", "admin")  # /v1/… of which no upstream knows anything
-_MOST_CHARS = 300  # of a path that is compared: the time grows with the square
-_ALIKE = 0.7  # of two names of which one may be the other, mistyped: "serach" and "search" have .83
+_OURS = ("knowledge", "admin")  # /v1/… paths unknown to all upstreams
+_MOST_CHARS = 300  # of a compared path: the time grows with the square
+_ALIKE = 0.7  # similarity of a mistyped name: "serach" and "search" have .83
 
 
 class Advice:
-    """Knows what is served."""
+    """Knows the served paths."""
 
     def __init__(self, served: Iterable[str]) -> None:
-        """served: paths, or templates of them as the router's ("/v1/models/{name:path}")."""
+        """served: paths, or templates of paths as in the router ("/v1/models/{name:path}")."""
         self._templates = [template.strip("/").split("/") for template in served]
         self._patterns = [compile_path("/" + "/".join(template))[0] for template in self._templates]
 
     def unknown(self, scope: Scope) -> ApiError:
-        """The 404, in the dialect that the client speaks."""
+        """The 404, in the client's dialect."""
         path = scope["path"]
         start = f"{scope['method']} {truncate(path)} is not served here"
         names = [name for name in path.split("/") if name]
@@ -59,7 +59,7 @@ class Advice:
         return ApiError(404, message, code="unknown_path")
 
     def _meant(self, path: str, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
-        """A path that is served and that this one holds, with what is wrong about it; "" where there is none."""
+        """A served path inside the requested path, with the mistake; "" without a served path."""
         found = [
             ("/" + "/".join(names), "It has single slashes, and none at its end."),
             ("/".join(["/v1", *behind]), "A client's base_url ends in /v1, once."),
@@ -74,7 +74,7 @@ class Advice:
         return next(served, ("", ""))
 
     def _near(self, names: Sequence[str]) -> str:
-        """The path with the names that were probably mistyped corrected; "" where none is like it."""
+        """The path with mistyped names corrected; "" without a similar served path."""
         found: list[tuple[float, str]] = []
         for template in self._templates:
             if len(template) == len(names):
@@ -92,7 +92,7 @@ class Advice:
         return ""
 
     def _below(self, names: Sequence[str]) -> str:
-        """The first served path below this path, such as /v1/chat/completions for /v1/chat; "" for none."""
+        """The first served path below the path, as /v1/chat/completions for /v1/chat; "" for none."""
         below = (
             "/" + "/".join(template)
             for template in self._templates
@@ -109,7 +109,7 @@ def _likeness(a: str, b: str) -> float:
 
 
 class AnthropicError(ApiError):
-    """An error of ours as clients of Anthropic's API read it."""
+    """An error in the format of Anthropic's API."""
 
     def __init__(self, status: int, message: str, *, request_id: str) -> None:
         super().__init__(status, message, code="unknown_path", type="not_found_error")

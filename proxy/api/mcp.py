@@ -1,7 +1,7 @@
 """The MCP server: `tools` for programs that speak the Model Context Protocol, at /mcp and on stdio.
 
-The official SDK speaks the protocol. It takes most of a second to import: who asks first waits for it, in a thread.
-Between two requests nothing is kept (the protocol's sessions are not offered), so that any worker answers any of them.
+The official SDK speaks the protocol. Importing the SDK takes most of a second: the first request waits, in a thread.
+The server keeps no state between requests (no sessions of the protocol), so any worker can answer any request.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
-_MOST_BYTES = 1 << 18  # of a request: a question and a filter; the SDK parses them in the event loop
+_MOST_BYTES = 1 << 18  # of a request: a question and a filter; the SDK parses requests in the event loop
 _SEARCH = "Find passages in the team's own documents."
 _FETCH = "Read one of the documents that a search found, in full."
 
 
 class Mcp:
-    """The protocol over HTTP: one request, one answer."""
+    """The protocol over HTTP: an answer per request."""
 
     def __init__(self, tools: Tools, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
-        """enabled: whether there is retrieval. deadline_s: of each call of a tool."""
+        """enabled: whether there is retrieval. deadline_s: of each tool call."""
         self._enabled = enabled
         self._tools = tools
         self._deadline_s = deadline_s
@@ -56,7 +56,7 @@ class Mcp:
         await manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
-        """End what still runs."""
+        """Cancel running requests."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait({self._running})
@@ -65,7 +65,7 @@ class Mcp:
         def made() -> "StreamableHTTPSessionManager":
             from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-            # Who may ask, and from where, `auth` has checked.
+            # `auth` has checked the caller and the origin.
             return StreamableHTTPSessionManager(
                 server(self._tools, _rights, deadline_s=self._deadline_s),
                 stateless=True,
@@ -83,17 +83,17 @@ class Mcp:
 def server(
     tools: Tools, rights: "Callable[[ServerRequestContext[Any, Any]], Rights]", *, deadline_s: float
 ) -> "Server[Any]":
-    """The server of the tools; rights: what the caller of a request may do. Raises ApiError where it may do nothing."""
+    """The server of the tools; rights: of a request's caller. Raises ApiError for a caller without rights."""
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
 
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # logs every request
     answers = {"search": tools.search, "fetch": tools.fetch}
 
     async def list_tools(context: "ServerRequestContext[Any, Any]", _params: object) -> types.ListToolsResult:
         names: list[str] = []
-        with suppress(ApiError, RetrievalError, TimeoutError):  # without an index the tools are still there
+        with suppress(ApiError, RetrievalError, TimeoutError):  # the tools are listed also without an index
             async with asyncio.timeout(deadline_s):
                 names = await tools.readable(rights(context))
         reading = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -135,7 +135,7 @@ def server(
 
 @asynccontextmanager
 async def _refusals() -> AsyncIterator[list[str]]:
-    """What was refused, in words, where something was."""
+    """The text of a refusal, if the request was refused."""
     words: list[str] = []
     try:
         yield words
@@ -152,13 +152,13 @@ async def _refusals() -> AsyncIterator[list[str]]:
 def _answered(found: Mapping[str, Any]) -> "types.CallToolResult":
     from mcp import types
 
-    text = types.TextContent(type="text", text=orjson.dumps(found).decode())  # for programs that read no structure
+    text = types.TextContent(type="text", text=orjson.dumps(found).decode())  # for programs that read only text
     return types.CallToolResult(content=[text], structured_content=found)
 
 
 def _rights(context: "ServerRequestContext[Any, Any]") -> Rights:
     request = context.request
-    assert request is not None  # over HTTP there is always one
+    assert request is not None  # over HTTP always present
     return exchange_of(request.scope).rights
 
 

@@ -1,8 +1,7 @@
-"""GET /v1/models and GET /v1/models/NAME: what the caller may call.
+"""GET /v1/models and GET /v1/models/NAME: the models that the caller may call.
 
-The names that are known here come first, then those that the upstreams behind patterns say they have: each of these is
-asked with a time limit, and one that gives no list leaves its models out. A model is there by its name if, and only if,
-it is in the list.
+Models named in the settings come first, then the models listed by upstreams behind patterns. Each upstream has a time
+limit; the models of an upstream without a list are left out. GET /v1/models/NAME finds exactly the listed models.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from proxy.exchange import Target, exchange_of
 from proxy.model_calls import NoAnswer, list_models
 from proxy.upstream.routes import Routes
 
-_WITHIN_S = 5.0  # a chat program waits for it when it starts
+_WITHIN_S = 5.0  # a chat program waits for the list when starting
 
 Row = Mapping[str, Any]
 
@@ -31,7 +30,7 @@ class Models:
         self._within_s = within_s
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Everything; what is all of one upstream's comes as that upstream tells it, errors included."""
+        """All models. Where all models belong to one upstream, the upstream's answer unchanged, errors included."""
         exchange, listers = exchange_of(scope), self._routes.listers()
         rights = exchange.rights
         names = self._routes.names(rights)
@@ -48,7 +47,7 @@ class Models:
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """One of the list, or 404."""
+        """A model of the list, or 404."""
         exchange, name = exchange_of(scope), scope["path_params"]["name"]
         if not name:
             message = f"{scope['path']} names no model: GET /v1/models lists them, without a slash at its end."
@@ -68,7 +67,7 @@ class Models:
         await send_json(send, 200, orjson.dumps(found))
 
     async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
-        """The models that a pattern's upstream lists, its requests would go to, and the caller may call."""
+        """The models listed by a pattern's upstream, routed by the pattern and allowed to the caller."""
         exchange = exchange_of(scope)
         try:
             async with asyncio.timeout(self._within_s):

@@ -1,6 +1,6 @@
-"""The model that a body names on a listed path, in JSON or in a form, and the body with another name in its place.
+"""The model named in the body of a listed path, in JSON or in a form, and the body with the name replaced.
 
-What the upstream reads must be what was checked: a body that two readers could read differently is refused.
+The upstream must read the checked model: a body that two parsers could read differently is refused.
 """
 
 import re
@@ -20,7 +20,7 @@ from proxy.errors import ApiError
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-_MULTIPART = b"multipart/"  # some readers of forms take any of them
+_MULTIPART = b"multipart/"  # some form parsers accept any of the names
 _URL_ENCODED = b"application/x-www-form-urlencoded"
 _MOST_PARTS = 1000
 # How an object of names begins, in UTF-8, 16 or 32. Some readers take one from bytes that are no JSON: they stop at its
@@ -32,19 +32,19 @@ _NAME = re.compile(rb";\s*name(\*?)\s*=", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A body and its model."""
+    """A body with its model."""
 
-    model: str  # as the client wrote it
-    renamed: Callable[[str], bytes]  # the bytes for the upstream, by the name that it knows
+    model: str  # as the client wrote the name
+    renamed: Callable[[str], bytes]  # the bytes for the upstream, by the upstream's name of the model
     fields: Mapping[str, Any]  # of JSON
 
 
 def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
-    """What a listed path's body says of its model; where it says nothing, another model, and the bytes as they came.
+    """The model in a listed path's body; without a model, the default model and the unchanged bytes.
 
-    JSON is looked for whatever type the body is said to have: some upstreams read it without a look at the type.
-    Raises ApiError 400: a model given twice or in no readable way; no JSON, where the type says JSON or nothing, or
-    where the body begins like an object.
+    JSON is parsed whatever the content type: some upstreams read JSON without a look at the type.
+    Raises ApiError 400: a model given twice or unreadable; invalid JSON with a JSON type or without a type, or in a
+    body that begins like an object.
     """
     types = [value for name, value in scope["headers"] if name == b"content-type"]
     if raw and len(types) > 1:
@@ -53,7 +53,7 @@ def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
     body: JsonBody | None = None
     if raw and b"," in media:
         raise ApiError(400, "The content-type header names two types: send one.", code="conflicting_header")
-    if raw and media == _URL_ENCODED:  # what is JSON as well may name another model there
+    if raw and media == _URL_ENCODED:  # a body valid as JSON, too, may name another model in the JSON
         message = "URL-encoded forms are not relayed: send application/json or multipart/form-data."
         raise ApiError(415, message, code="unsupported_content_type")
     if media.startswith(_MULTIPART) and raw:
@@ -68,7 +68,7 @@ def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
 
 
 def models_in(query: bytes) -> Sequence[str]:
-    """The models that a query names, in any spelling that a reader takes: "Model", "model[]", "mod%65l"."""
+    """The models named in a query, in any spelling accepted by parsers: "Model", "model[]", "mod%65l"."""
     pairs = [part.partition(b"=") for part in re.split(rb"[&;]", query)]
     named = [(unquote_to_bytes(name.replace(b"+", b" ")), value) for name, _, value in pairs]
     return [
@@ -79,12 +79,12 @@ def models_in(query: bytes) -> Sequence[str]:
 
 
 def in_json(body: JsonBody) -> Named:
-    """The model of a JSON body. Raises ApiError 400: it names none."""
+    """The model of a JSON body. Raises ApiError 400 for a body without a model."""
     return Named(body.model(), lambda model: body.edited(model=model, without_rag=True), body.fields)
 
 
 def _json_of(raw: bytes, *, said: bool) -> JsonBody | None:
-    """The object; None for other JSON, and for what is none and is not said to be."""
+    """The object; None for other JSON, and for other content with another type."""
     try:
         return JsonBody.parse(raw)
     except ApiError as error:
@@ -124,7 +124,7 @@ def _in_form(raw: bytes, content_type: bytes) -> Named | None:
 
 
 class _Fields:
-    """Finds the field `model` among the parts of a form as the parser meets them."""
+    """Finds the field `model` among the parts of a form, as the parser reads the parts."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -133,7 +133,7 @@ class _Fields:
         self._dispositions: list[bytes] = []
         self._encoded = False
         self._is_model = False
-        self.model: tuple[int, int] | None = None  # where its value begins and ends
+        self.model: tuple[int, int] | None = None  # start and end of the value
         self.whole = False
 
     def callbacks(self) -> "MultipartCallbacks":

@@ -1,7 +1,7 @@
-"""What a program that speaks MCP is offered: `search` and `fetch`, within what its caller may read.
+"""The MCP tools `search` and `fetch`, within the caller's rights.
 
-The names, the arguments that must be given and the fields of the answers are those of OpenAI's connectors, so that a
-chat program that knows these needs no setting. The texts are for a model: they are quoted as passages are in a chat.
+Names, required arguments and answer fields follow OpenAI's connectors, so a chat program written for the connectors
+needs no setting. A model reads the texts: the texts are quoted like the passages of a chat.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from retrieval.knowledge import PLAIN, Knowledge
 from retrieval.records.search import Hit, Turn
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
-_BETWEEN = "\n\n[…]\n\n"  # passages of one document
+_BETWEEN = "\n\n[…]\n\n"  # passages of the same document
 
 _FILTER = (
     'What must be true of a document, e.g. {"type": "eq", "key": "team", "value": "hr"}. Types: eq, ne, in, nin, gt, '
@@ -78,20 +78,20 @@ FETCHED: Mapping[str, Any] = {
 
 
 class Tools:
-    """What the tools answer, whoever carries the question."""
+    """The answers of the tools, independent of the transport."""
 
     def __init__(self, knowledge: Knowledge, *, collections: Sequence[str], k: int) -> None:
-        """collections, k: searched and found where the call says nothing."""
+        """collections, k: the defaults of a call."""
         self._knowledge = knowledge
         self._collections = tuple(collections)
         self._k = k
 
     async def readable(self, rights: Rights) -> list[str]:
-        """The names of the collections that can be searched. Raises RetrievalError."""
+        """The names of the searchable collections. Raises RetrievalError."""
         return [row.name for row in await permitted.readable(self._knowledge, rights)]
 
     async def search(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
-        """Passages, by document. Raises ApiError for what cannot be asked, RetrievalError."""
+        """Passages, by document. Raises ApiError for invalid arguments, RetrievalError."""
         asked = checked(asked, ("query", "collections", "k", "filter"))
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
         searched = await permitted.search(
@@ -112,7 +112,7 @@ class Tools:
         return {"results": [_result(hits) for hits in documents.values()]}
 
     async def fetch(self, asked: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
-        """A document, whole or its next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
+        """A whole document, or the next piece. Raises ApiError, RetrievalError (UnknownDocument)."""
         asked = checked(asked, ("id", "start"))
         start = whole_number_of(asked, "start", default=0)
         found = await permitted.document(self._knowledge, str(asked.get("id", "")), rights)

@@ -1,12 +1,12 @@
 """The owner of the data folder.
 
-index          the interface `Knowledge` in one process: opens the parts, audits, closes
+index          the interface `Knowledge`: opens the parts, audits, closes
 search         from a question to passages, over the vector spaces
 library        collections, documents, jobs and files, from the catalog
 writing        writes and deletes documents, jobs and files
-vector_spaces  each embedder in use, with its store, its ingester and its retriever
+vector_spaces  each embedder in use, with store, ingester and retriever
 data_folder    the lock of the folder, and the stores in the folder
-replicas       several index processes over one catalog
+replicas       several index processes over a shared catalog
 audit          whether the store holds the points of the catalog
 pairing        whether catalog and index belong together
 spool          a folder for uploads until the catalog has stored the uploads

@@ -1,4 +1,4 @@
-"""Audit: whether the points in a store are those that the catalog says should be there, and as they should be."""
+"""Audit: whether a store holds exactly the points of the catalog, undamaged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ _AT_ONCE = 500  # vectors
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """What is wrong with a collection's points."""
+    """The faults of a collection's points."""
 
-    missing: int  # that should be there
-    orphaned: Sequence[str]  # ids of those of no current document
-    damaged: int  # whose text is not the document's, or whose vector is none
-    tenants: Sequence[str]  # of generations that are no longer in use, and have points
-    unfinished: bool  # whether its next generation was begun, and is not done
+    missing: int  # points of the catalog that the store lacks
+    orphaned: Sequence[str]  # ids of points of no current document
+    damaged: int  # points with a text that is not the document's, or with an invalid vector
+    tenants: Sequence[str]  # of unused generations that still have points
+    unfinished: bool  # whether the build of the next generation was begun and not finished
 
     @property
     def searchable(self) -> bool:
@@ -36,14 +36,14 @@ class Points:
 
 
 async def audited(catalog: Catalog, store: Store, collection: Collection, *, unfinished: bool) -> Points:
-    """Every point of a collection compared with the catalog. unfinished: the next generation is being built."""
+    """Compare every point of a collection with the catalog. unfinished: the next generation is being built."""
     due = {id: revision for revision in current(catalog, collection) for id in revision.point_ids()}
     try:
         there = dict(await store.passages(collection.tenant))
         vectors = {}
         for start in range(0, len(there), _AT_ONCE):
             vectors.update(await store.vectors(list(there)[start : start + _AT_ONCE]))
-    except RetrievalError:  # they cannot even be read
+    except RetrievalError:  # the points cannot be read
         return Points(0, (), len(due), (), unfinished)
     spans = [(one.document, one.revision, one.start, one.end) for id, one in there.items() if id in due]
     texts = catalog.spans(spans)
@@ -69,14 +69,14 @@ def _is_as_written(passage: Passage, text: str, due: Revision, vector: Vector | 
 
 
 async def cleared(store: Store, collection: Collection, points: Points) -> None:
-    """Delete what belongs to no document."""
+    """Delete the points of no document."""
     await store.delete(collection.tenant, points.orphaned)
     for tenant in points.tenants:
         await store.drop(tenant)
 
 
 def current(catalog: Catalog, collection: Collection, *, most: int | None = None) -> list[Revision]:
-    """The current revisions of a collection that have points; most: of so many documents, the newest."""
+    """The current revisions of a collection that have points; most: only the newest revisions, at most this many."""
     query = (
         select(*revisions.c["document", "revision", "chunks"])
         .join(documents, documents.c.id == revisions.c.document)
@@ -89,10 +89,10 @@ def current(catalog: Catalog, collection: Collection, *, most: int | None = None
 
 
 async def check_there(catalog: Catalog, store: Store, collection: Collection) -> None:
-    """Raise RetrievalError where the store lacks points, or has those of another catalog or of another day.
+    """Raise RetrievalError if the store lacks points, or holds points of another catalog or of an older copy.
 
-    All points are counted, a few are looked for by their ids. A document that is replaced or deleted meanwhile takes
-    its points with it: then it is looked once more.
+    Counts all points and looks for a few points by id. Replacing or deleting a document meanwhile deletes the
+    document's points: then the check runs again.
     """
     expected = _expected(catalog, collection)
     while not await _is_there(store, collection, *expected):
@@ -103,7 +103,7 @@ async def check_there(catalog: Catalog, store: Store, collection: Collection) ->
 
 
 def _expected(catalog: Catalog, collection: Collection) -> tuple[int, list[str]]:
-    """How many points there must be, and the ids of some."""
+    """The number of points due, and the ids of some points."""
     sample = [revision.last_point_id() for revision in current(catalog, collection, most=_SAMPLED)]
     return catalog.chunks(collection.name), sample
 

@@ -1,6 +1,6 @@
-"""The data folder: who holds it, and the stores in it, one for each embedder.
+"""The data folder: its lock, and its stores, one store per embedder.
 
-Which faults of a disk pass by themselves is known here as well: a shard is put aside only for what will not.
+Also the faults of a disk that may pass without help: only a lasting fault puts a shard aside.
 """
 
 import errno
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("ragway")
 _BROKEN = ".broken"
 _TEXTS = ("index", "bench")  # folders with words of documents
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as the engine says it
-# What an operating system says of a disk, a memory or a limit: it may be otherwise in a moment.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in the engine's messages
+# Errors of a disk, of memory or of a limit: each may pass in a moment.
 _PASSING = {errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
 _PASSING_SQLITE = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
-# That, and what it says of rights: nothing of it speaks against the files themselves.
+# The passing errors, and errors of access rights: the files themselves may be sound.
 _NOT_THE_SHARD = _PASSING | {errno.EPERM, errno.EACCES, errno.EROFS}
 
 
 async def open_store(plan: Plan, embedder: str, dimension: int, *, serving: bool) -> Store:
-    """The store of an embedder's vectors, made where there is none. serving: with what it does by itself now and then.
+    """The store of an embedder's vectors, made if missing. serving: the embedded store maintains itself.
 
     Raises RetrievalError.
     """
@@ -64,7 +64,7 @@ def with_okapi(store: Store) -> Store:
 
 
 def open_shard(folder: Path, dimension: int) -> "EdgeStore":
-    """The embedded store; one that cannot be read is put aside, for everything in it can be made again."""
+    """The embedded store. An unreadable store is put aside, since a rebuild makes the whole content again."""
     from retrieval.stores.edge import EdgeStore
 
     try:
@@ -82,13 +82,13 @@ def open_shard(folder: Path, dimension: int) -> "EdgeStore":
 
 
 def _os_error(error: BaseException) -> int | None:
-    """The operating system's number for it, where the engine names one."""
+    """The operating system's error number in the engine's message; None without a number."""
     found = _OS_ERROR.search(str(error))
     return int(found[1]) if found else None
 
 
 def passing(error: Exception) -> bool:
-    """Whether the index may open after a while without anybody changing a setting."""
+    """Whether the index may open after a while, without a change of settings."""
     if isinstance(error, OSError):
         return error.errno in _PASSING
     refused = getattr(error.__cause__, "sqlite_errorname", "")
@@ -96,26 +96,26 @@ def passing(error: Exception) -> bool:
 
 
 def shard_name(embedder: str, dimension: int) -> str:
-    """One shard per embedder: the folder's name. A change of embedder builds beside the old shard, never in it."""
+    """One shard per embedder: the folder's name. A change of embedder builds beside the old shard, never inside."""
     return f"{re.sub('[^A-Za-z0-9._-]+', '-', embedder)[-80:].strip('-.')}-{dimension}"
 
 
 def remove_unused_shards(folder: Path, used: set[str]) -> None:
-    """Once every collection was rebuilt with another embedder, nothing reads the old one's shard any more."""
+    """Delete the shards outside `used`: a shard is unused once all collections were rebuilt with another embedder."""
     for shard in folder.iterdir() if folder.is_dir() else ():
         if shard.name.removesuffix(_BROKEN) not in used:
             shutil.rmtree(shard, ignore_errors=True)
 
 
 def hold(data: Path, holder: str | None = None) -> IO[str]:
-    """Take the data folder for this process (it is made where missing): the lock lasts until the file is closed.
+    """Lock the data folder, made if missing, for this process. Closing the returned file unlocks the folder.
 
-    Raises DataInUse naming its holder (default: this process), RetrievalError if the folder cannot be written.
+    Raises DataInUse naming the holder (default: this process), RetrievalError if the folder cannot be written.
     """
     try:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         (data / "index").mkdir(exist_ok=True, mode=0o700)
-        for folder in _TEXTS:  # the data folder may be somebody else's, and open to all
+        for folder in _TEXTS:  # another account may own the data folder, and leave the folder open to all
             close_to_others(data / folder)
         file = (data / "lock").open("a+", encoding="utf-8")
     except OSError as error:

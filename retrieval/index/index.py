@@ -1,6 +1,6 @@
 """Index: the owner of the data folder, with the interface `Knowledge`.
 
-The index process serves one `Index` (`rpc.server`); a command that finds no index process opens an `Index` itself.
+The index process serves one `Index` (`rpc.server`); a command without an index process opens an `Index` directly.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from retrieval.search.rerank import open_reranker
 
 
 class Index:
-    """The index in this process. Use the parts: `search`, `library` and `writing`."""
+    """The index in the running process. Use the parts: `search`, `library` and `writing`."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Index:
 
     @staticmethod
     async def open(plan: Plan, *, serving: bool, scratch: Path | None = None, holder: str | None = None) -> "Index":
-        """Lock the data folder and load everything. serving: a child process reads and embeds files.
+        """Lock the data folder and load all parts. serving: a child process reads and embeds files.
 
-        holder: the process that messages to other processes name as the holder of the folder (default: this one).
-        scratch: a folder that keeps vectors for the next process; the rest of the index need not outlive this process.
+        holder: the process named to other processes as holder of the folder (default: the running process).
+        scratch: a folder to keep vectors for the next process; the rest of the index is temporary.
         Raises DataInUse if another process holds the folder, RetrievalError if a part of the folder cannot be used.
         """
         data = Path(plan.data)
@@ -97,7 +97,7 @@ class Index:
             self.writing.go_on(self._spaces.open_pinned())
 
     def _remove_unused(self, folder: Path) -> None:
-        """Delete the stores that no collection needs; keep all stores while a build is unfinished."""
+        """Delete stores without a collection; keep all stores while a build is unfinished."""
         if Builds(self._catalog).unfinished():
             return
         used = {shard_name(row.embedder, row.probes.shape[1]) for row in self._catalog.collections()}
@@ -117,7 +117,7 @@ class Index:
         return await audited(self._catalog, space.store, row, unfinished=name in Builds(self._catalog).unfinished())
 
     async def clear(self, name: str, points: Points) -> None:
-        """Delete the points that an audit assigned to no document."""
+        """Delete the points without a document, as found by an audit."""
         await cleared(self._spaces.of(name).store, self._catalog.collection(name), points)
 
     def choice(self, name: str) -> EmbedderChoice | None:

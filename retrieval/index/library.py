@@ -1,4 +1,4 @@
-"""`Library` over the catalog of one index."""
+"""`Library` over the catalog of an index."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -17,7 +17,7 @@ _Operation = Callable[_P, Coroutine[Any, Any, _T]]
 
 
 def _at_once(read: Callable[_P, _T]) -> _Operation[_P, _T]:
-    """An operation that runs on the event loop: for short statements, which cost less than a thread."""
+    """An operation on the event loop: for short statements, which cost less than a thread."""
 
     @wraps(read)
     async def operation(*args: _P.args, **named: _P.kwargs) -> _T:
@@ -27,7 +27,7 @@ def _at_once(read: Callable[_P, _T]) -> _Operation[_P, _T]:
 
 
 def _in_thread(read: Callable[_P, _T]) -> _Operation[_P, _T]:
-    """An operation that runs in a thread: for reads of whole texts, during which searches continue."""
+    """An operation in a thread: for reads of whole texts, during which searches continue."""
     return wraps(read)(partial(asyncio.to_thread, read))
 
 

@@ -1,9 +1,9 @@
-"""Whether the catalog is the one from which the index beside it was made.
+"""Whether the index in the data folder was made from the catalog beside the index.
 
-An index whose catalog was lost, emptied or replaced by an older one looks like one without documents: questions would
-be answered without passages, and nothing would say why. So the data folder keeps to which catalog the index belongs,
-and how often that had changed at the end of the last write. It is never ahead of what the catalog has committed, so no
-crash makes a pair look like none. Where there is no index, any catalog is right.
+With a lost, emptied or older catalog, an index looks like an index without documents: the gateway would answer
+questions without passages and without a reason. So the data folder stores the identity of the index's catalog, and the
+catalog's number of changes at the end of the last write. The stored number is never ahead of the committed number, so
+a crash never separates a pair. Without an index, any catalog is right.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ class Pairing:
     """The SQLite catalog and the index of one data folder."""
 
     def __init__(self, data: Path) -> None:
-        """Before the catalog is opened, which makes one where there is none. Raises RetrievalError."""
+        """To be made before the catalog is opened, since opening makes a missing catalog. Raises RetrievalError."""
         self._catalog_file, self._index, self._file = data / "catalog.sqlite", data / "index", data / _FILE
         full = self._index.is_dir() and any(shard.is_dir() for shard in self._index.iterdir())
         self._kept = self._read() if full else None
@@ -29,12 +29,12 @@ class Pairing:
             raise self._refusal("is empty" if there else "is gone")
 
     def settle(self, catalog: Catalog) -> None:
-        """Check the catalog that was opened, which is the index's from now on. Raises RetrievalError."""
+        """Check the open catalog, and pair the catalog with the index. Raises RetrievalError."""
         self.check(catalog)
         self.note(catalog)
 
     def check(self, catalog: Catalog) -> None:
-        """Raises RetrievalError where the catalog that was opened is not the index's, or older."""
+        """Raises RetrievalError for a catalog of another index, or an older copy of the catalog."""
         name, changes = catalog.identity()
         if self._kept is not None and self._kept[0] != name:
             raise self._refusal("is not the one that was here")
@@ -45,7 +45,7 @@ class Pairing:
             )
 
     def note(self, catalog: Catalog) -> None:
-        """Keep how often the catalog has changed. Where that cannot be written, less is noticed later."""
+        """Store the catalog's number of changes. A failed write is ignored: a later check then finds less."""
         kept = catalog.identity()
         if kept == self._kept:
             return
@@ -56,7 +56,7 @@ class Pairing:
             self._kept = kept
 
     def _read(self) -> tuple[int, int] | None:
-        """None where there is nothing, or half of it after a power cut."""
+        """None without a file, and for half a file after a power cut."""
         try:
             name, changes = json.loads(self._file.read_text("utf-8"))
             return int(name), int(changes)

@@ -1,8 +1,8 @@
-"""Several index processes over one PostgreSQL catalog and one Qdrant server: each soon knows what another wrote.
+"""Several index processes over one PostgreSQL catalog and one Qdrant server: each process soon sees all writes.
 
-What a search needs of the catalog is in memory. So each process looks once a second, off the searches' way, whether
-another one changed something (`changes`). A search that finds a point newer than what is known looks by itself.
-An SQLite catalog is one process's alone, and nothing of this happens.
+Searches read the catalog's data from memory. So each process reads the changes of other processes once a second, in a
+thread apart from searches (`changes`). A search that finds a point newer than memory reads the changes at once.
+One process alone uses an SQLite catalog, so the reading of changes is off.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from retrieval.errors import RetrievalError
 log = logging.getLogger("ragway")
 _LOOK_S = 1.0
 _FORGET_EVERY_S = 60.0
-_KEPT_S = 600.0  # a change; who did not look for so long takes everything for changed
+_KEPT_S = 600.0  # a change is kept; a process without a look for longer takes all collections for changed
 
 
 class Replicas:
-    """What this process hears of the others."""
+    """The changes that other processes make."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """To be made before anything of the catalog is in memory. Raises RetrievalError."""
+        """To be made before the catalog's data is read into memory. Raises RetrievalError."""
         self._catalog = catalog
-        self._heed: Callable[[Sequence[Change]], None] = lambda _: None
-        self._thread = ThreadPoolExecutor(1, "changes")  # of their own: other threads may all be at work
+        self._on_changes: Callable[[Sequence[Change]], None] = lambda _: None
+        self._thread = ThreadPoolExecutor(1, "changes")  # a thread apart: the shared threads may all be busy
         self._looking = asyncio.Lock()
         self._seen = 0
         self._forgot_s = time.monotonic()
@@ -38,24 +38,24 @@ class Replicas:
             with catalog.engine.connect() as sql:
                 self._seen = changes.last(sql)
 
-    def watch(self, heed: Callable[[Sequence[Change]], None]) -> None:
-        """Look now and then from now on. heed: is told what others changed, after the catalog has it."""
-        self._heed = heed
+    def watch(self, on_changes: Callable[[Sequence[Change]], None]) -> None:
+        """Start reading changes. on_changes: called after the catalog has taken changes over."""
+        self._on_changes = on_changes
         if self._catalog.shared:
             self._watching = asyncio.create_task(self._watch())
 
     async def look(self) -> None:
-        """Know all that others have changed by now. Raises RetrievalError."""
+        """Take over all changes that other processes have made by now. Raises RetrievalError."""
         if not self._catalog.shared:
             return
         async with self._looking:
             self._seen, changed = await asyncio.get_running_loop().run_in_executor(self._thread, self._read)
             if changed:
                 self._catalog.apply_changes(changed)
-                self._heed(changed)
+                self._on_changes(changed)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop reading changes."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})

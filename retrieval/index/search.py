@@ -1,4 +1,4 @@
-"""`Search` over the vector spaces of one index."""
+"""`Search` over the vector spaces of an index."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Retrieved, Turn, View
 from retrieval.search.explain import explained_together
 
-_CHECKED = "check"  # a text to embed, and a tenant that no collection has (a collection's tenant contains an @)
+_CHECKED = "check"  # a text to embed, and a tenant of no collection (a collection's tenant contains an @)
 
 
 class IndexSearch:
@@ -70,10 +70,10 @@ class IndexSearch:
 
 
 def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retrieved:
-    """The answers of several vector spaces as one answer: hits by score, passages in turns.
+    """The answers of several vector spaces, merged: hits by score, passages in turns.
 
-    Fusion scores are comparable between vector spaces with the same arms. Passages go in turns, so that the first
-    passage of one vector space never gives way to the second passage of another.
+    Fusion scores are comparable between vector spaces with the same arms. Passages go in turns, so the first
+    passage of a vector space never gives way to the second passage of another.
     """
     hits = sorted((hit for part in parts for hit in part.hits), key=lambda hit: (-hit.score, hit.id))[:k]
     passages: list[Passage] = []

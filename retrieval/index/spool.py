@@ -1,6 +1,6 @@
-"""Where uploads rest until they are in the catalog: a folder for each request, locked by its gateway.
+"""Uploads on disk before the catalog stores the uploads: one folder per request, locked by the gateway.
 
-All names in there are ours, never a client's. What a gateway that died left has no lock, and goes when the index opens.
+All file names are ours, never a client's. Folders of a dead gateway have no lock, and are deleted when the index opens.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ class Spool:
         self._folder.mkdir(mode=0o700)
         self._lock = os.open(self._folder, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._writing = threading.Lock()  # a request that is cancelled leaves a thread that writes
+        self._writing = threading.Lock()  # a cancelled request leaves a writing thread
         self._closed = False
 
     def append(self, number: int, data: bytes) -> None:
-        """Write behind what there is of the file of that number; once it is closed, nothing. Raises OSError."""
+        """Append to the file of this number; ignored after `close`. Raises OSError."""
         with self._writing:
             if self._closed:
                 return
@@ -44,11 +44,11 @@ class Spool:
                     left = left[file.write(left) :]
 
     def name(self, number: int) -> str:
-        """The name by which `read` knows a file."""
+        """The name of a file for `read`."""
         return f"{self._folder.name}/{number}"
 
     def close(self) -> None:
-        """Delete it with all that is in it."""
+        """Delete the folder with its files."""
         with self._writing:
             self._closed = True
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -56,7 +56,7 @@ class Spool:
 
 
 def read(data: Path, name: str, *, max_bytes: int) -> bytes:
-    """The content of one of the files. Raises RetrievalError where it is gone, or larger."""
+    """The content of a file. Raises RetrievalError for a missing file and for a file over `max_bytes`."""
     if not _NAME.fullmatch(name):
         raise RetrievalError(f"{name!r} is no name of an upload")
     try:
@@ -70,7 +70,7 @@ def read(data: Path, name: str, *, max_bytes: int) -> bytes:
 
 
 def sweep(data: Path) -> None:
-    """Delete what nobody writes any more."""
+    """Delete the folders without a lock."""
     for folder in _folders(data):
         lock = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Vector spaces: each embedder in use with its store, its ingester and its retriever.
+"""Vector spaces: each embedder in use with a store, an ingester and a retriever.
 
 The configured embedder has one vector space. `reindex` may move a collection to the vector space of another embedder,
 until a `reindex` with the configured embedder moves the collection back. So searches work throughout a change of
@@ -39,7 +39,7 @@ log = logging.getLogger("ragway")
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """One embedder with its store, and the parts that write and search there."""
+    """An embedder with a store, and the parts for writing and searching."""
 
     key: str  # of the embedder: `as_text` of the choice
     embedder: Embedder
@@ -55,7 +55,7 @@ class VectorSpace:
 
 
 class Opener:
-    """Opens vector spaces over one catalog. scratch: a folder that keeps vectors for the next process."""
+    """Opens vector spaces over a catalog. scratch: a folder to keep vectors for the next process."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Opener:
         self._plan, self._catalog, self._reranker = plan, catalog, reranker
         self._serving, self._scratch = serving, scratch
         self.shared = WriteContext(writers)
-        self.removal = Removal(catalog, self.shared)  # from all stores that are opened
+        self.removal = Removal(catalog, self.shared)  # from all open stores
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
-        """The vector space of this embedder; an unused embedder is prepared first. Raises RetrievalError."""
+        """The vector space of an embedder; a new embedder is prepared first. Raises RetrievalError."""
         plan, catalog, key = chosen(self._plan, choice), self._catalog, as_text(choice)
         recipe = recipe_of(plan, self._scratch)
         embedder = await asyncio.to_thread(
@@ -104,17 +104,17 @@ class Opener:
 
 
 class VectorSpaces:
-    """The open vector spaces of one index, and the vector space of each collection."""
+    """The open vector spaces of an index, and the vector space of each collection."""
 
     def __init__(self, opener: Opener, catalog: Catalog, configured: VectorSpace, pairing: Pairing | None) -> None:
-        """pairing: of a catalog that is a file beside the index."""
+        """pairing: of a catalog in a file beside the index."""
         self.configured = configured
         self._opener = opener
         self._catalog = catalog
         self._pairing = pairing
         self._open = {configured.key: configured}
         self._opening = asyncio.Lock()
-        self._pinned: dict[str, VectorSpace] = {}  # collection -> vector space, unless the configured one
+        self._pinned: dict[str, VectorSpace] = {}  # collection -> vector space, other than `configured`
 
     def __iter__(self) -> Iterator[VectorSpace]:
         return iter(self._open.values())
@@ -123,7 +123,7 @@ class VectorSpaces:
         return self._pinned.get(collection, self.configured)
 
     def by_space(self, collections: Sequence[str]) -> list[tuple[VectorSpace, list[str]]]:
-        """Each vector space with its collections among these; without collections, the configured vector space."""
+        """The collections grouped by vector space; without collections, the configured vector space."""
         groups: dict[str, tuple[VectorSpace, list[str]]] = {}
         for name in collections:
             space = self.of(name)
@@ -131,11 +131,11 @@ class VectorSpaces:
         return list(groups.values()) or [(self.configured, [])]
 
     def searched(self) -> list[VectorSpace]:
-        """The vector spaces that hold collections, and the configured one."""
+        """The configured vector space, and all others with collections."""
         return list({id(space): space for space in (self.configured, *self._pinned.values())}.values())
 
     async def open(self, choice: EmbedderChoice) -> VectorSpace:
-        """The vector space of this embedder, opened if necessary. Raises RetrievalError."""
+        """The vector space of an embedder, opened if necessary. Raises RetrievalError."""
         key = as_text(choice)
         async with self._opening:
             if key not in self._open:
@@ -143,7 +143,7 @@ class VectorSpaces:
         return self._open[key]
 
     async def open_pinned(self) -> None:
-        """Open the vector spaces of the collections that do not use the configured embedder."""
+        """Open the vector spaces of collections with another embedder than the configured embedder."""
         for collection, choice in Builds(self._catalog).embedders().items():
             try:
                 await self.open(from_text(choice))
@@ -153,7 +153,7 @@ class VectorSpaces:
         self._pinned = {name: self._open[key] for name, key in needed.items() if key in self._open}
 
     def pin(self, collection: str, space: VectorSpace) -> None:
-        """Search the collection in this vector space from now on."""
+        """Search the collection in `space` from now on."""
         self.unpin(collection)
         if space is not self.configured:
             self._pinned[collection] = space
@@ -162,7 +162,7 @@ class VectorSpaces:
         self._pinned.pop(collection, None)
 
     def collections_changed(self, collection: str | None = None) -> None:
-        """Drop cached answers for this collection; None: for all collections."""
+        """Drop cached answers for the collection; None: for all collections."""
         for space in self:
             space.retriever.collections_changed(collection)
         if self._pairing is not None:
@@ -170,7 +170,7 @@ class VectorSpaces:
 
 
 def recipe_of(plan: Plan, scratch: Path | None) -> Recipe:
-    """How this plan makes points of documents."""
+    """The plan's way from documents to points."""
     data = Path(plan.data)
     return Recipe(
         plan.model,
@@ -205,7 +205,7 @@ def choice_of(plan: Plan) -> EmbedderChoice:
 
 
 def chosen(plan: Plan, choice: EmbedderChoice) -> Plan:
-    """The plan with that embedder. A key is only ever sent to the address it is configured for."""
+    """The plan with the embedder of `choice`. A key is sent only to the configured address."""
     options = replace(
         plan.embedding,
         precision=choice.precision,
@@ -219,7 +219,7 @@ def chosen(plan: Plan, choice: EmbedderChoice) -> Plan:
 
 
 def as_text(choice: EmbedderChoice) -> str:
-    """For the catalog; `from_text` reads it."""
+    """Text for the catalog, which `from_text` reads."""
     return orjson.dumps(asdict(choice), option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -1,4 +1,4 @@
-"""`Writing` over the vector spaces and the catalog of one index."""
+"""`Writing` over the vector spaces and the catalog of an index."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -36,7 +36,7 @@ class IndexWriting:
         self._spaces = spaces
         self._shared = shared
         self._removal = removal
-        self._finishing: set[asyncio.Task[Any]] = set()  # writes that finish also after the caller left
+        self._finishing: set[asyncio.Task[Any]] = set()  # writes to finish, also after the caller left
 
     async def ingest(
         self, paths: Sequence[Path], collection: str, progress: Progress, exclude: Sequence[str] = ()
@@ -55,7 +55,7 @@ class IndexWriting:
         return await self._spaces.of(collection).ingester.enrichment_plan(pending, collection)
 
     async def learn(self, documents: Sequence[Document], collection: str, progress: Progress) -> IngestReport:
-        """Make a collection of documents that are not files. Raises RetrievalError for an existing collection."""
+        """Make a collection of documents without files. Raises RetrievalError for an existing collection."""
         return await self._spaces.of(collection).ingester.add_documents(documents, collection, progress)
 
     async def rebuild(self, collection: str, progress: Progress, *, embedder: EmbedderChoice | None = None) -> int:
@@ -123,7 +123,7 @@ class IndexWriting:
 
     async def detach(self, collection: str, key: str, groups: Groups = ()) -> bool:
         documents = DocumentReader(self._catalog)
-        async with self._shared.exclusive(collection):  # no job writes the document at this moment
+        async with self._shared.exclusive(collection):  # meanwhile no job writes the document
             if documents.is_hidden(collection, key, groups):
                 return False
             found = self.jobs.forget(collection, key, groups)
@@ -161,7 +161,7 @@ class IndexWriting:
         return await asyncio.shield(self.go_on(work))
 
     def go_on(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
-        """Run the work as a task that `close` cancels."""
+        """Run the work as a task; `close` cancels the task."""
         task = asyncio.create_task(work)
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)

@@ -1,4 +1,4 @@
-"""A document, its chunks and passages, and the texts made of a chunk."""
+"""A document, with chunks and passages, and the texts made of a chunk."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Files that clients upload."""
+"""Files uploaded by clients."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ FILE_ID_PREFIX = "file-"  # of the ids of uploaded files
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file that a client uploaded, without the content."""
+    """A file uploaded by a client, without the content."""
 
     id: str
     name: str  # the client's name for the file

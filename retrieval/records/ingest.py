@@ -1,4 +1,4 @@
-"""From a path to a report, and the enrichments that a model still has to write."""
+"""From a path to a report, and the enrichments still missing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A file that was not ingested, and the reason."""
+    """A failed file, and the reason."""
 
     path: str
     reason: str
@@ -14,7 +14,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The result of one ingest. `skipped` counts files by reason; `failures` names files that could not be read.
+    """The result of an ingest. `skipped` counts files by reason; `failures` names unreadable files.
 
     left_out: links out of the folder, as "source -> target", which were not followed.
     """
@@ -24,7 +24,7 @@ class IngestReport:
     changed: int
     unchanged: int
     removed: int
-    chunks: int  # written by this ingest
+    chunks: int  # written by the ingest
     skipped: Mapping[str, int]
     failures: Sequence[Failure]
     left_out: Sequence[str] = ()
@@ -32,7 +32,7 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class PendingDocument:
-    """A document that an ingest would write; `source` is "" for a rebuild, which reads the catalog."""
+    """A document due to be written by an ingest; `source` is "" for a rebuild, which reads the catalog."""
 
     key: str
     source: str
@@ -40,7 +40,7 @@ class PendingDocument:
 
 @dataclass(frozen=True, slots=True)
 class MissingEnrichment:
-    """An enrichment of a chunk, `EnrichmentPlan.text[start:end]`, that a model has not written yet."""
+    """An enrichment of a chunk, `EnrichmentPlan.text[start:end]`, not written yet by a model."""
 
     key: str  # under which the enrichment will be kept
     kind: str  # of the enrichment
@@ -51,7 +51,7 @@ class MissingEnrichment:
 
 @dataclass(frozen=True, slots=True)
 class EnrichmentPlan:
-    """A document's text, and the enrichments that its chunks still lack."""
+    """A document's text, and the missing enrichments of the chunks."""
 
     title: str
     text: str

@@ -1,4 +1,4 @@
-"""A passage with its vectors, as a store keeps both."""
+"""A passage with vectors, as a store keeps both."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

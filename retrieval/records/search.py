@@ -10,7 +10,7 @@ from retrieval.traces import Trace
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The documents that a reader may see: documents without groups, and documents with one of these groups."""
+    """The documents visible to a reader: documents without groups, and documents of a group among `groups`."""
 
     groups: tuple[str, ...] | None = ()  # None: all documents
     filter: str = ""  # a further condition on documents, checked by `filters.checked_filter`; "": none
@@ -22,7 +22,7 @@ ALL = View(None)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message of the conversation, as text: the fields that retrieval reads."""
+    """A message of the conversation, as text."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -32,9 +32,8 @@ class Turn:
 class Query:
     """The latest question, rewritten to stand alone.
 
-    `text` is the whole question. `terms` and `vectors` are (text, weight) pairs: the weights of the words
-    that BM25 searches, and the weights of the texts whose embeddings are mixed into the dense query. The first
-    pair of each is the question itself.
+    `text` is the whole question. `terms` and `vectors` are (text, weight) pairs: texts for BM25 with the weight of
+    their words, and texts for the dense query with the weight of their embeddings. The question is the first pair.
     """
 
     text: str
@@ -44,9 +43,9 @@ class Query:
     parts: tuple[str, ...] = ()  # of a question with several parts: each part is searched for as well
 
 
-@dataclass(slots=True)  # a frozen class takes three times as long to make, and one question makes a hundred
+@dataclass(slots=True)  # a frozen class takes three times as long to make, and a question makes a hundred
 class ScoredId:
-    """A point that one arm found, by id: a search never reads most of the points found."""
+    """A point found by an arm, by id: a search never reads most of the points found."""
 
     id: str
     score: float
@@ -54,7 +53,7 @@ class ScoredId:
 
 @dataclass(slots=True)  # not frozen, for the same reason
 class Candidate:
-    """A point found by one arm or several, and not read yet; `score` is the score of the fusion."""
+    """A point found by an arm or several, and not read yet; `score` is the score of the fusion."""
 
     id: str
     score: float
@@ -86,7 +85,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The passages that fit the budget, best first; `tokens` counts the passages as shown."""
+    """The passages within the budget, best first; `tokens` counts the passages as shown."""
 
     passages: tuple[Passage, ...]
     tokens: int
@@ -95,11 +94,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The result of one search: the query as understood, the fused hits, the packed context."""
+    """The result of a search: the query as understood, the fused hits, the packed context."""
 
     query: Query
     hits: tuple[Hit, ...]
     context: Context
     timings_ms: Mapping[str, float]  # stage -> milliseconds, in the order of the stages
-    relevance: float | None = None  # probability that a hit is relevant; None where the setting is off
+    relevance: float | None = None  # probability of a relevant hit; None where the setting is off
     trace: Trace | None = None  # only on request

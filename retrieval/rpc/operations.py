@@ -1,9 +1,9 @@
 """The operations of `Knowledge` as messages, read from the method declarations of `Search`, `Library` and `Writing`.
 
 A call carries the name of the operation and the arguments in the order of the declaration; msgspec encodes the
-arguments and the answer as MessagePack by the type hints. Bytes travel as bytes, and a passage that stands in the hits
-and in the context travels twice: 14.5 KB in place of 8.5 KB for a search of eight passages. Decoding this answer takes
-45 µs; decoding JSON that held each passage once took 82 µs.
+arguments and the answer as MessagePack by the type hints. Bytes travel as bytes. A passage in the hits and in the
+context travels twice: a search of eight passages sends 14.5 KB in place of 8.5 KB. Decoding the 14.5 KB takes 45 µs;
+decoding JSON with each passage once took 82 µs.
 """
 
 import functools
@@ -19,13 +19,13 @@ import msgspec
 
 from retrieval.knowledge import Library, Progress, Search, Writing
 
-PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> its protocol
-PING = "ping"  # answered by the index process itself
+PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> protocol
+PING = "ping"  # answered by the index process, not by the index
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of `Search`, `Library` or `Writing`."""
+    """A method of `Search`, `Library` or `Writing`."""
 
     part: str  # attribute of `Knowledge`
     name: str
@@ -43,7 +43,7 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class Step(msgspec.Struct, tag=True, array_like=True):
-    """From the server: the arguments of one `Progress` call."""
+    """From the server: the arguments of a `Progress` call."""
 
     done: int
     total: int
@@ -51,13 +51,13 @@ class Step(msgspec.Struct, tag=True, array_like=True):
 
 
 class Answer(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: what the operation returned."""
+    """From the server, last: the return value of the operation."""
 
     value: msgspec.Raw
 
 
 class Failed(msgspec.Struct, tag=True, array_like=True):
-    """From the server, last: the RetrievalError that the operation raised."""
+    """From the server, last: the RetrievalError of the operation."""
 
     kind: str  # name of the class in `retrieval.errors`
     text: str
@@ -114,6 +114,6 @@ OPERATIONS = {
 
 
 def remote(part: str, call: Callable[..., Awaitable[Any]]) -> Any:
-    """A part of `Knowledge` whose methods await `call(operation, *arguments, **named_arguments)`."""
+    """A part of `Knowledge`, with methods that await `call(operation, *arguments, **named_arguments)`."""
     operations = [operation for operation in OPERATIONS.values() if operation.part == part]
     return SimpleNamespace(**{operation.name: functools.partial(call, operation) for operation in operations})

@@ -1,12 +1,13 @@
 """The index process: an `Index` on a socket in the data folder.
 
-A command that finds no index process opens the `Index` itself. Both have the interface `Knowledge`, so
-callers need not know which.
+A command without an index process opens an `Index` directly. Client and `Index` have the interface `Knowledge`, so
+callers need not know the difference.
 
-    python -m retrieval.rpc.server    reads a Plan as JSON from the first line of standard input, prints "step" now and
-                                   then while it opens the index, "ready" when it answers on the socket, or "error",
-                                   the error's class and its text; ends when standard input does: with its parent.
-                                   `scheduling.child_command` starts the process, with the parent's name.
+    python -m retrieval.rpc.server
+
+reads a Plan as JSON from the first line of standard input. The process prints "step" each second while the index
+opens, then "ready" when the socket answers, or "error" with the error's class and text. The process ends with its
+parent, when standard input ends. `scheduling.beside` starts the process, with the name of the parent as holder.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ _STEP_S = 1.0  # between two signs of life while the index opens
 
 
 class Server:
-    """Answers calls on the socket from one `Knowledge`."""
+    """Answers calls on the socket from a `Knowledge`."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -56,7 +57,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def listening(self, data: Path) -> AsyncIterator[None]:
-        """Serve on the data folder's socket (mode 0600) while the context lasts; calls under way end with it."""
+        """Serve on the data folder's socket (mode 0600) while the context lasts, then cancel running calls."""
         (data / SOCKET).unlink(missing_ok=True)
         umask = os.umask(0o177)
         try:
@@ -104,7 +105,7 @@ class Server:
 
 
 class _Caller(asyncio.Protocol):
-    """One connection: a call at a time is answered, and ends where its caller leaves."""
+    """A connection: answers a call at a time, and cancels the call when the caller leaves."""
 
     def __init__(self, answer: Callable[[Call, Write], Coroutine[Any, Any, None]], callers: "set[_Caller]") -> None:
         self._answer = answer
@@ -114,7 +115,7 @@ class _Caller(asyncio.Protocol):
         self._call: asyncio.Task[None] | None = None
 
     def leave(self) -> asyncio.Task[None] | None:
-        """Close the connection; returns the call under way, which was told to end."""
+        """Close the connection and cancel the running call; returns the call's task."""
         if self._transport is not None:
             self._transport.abort()
         if self._call is not None:
@@ -135,7 +136,7 @@ class _Caller(asyncio.Protocol):
             self._call.cancel()
 
     def _next(self) -> None:
-        """Begin the next call, if there is one and none is under way."""
+        """Start the next received call, unless a call is running."""
         if self._call is not None or self._transport is None or self._transport.is_closing():
             return
         try:
@@ -151,7 +152,9 @@ class _Caller(asyncio.Protocol):
     def _ended(self, call: asyncio.Task[None]) -> None:
         self._call = None
         fault = None if call.cancelled() else call.exception()
-        if fault is not None and self._transport is not None:  # without an answer the caller takes the index for dead
+        if (
+            fault is not None and self._transport is not None
+        ):  # without an answer the caller would take the index for dead
             log.error("the call %r failed", call.get_name(), exc_info=fault)
             said = RetrievalError(f"the index failed ({_named(fault)}): the log of `ragway serve` has more")
             self._transport.write(framed(encode(_failed(said))))
@@ -159,7 +162,7 @@ class _Caller(asyncio.Protocol):
 
 
 def _named(fault: BaseException) -> str:
-    """The kind of a fault, and what the system says of it; its own words may quote a document or a question."""
+    """The class of a fault, with the system's message. Other messages are left out: a message may quote a document."""
     said = fault.strerror if isinstance(fault, OSError) else None
     return f"{type(fault).__name__}: {said}" if said else type(fault).__name__
 
@@ -169,16 +172,16 @@ def _failed(error: RetrievalError) -> Failed:
 
 
 async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
-    """The index process: open, listen, tell the parent so, and end with it. Raises RetrievalError, OSError.
+    """The index process: open, listen, report "ready", and end with the parent. Raises RetrievalError, OSError.
 
-    holder: the process that others are told has the data folder (default: this one).
+    holder: the process named to other processes as holder of the data folder (default: the running process).
     """
-    telling = asyncio.create_task(_tell_of_progress(parent))
+    reporting = asyncio.create_task(_report_steps(parent))
     try:
         index = await Index.open(plan, serving=True, holder=holder)
     finally:
-        telling.cancel()
-        await asyncio.wait({telling})
+        reporting.cancel()
+        await asyncio.wait({reporting})
     try:
         garbage.tune_gc()
         async with Server(index).listening(Path(plan.data)):
@@ -189,8 +192,8 @@ async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
         await index.close()
 
 
-async def _tell_of_progress(parent: IO[str]) -> None:
-    """A sign of life now and then: a large index has much to clear after a crash, and that is no hang."""
+async def _report_steps(parent: IO[str]) -> None:
+    """Print a sign of life each second: a large index may clear up for long after a crash without hanging."""
     while True:
         parent.write("step\n")
         parent.flush()
@@ -210,16 +213,18 @@ async def _parent_gone() -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the gateway, which ends us
-    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # the rest of the input is asyncio's to watch
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C in a terminal reaches the gateway, which ends the index process
+    with os.fdopen(os.dup(0), "rb", buffering=0) as unbuffered:  # asyncio watches the rest of the input
         plan = msgspec.json.decode(unbuffered.readline(), type=Plan)
     parent = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is talk: nobody reads it here, and it must not pass for our answer
+    os.dup2(2, 1)  # output printed by a library goes to the log, so the parent never takes the output for a status
     logs.to_stderr("info", "%(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(plan, parent, next(iter(sys.argv[2:]), None)))
-    except (RetrievalError, OSError) as error:  # OSError: a disk that is full, a folder of somebody else's
+    except (RetrievalError, OSError) as error:  # OSError: a full disk, a folder of another account
         with contextlib.suppress(BrokenPipeError):  # the parent may be gone
             kind = "IndexDown" if passing(error) else type(error).__name__
             parent.write(f"error {kind} {' '.join(str(error).split())}\n")

@@ -1,15 +1,15 @@
-"""The Knowledge API: collections, documents and searches without a chat, for whoever may use them.
+"""The Knowledge API: collections, documents and searches without a chat, for callers with the rights.
 
-Two dialects of the same: ours under /v1/knowledge, and OpenAI's vector stores (a collection is a vector store), so that
-the client a team has will do. What may not be read is answered as what does not exist.
+The API has two dialects: ours under /v1/knowledge, and OpenAI's vector stores (a collection is a vector store), so a
+team's existing client works. A caller cannot tell unreadable content from missing content.
 
-api        all of its routes
-searches   passages for a query
-receipts   what a chat was given, and why
-documents  collections and documents: made, listed, read, exported, deleted
-puts       documents that clients give
-uploads    files that clients upload, and the jobs that write them    forms  how files come in
-stores     OpenAI's dialect of both: vector stores    attachments  what is in them    files  OpenAI's files
-description  all of it as OpenAPI (openapi.yaml)
-access     what they share: the caller's rights, the search, what the index refuses    parameters  what a request says
+api          all routes
+searches     passages for a query
+receipts     the passages of a chat, and the reasons
+documents    collections and documents: made, listed, read, exported, deleted
+puts         documents sent by clients
+uploads      files uploaded by clients, and the jobs for writing the files    forms  multipart bodies
+stores       OpenAI's vector stores    attachments  the files of vector stores    files  OpenAI's files
+description  the OpenAPI document (openapi.yaml)
+access       shared by all routes: rights, the search, errors of the index    parameters  checks of query and body
 """

@@ -1,4 +1,4 @@
-"""What the routes share: whom they answer, the search, and what is said where the index refuses."""
+"""Shared by all routes: the caller's rights, the search, and the answers to errors of the index."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from retrieval.knowledge import PLAIN, Knowledge, Lookup
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Retrieved, Turn
 
-_RETRY_AFTER_S = 5  # an index process that died is back within seconds
+_RETRY_AFTER_S = 5  # a dead index process restarts within seconds
 _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder of the child process
 
 
@@ -46,24 +46,24 @@ Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | Reply]]
 
 
 class Access:
-    """The documents, as far as a caller may use them."""
+    """The documents, within the caller's rights."""
 
     def __init__(self, knowledge: Knowledge, *, enabled: bool, deadline_s: float, max_body_bytes: int) -> None:
-        """enabled: whether there is retrieval. deadline_s: of each call of the index."""
+        """enabled: whether there is retrieval. deadline_s: of each index call."""
         self.knowledge = knowledge
         self._enabled = enabled
         self._deadline_s = deadline_s
         self._max_body_bytes = max_body_bytes
 
     def route(self, path: str, *, writing: Sequence[str] = (), slow: Sequence[str] = (), **answers: Answer) -> Route:
-        """A path, and by method what answers there.
+        """A path, with the handler of each method.
 
-        writing: methods that write, beside PUT and DELETE. slow: those that keep the index's deadlines themselves.
+        writing: methods that write, apart from PUT and DELETE. slow: methods with deadlines of their own.
         """
         return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing), slow))
 
     async def collection(self, scope: Scope) -> CollectionInfo:
-        """The collection that the path names. Raises UnknownCollection, also where it may not be read."""
+        """The collection named in the path. Raises UnknownCollection, also for an unreadable collection."""
         name = scope["path_params"]["name"]
         rows = await permitted.readable(self.knowledge, rights_of(scope))
         row = next((row for row in rows if row.name == name), None)
@@ -94,11 +94,11 @@ class Access:
         return searched.retrieved
 
     async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
-        """The body's fields, which are some of these."""
+        """The body's fields, all among `names`."""
         return await fields_of(scope, receive, *names, max_bytes=self._max_body_bytes)
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
-        """Refuse what nothing answers here."""
+        """Refuse methods without a handler."""
         if scope["method"] not in methods:
             raise method_not_allowed(scope["method"], scope["path"], methods)
         if not self._enabled:
@@ -106,14 +106,14 @@ class Access:
 
     @contextlib.asynccontextmanager
     async def asking(self, *, writing: bool = False, slow: bool = False) -> AsyncIterator[None]:
-        """What the index refuses, as an answer of ours. slow: however long it takes."""
+        """The handler's answer, or the error of the index as an answer. slow: without a deadline."""
         deadline_s = _WRITE_DEADLINE_S if writing else self._deadline_s
         try:
             async with asyncio.timeout(None if slow else deadline_s):
                 yield
         except permitted.NotThere as error:
             raise ApiError(404, f"{error}.", code="collection_not_found", param="collection") from error
-        except UnknownCollection as error:  # the index names all that there are
+        except UnknownCollection as error:  # the index's message names all collections
             message = "The collection was deleted meanwhile."
             raise ApiError(404, message, code="collection_not_found", param="collection") from error
         except CollectionExists as error:
@@ -137,7 +137,7 @@ class Access:
 
 
 class _Endpoint:
-    """One of the routes: its answer to each method, and what is said where there is none."""
+    """A route: the handler of each method, and the answer to other methods."""
 
     def __init__(
         self, access: Access, answers: Mapping[str, Answer], writing: Sequence[str], slow: Sequence[str]
@@ -161,13 +161,13 @@ def rights_of(scope: Scope) -> Rights:
 
 
 def must_write(name: str, rights: Rights) -> None:
-    """To be called for what may be read: of anything else it would tell that it is there."""
+    """Call only for readable content: the answer reveals whether the content exists."""
     if name not in rights.write:
         raise forbidden(f"This key may read the collection {name!r}, and not write it.", "collection")
 
 
 def must_make(name: str, rights: Rights) -> None:
-    """To be called before anybody looks whether it is there: the answer must not tell."""
+    """Call before looking the content up: the answer must not reveal whether the content exists."""
     if name not in rights.write or name not in rights.read:
         raise forbidden(
             f"This key may not make a collection {name!r}: that takes the rights to read and to write it.", "name"
@@ -188,7 +188,7 @@ def _unavailable(message: str) -> ApiError:
 
 
 def listed(rows: Sequence[Mapping[str, Any]], *, more: bool = False) -> dict[str, Any]:
-    """A page of rows as OpenAI's lists are; more: whether others follow behind its last id."""
+    """A page of rows in the format of OpenAI's lists; more: whether further rows follow the last id."""
     ids = [row["id"] for row in rows]
     first, last = (ids[0], ids[-1]) if ids else (None, None)
     return {"object": "list", "data": rows, "first_id": first, "last_id": last, "has_more": more}

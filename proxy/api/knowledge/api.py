@@ -22,7 +22,7 @@ from retrieval.knowledge import Knowledge
 
 
 class KnowledgeApi:
-    """What the routes answer with."""
+    """The handlers of all routes."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class KnowledgeApi:
         self._attachments, self._files = attachments, Files(access, uploads)
 
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
-        """relayed: paths that are an upstream's here, with all below them: OpenAI's dialect may be."""
+        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
         description = Description(self._access, relayed)
         ours = [
             *description.routes(),

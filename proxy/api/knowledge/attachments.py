@@ -1,7 +1,6 @@
-"""The files of OpenAI's vector stores: documents of a collection, and what is still to become one.
+"""The files of OpenAI's vector stores: documents of a collection, and files waiting to become documents.
 
-A file that is attached becomes a document whose key is the file's id, by a job. Documents that came otherwise are shown
-by their own ids.
+A job makes a document of an attached file, with the file's id as key. Other documents are shown by document id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +29,11 @@ _STATUS = {
     "failed": "failed",
     "cancelled": "cancelled",
 }  # else completed
-_OF_JOB = {"queued": "in_progress", "running": "in_progress"}  # else as it is
+_OF_JOB = {"queued": "in_progress", "running": "in_progress"}  # other states are unchanged
 
 
 class Attachments:
-    """What a vector store holds."""
+    """The content of a vector store."""
 
     def __init__(self, access: Access, puts: Puts) -> None:
         self._access = access
@@ -53,12 +52,12 @@ class Attachments:
         ]
 
     async def start(self, name: str, files: Sequence[Mapping[str, Any]], scope: Scope) -> Job:
-        """Attach files to a collection that may be written: `file_id` and `attributes` of each. Raises UnknownFile."""
+        """Attach files to a writable collection: `file_id` and `attributes` of each. Raises UnknownFile."""
         given = await self.given(files, scope)
         return await self._access.knowledge.writing.start_job(name, given)
 
     async def given(self, files: Sequence[Mapping[str, Any]], scope: Scope) -> list[DocumentInput]:
-        """Documents of the caller's files. Raises UnknownFile where one is none of theirs."""
+        """Documents of the caller's files. Raises UnknownFile for the file of another caller."""
         ids = [str(one.get("file_id")) for one in files]
         if not ids or len(ids) > _MOST_FILES or not all(isinstance(one.get("file_id"), str) for one in files):
             raise invalid(f"1 to {_MOST_FILES} ids of files are needed", "file_ids")
@@ -86,7 +85,7 @@ class Attachments:
         return _document_row((await self._document(name, id, scope)).info)
 
     async def _describe(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """New attributes: the document is written again, so its file must still be there."""
+        """Set attributes: the document is written again, so the file must still exist."""
         async with self._access.asking():
             name, id = await self._puts.writable(scope), scope["path_params"]["id"]
             fields = await self._access.fields(scope, receive, "attributes")
@@ -119,7 +118,7 @@ class Attachments:
         }
 
     async def _list(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        """What is no document yet, then the documents by their ids."""
+        """Unfinished attachments, then documents by id."""
         asked = query_of(scope, "limit", "after", "order", "filter")
         newest_first_of(asked)
         limit, wanted = whole_number(asked.get("limit", "20"), "limit", 100), asked.get("filter", "")
@@ -143,7 +142,7 @@ class Attachments:
         return listed(rows[:limit], more=len(rows) > limit)
 
     async def _document(self, name: str, id: str, scope: Scope) -> FullDocument:
-        """The document of a file's id, or of its own. Raises UnknownFile."""
+        """The document of a file id or of a document id. Raises UnknownFile."""
         try:
             found = await permitted.document(self._access.knowledge, await self._id(name, id, scope), rights_of(scope))
         except UnknownDocument as error:
@@ -153,7 +152,7 @@ class Attachments:
         return found
 
     async def _id(self, name: str, id: str, scope: Scope) -> str:
-        """The document's id; what is no file's id is taken for one."""
+        """The document id; an id other than a file id is already a document id."""
         if not id.startswith(FILE_ID_PREFIX):
             return id
         try:
@@ -197,7 +196,7 @@ class Attachments:
         return listed(rows[first : first + limit], more=len(rows) > first + limit)
 
     async def _job(self, scope: Scope) -> Job:
-        """The batch that the path names. Raises UnknownJob."""
+        """The batch named in the path. Raises UnknownJob."""
         name, id = (await self._access.collection(scope)).name, scope["path_params"]["id"]
         job = await visible_job(self._access, id, rights_of(scope))
         if job.collection != name:
@@ -206,7 +205,7 @@ class Attachments:
 
 
 def of_ids(ids: object, attributes: object = None) -> list[dict[str, Any]]:
-    """Files by their ids alone, as a list of `files`."""
+    """File ids, as a list of `files`."""
     if not isinstance(ids, list):
         raise invalid("'file_ids' must be a list of ids", "file_ids")
     return [{"file_id": id, "attributes": attributes} for id in ids]
@@ -220,7 +219,7 @@ def check_chunking(fields: Mapping[str, Any]) -> None:
 
 
 def counts_of(states: Mapping[str, int]) -> dict[str, int]:
-    """OpenAI's counts of documents by their state."""
+    """OpenAI's counts of documents by state."""
     counts = dict.fromkeys(("in_progress", "completed", "failed", "cancelled"), 0)
     for state, count in states.items():
         counts[_STATUS.get(state, "completed")] += count
@@ -247,7 +246,7 @@ def _waiting_row(one: UnfinishedAttachment) -> dict[str, Any]:
 
 
 def file_id(document: str, key: str) -> str:
-    """A document's id in this dialect: of the file that it was made of, if any."""
+    """A document's id in OpenAI's dialect: the id of the document's file, if any."""
     return key if key.startswith(FILE_ID_PREFIX) else document
 
 

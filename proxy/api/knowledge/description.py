@@ -1,4 +1,4 @@
-"""The OpenAPI document of all that the gateway answers by itself, at /v1/knowledge/openapi.json."""
+"""The OpenAPI document of all paths answered by the gateway, at /v1/knowledge/openapi.json."""
 
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -15,10 +15,10 @@ PATH = "/v1/knowledge/openapi.json"
 
 
 class Description:
-    """What is served here, told to programs."""
+    """Serves the OpenAPI document."""
 
     def __init__(self, access: Access, relayed: Collection[str]) -> None:
-        """relayed: paths that are an upstream's here, with all below them."""
+        """relayed: paths relayed to an upstream, with all paths below."""
         self._access = access
         self._relayed = tuple(relayed)
 
@@ -37,7 +37,7 @@ class Description:
 
 @cache
 def whole_document() -> dict[str, Any]:
-    """The document as it is written, whatever is relayed."""
+    """The document with all paths, relayed or not."""
     import yaml
 
     text = files("proxy.api.knowledge").joinpath("openapi.yaml").read_text("utf-8")

@@ -18,11 +18,11 @@ from retrieval.records.documents import CollectionInfo, DocumentInfo
 
 _MOST_LISTED = 1000
 _LISTED = 100
-_MOST_PAGES = 20  # looked through for one answer; a filter that finds little goes on with the next
+_MOST_PAGES = 20  # searched per answer; a filter with few matches continues on the next page
 
 
 class Documents:
-    """All documents that a caller may read."""
+    """The documents readable by a caller."""
 
     def __init__(self, access: Access, puts: Puts) -> None:
         self._access = access
@@ -73,7 +73,7 @@ class Documents:
     async def _page(
         self, name: str, after: str, limit: int, wanted: Filter | None, rights: Rights
     ) -> tuple[list[DocumentInfo], str | None]:
-        """One document more than `limit` if there are as many; where many were looked through, also where to go on."""
+        """At most `limit` + 1 documents; after many filtered documents, also the id to continue from."""
         found: list[DocumentInfo] = []
         for _ in range(_MOST_PAGES):
             size = limit + 1 if wanted is None else _MOST_LISTED
@@ -99,7 +99,7 @@ class Documents:
         return await self._delete_document(scope, receive)
 
     async def _find(self, scope: Scope) -> None:
-        """Go on as if the path named the document by its id."""
+        """Put the document's id in place of the key in the path."""
         row, key = await self._access.collection(scope), scope["path_params"]["key"]
         id = await self._access.knowledge.library.find_document(row.name, key, rights_of(scope).groups)
         scope["path_params"] = {"id": id}
@@ -118,9 +118,9 @@ class Documents:
 
 
 class _Export:
-    """A whole collection as JSON Lines, a document each, by id. Cut off, it goes on behind the last whole line's id.
+    """A whole collection as JSON Lines, a document per line, by id. A client resumes after the last whole line.
 
-    A document that is replaced meanwhile is the old one or the new one, whole. The deadline is that of each document.
+    A document replaced meanwhile is sent as the whole old or the whole new document. The deadline is per document.
     """
 
     def __init__(self, access: Access) -> None:
@@ -146,7 +146,7 @@ class _Export:
         async with self._access.asking():
             try:
                 found = await permitted.document(self._access.knowledge, id, rights)
-            except UnknownDocument:  # deleted since it was listed
+            except UnknownDocument:  # deleted after the listing
                 return
         shown = {**_document(found.info, rights), "text": found.text}
         line = orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
@@ -159,7 +159,7 @@ def _filter(text: str | None) -> Filter | None:
         return None
     try:
         return filter_of(orjson.loads(text))
-    except ValueError as error:  # JSON that is none, too
+    except ValueError as error:  # invalid JSON, too
         raise invalid(f"'filter': {error}", "filter") from error
 
 
@@ -176,7 +176,7 @@ def _collection(row: CollectionInfo) -> dict[str, Any]:
 
 
 def _document(row: DocumentInfo, rights: Rights) -> dict[str, Any]:
-    """Who else may read it concerns those alone who decide about that."""
+    """Show groups only to callers with the right to change groups."""
     groups = {"groups": row.groups} if row.collection in rights.write else {}
     return {
         "id": row.id,

@@ -1,4 +1,4 @@
-"""OpenAI's files: kept until they are deleted, seen by the team of the key that uploaded them and by nobody else."""
+"""OpenAI's files: kept until deletion, visible only to the team of the uploading key."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from proxy.exchange import exchange_of
 from retrieval.errors import UnknownFile
 from retrieval.records.files import UploadedFile
 
-PATH = "/v1/files"  # a configuration may relay it instead
+PATH = "/v1/files"  # the settings may relay the path instead
 _PURPOSES = ("assistants", "user_data")
 _MOST_LISTED = 10_000
 _PART_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class Files:
         return file_row(await the_file(self._access, scope["path_params"]["id"], scope))
 
     async def _delete(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
-        """The file, and the documents made of it where the key may write."""
+        """Delete the file, and the file's documents in collections writable by the key."""
         id, rights, knowledge = scope["path_params"]["id"], rights_of(scope), self._access.knowledge
         await the_file(self._access, id, scope)
         for name in await knowledge.library.collections_with(id):
@@ -76,7 +76,7 @@ class Files:
 
 
 class _Content:
-    """A file as it was uploaded."""
+    """The content of an uploaded file."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -107,7 +107,7 @@ def owner_of(scope: Scope) -> str:
 
 
 async def the_file(access: Access, id: str, scope: Scope) -> UploadedFile:
-    """Raises UnknownFile, also where it is another team's."""
+    """Raises UnknownFile, also for the file of another team."""
     for file in await access.knowledge.library.find_files([id], owner_of(scope)):
         return file
     raise UnknownFile(f"there is no file {id!r}")

@@ -1,4 +1,4 @@
-"""Uploads as forms (multipart/form-data): files to the disk as they come in, of whatever size, and fields to memory."""
+"""Uploads as forms (multipart/form-data): files of any size go to disk while received, fields to memory."""
 
 import asyncio
 import errno
@@ -21,17 +21,17 @@ from retrieval.index.spool import Spool
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-MOST_FILES = 1000  # in one request
+MOST_FILES = 1000  # per request
 _MOST_FIELD_BYTES = 64 * 1024  # of all fields together
 _MOST_FIELDS = 100
 _SETTING = "server.max_upload_mb"
-_AT_ONCE_BYTES = 1 << 20  # gathered before they are written
+_AT_ONCE_BYTES = 1 << 20  # collected before a write
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
 class UploadOptions:
-    """Where uploads rest, and how large they may be."""
+    """The folder and the size limit of uploads."""
 
     data: Path
     max_file_bytes: int
@@ -43,14 +43,14 @@ class File:
     """A file of a form."""
 
     field: str
-    name: str  # the client's, without its folders
-    spooled: str  # its name in the spool
+    name: str  # the client's name, without folders
+    spooled: str  # the file's name in the spool
     bytes: int = 0
 
 
 @dataclass(slots=True)
 class Form:
-    """What a form holds."""
+    """The content of a form."""
 
     fields: dict[str, str] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Form:
 
 @asynccontextmanager
 async def received(scope: Scope, receive: Receive, options: UploadOptions) -> AsyncIterator[Form]:
-    """The form in the request's body; its files are on the disk while the context lasts.
+    """The form in the request's body; the files are on disk while the context lasts.
 
-    Raises ApiError 400 (no form), 413 (too large), 415 (another type), 507 (the disk is full), ClientGone.
+    Raises ApiError 400 (no form), 413 (too large), 415 (another type), 507 (disk full), ClientGone.
     """
     boundary = _boundary(scope, options)
     making = asyncio.ensure_future(asyncio.to_thread(Spool, options.data))
@@ -68,12 +68,12 @@ async def received(scope: Scope, receive: Receive, options: UploadOptions) -> As
         spool = await asyncio.shield(making)
     except OSError as error:
         raise _refused(error) from error
-    except asyncio.CancelledError:  # the thread goes on: what it makes is nobody's
+    except asyncio.CancelledError:  # the thread continues; the result is dropped
         making.add_done_callback(_unwanted)
         raise
     try:
         yield await _read(receive, _Reading(boundary, spool, options), options)
-    finally:  # shielded: what is cancelled twice would not begin to delete
+    finally:  # shielded: a second cancellation would prevent the deletion
         await asyncio.shield(asyncio.to_thread(spool.close))
 
 
@@ -102,7 +102,7 @@ def _unwanted(making: "asyncio.Future[Spool]") -> None:
 
 
 class _Reading:
-    """A form that is being read."""
+    """A form during reading."""
 
     def __init__(self, boundary: bytes, spool: Spool, options: UploadOptions) -> None:
         self._spool = spool
@@ -111,12 +111,12 @@ class _Reading:
         self._whole = False
         self._header = self._value = b""
         self._disposition = b""
-        self._file: File | None = None  # the one that is being read
+        self._file: File | None = None  # the current part
         self._name = ""
         self._field = bytearray()
         self._field_bytes = 0
         self._waiting: list[tuple[int, bytes]] = []  # not written yet
-        self.gathered = 0  # bytes of these
+        self.gathered = 0  # bytes of the fields
         calls: MultipartCallbacks = {
             "on_part_begin": self._begin,
             "on_header_field": self._on_field,
@@ -137,7 +137,7 @@ class _Reading:
             raise _no_form() from error
 
     def flush(self) -> None:
-        """Write what was gathered. Raises OSError."""
+        """Write the collected bytes. Raises OSError."""
         waiting, self._waiting, self.gathered = self._waiting, [], 0
         for number, data in waiting:
             self._spool.append(number, data)
@@ -202,7 +202,7 @@ class _Reading:
 
 
 def bare(name: str) -> str:
-    """A file's name without the folders before it; "" where nothing is left."""
+    """A file's name without folders; "" for a name of folders only."""
     last = re.split(r"[/\\]", name)[-1].strip()
     return "" if last in (".", "..") else last
 

@@ -1,4 +1,4 @@
-"""What a request says, checked: its query string and the fields of its body."""
+"""Checks of a request: the query string and the fields of the body."""
 
 import re
 import sys
@@ -16,12 +16,12 @@ _MOST_K = 100
 _MOST_QUERY_CHARS = 20_000
 _MOST_DIGITS = 18
 _MOST_DEPTH = 64  # lists and objects within one another
-_MOST_TOLD_CHARS = 100  # of a name that is not known
+_MOST_TOLD_CHARS = 100  # of an unknown name
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
 async def fields_of(scope: Scope, receive: Receive, *names: str, max_bytes: int) -> Mapping[str, Any]:
-    """The fields of a body that is an object of these and no others."""
+    """The fields of a JSON object, all among `names`."""
     body = await json_body(scope, receive, max_bytes=max_bytes)
     return await by_size(body.raw, lambda: checked(body.fields, names, ""))
 
@@ -39,19 +39,19 @@ def none_but(asked: Iterable[str], names: Sequence[str], kind: str = "parameter 
 
 
 def checked(fields: Mapping[str, Any], names: Sequence[str], kind: str = "parameter ") -> Mapping[str, Any]:
-    """The fields, which are some of these, `clean`. Raises ApiError 400."""
+    """The fields, all among `names`, after `clean`. Raises ApiError 400."""
     none_but(fields, names, kind)
     return {name: clean(value, name) for name, value in fields.items()}
 
 
 def clean(value: Any, name: str, depth: int = 0) -> Any:
-    """A value of a request's JSON as everything behind takes it: texts as `clean_text`, numbers of 64 bits.
+    """A value of a request's JSON, safe for the index: texts after `clean_text`, numbers of 64 bits.
 
-    Raises ApiError 400: a number beyond, a value that is nested too deeply. name: of the field that it stands in.
+    Raises ApiError 400: a larger number, a value nested too deeply. name: of the field.
     """
     if depth > _MOST_DEPTH:
         raise invalid(f"'{name[:_MOST_TOLD_CHARS]}' is nested deeper than {_MOST_DEPTH} levels", name)
-    if isinstance(value, str):  # a NUL in a document's text tells whoever reads it that it is none
+    if isinstance(value, str):  # keep a NUL in a document's text: the reader then recognises a binary file
         return clean_text(value) if name != "text" else _without_halves(value)
     if isinstance(value, list):
         return [clean(item, name, depth + 1) for item in value]
@@ -63,7 +63,7 @@ def clean(value: Any, name: str, depth: int = 0) -> Any:
 
 
 def clean_text(text: str) -> str:
-    """The text without what encodings or databases refuse: half a surrogate pair, a NUL; U+FFFD stands for them."""
+    """The text with U+FFFD for characters refused by encodings or databases: half a surrogate pair, a NUL."""
     return _without_halves(text).replace("\0", "\ufffd")
 
 
@@ -119,7 +119,7 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
 
 
 def filter_in(fields: Mapping[str, Any], name: str) -> str:
-    """The filter in a field, as `View` takes it; "" where there is none."""
+    """The filter in a field, in the format of `View.filter`; "" without a filter."""
     value = fields.get(name)
     if value is None:
         return ""

@@ -1,7 +1,7 @@
-"""Documents that clients give, each under a key of theirs: the same key again replaces it.
+"""Documents sent by clients, each under the client's key: the same key again replaces the document.
 
-The answer comes once they are durable and can be found. A document is written wholly or not at all, also where its
-sender leaves before the answer.
+The answer comes after the documents are durable and searchable. A document is written completely or not at all, also
+when the client leaves before the answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,13 +24,13 @@ _FIELDS = ("text", "title", "source", "format", "modified_at", "attributes", "gr
 
 
 class Puts:
-    """Writes what callers give into collections that they may write."""
+    """Writes documents into collections writable by the caller."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     async def put_one(self, scope: Scope, receive: Receive) -> Reply:
-        """One document, under the key in the path: 201 where it is new."""
+        """Write a document under the key in the path: 201 for a new document."""
         name = await self.writable(scope)
         key = name_of(scope["path_params"]["key"], "key")
         fields = await self._access.fields(scope, receive, *_FIELDS)
@@ -43,7 +43,7 @@ class Puts:
         return Reply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
 
     async def put_many(self, scope: Scope, receive: Receive) -> Reply:
-        """A list of documents; each says what became of it."""
+        """Write a list of documents; the answer has the result of each."""
         name = await self.writable(scope)
         fields = await self._access.fields(scope, receive, "documents")
         rows = fields.get("documents")
@@ -62,7 +62,7 @@ class Puts:
 
 
 def given_of(fields: Mapping[str, Any], key: str) -> DocumentInput:
-    """The document that these fields are, under this key. Raises ApiError."""
+    """The document made of the fields, under the key. Raises ApiError."""
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise invalid("'text' must be text, and not empty", "text")
@@ -72,7 +72,7 @@ def given_of(fields: Mapping[str, Any], key: str) -> DocumentInput:
 def said_of(
     fields: Mapping[str, Any], key: object, content: bytes = b"", *, otherwise: Format | None = None
 ) -> DocumentInput:
-    """A document of which these fields say what they say beside its text. Raises ApiError."""
+    """A document with the content, and the metadata in the fields. Raises ApiError."""
     key, format = name_of(key, "key"), fields.get("format")
     if format is not None and format not in _FORMATS:
         raise invalid(f"'format' must be one of {', '.join(_FORMATS)}", "format")
@@ -92,7 +92,7 @@ def said_of(
 
 
 def _row(row: object, place: int) -> DocumentInput:
-    """One of several documents; what is wrong with it is told with its place."""
+    """A document of a list; errors name the place in the list."""
     param = f"documents[{place}]"
     if not isinstance(row, dict):
         raise invalid(f"'{param}' must be an object", param)

@@ -1,4 +1,4 @@
-"""What a chat was given and why: GET /v1/knowledge/receipts/{x-rag-id}."""
+"""The passages of a chat and the reasons: GET /v1/knowledge/receipts/{x-rag-id}."""
 
 import asyncio
 import re
@@ -15,11 +15,11 @@ from proxy.observe.receipts.keeper import EVERY_S, Receipts
 from proxy.observe.receipts.shown import shown
 
 _ID = re.compile(r"rag-[0-9a-f]{24}")  # PostgreSQL takes no NUL
-_LOOKS = 3  # for a receipt that another process is about to write
+_LOOKS = 3  # until another process has written the receipt
 
 
 class ReceiptsApi:
-    """Receipts, each for who may read all that it shows."""
+    """Receipts, each for readers with the right to read the whole content."""
 
     def __init__(self, access: Access, receipts: Receipts) -> None:
         self._access = access
@@ -31,7 +31,7 @@ class ReceiptsApi:
     async def _read(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         id, exchange = scope["path_params"]["id"], exchange_of(scope)
         for look in range(_LOOKS):
-            if look:  # also where it is there and not for this reader: the answer's time must not tell
+            if look:  # also for an existing receipt hidden from the reader: the time must not reveal the receipt
                 await asyncio.sleep(EVERY_S)
             async with self._access.asking():
                 kept = await self._receipts.find(id) if _ID.fullmatch(id) else None

@@ -26,15 +26,15 @@ _MOST_NEIGHBOURS = 5  # on each side
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What the configuration says of searches."""
+    """The settings of searches."""
 
     collections: Sequence[str]  # searched where the request names none
-    k: int  # found where it says nothing
-    reranker: bool  # whether there is one
+    k: int  # the default of a request
+    reranker: bool  # whether a reranker is configured
 
 
 class Searches:
-    """Searches in one collection or several."""
+    """Searches in a collection or in several collections."""
 
     def __init__(self, access: Access, settings: SearchSettings) -> None:
         self._access = access

@@ -1,4 +1,4 @@
-"""OpenAI's vector stores: each collection is one, by its name."""
+"""OpenAI's vector stores: each collection is a vector store, with the name as id."""
 
 import secrets
 from collections import Counter
@@ -23,8 +23,8 @@ from proxy.asgi import Receive, Scope
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit
 
-PATH = "/v1/vector_stores"  # a configuration may relay it instead
-_OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # of none of which there is anything here
+PATH = "/v1/vector_stores"  # the settings may relay the path instead
+_OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # accepted and ignored
 
 
 class Stores:
@@ -54,7 +54,7 @@ class Stores:
         return listed(stores, more=len(rows) > first + limit)
 
     async def _create_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """A collection; `file_ids` become documents of it by a job."""
+        """Make a collection; a job makes documents of `file_ids`."""
         fields = await self._access.fields(scope, receive, "name", "file_ids", *_OPTIONS)
         _check_options(fields)
         name = fields.get("name") or f"vs-{secrets.token_hex(12)}"
@@ -63,7 +63,7 @@ class Stores:
         must_make(name, rights_of(scope))
         files = of_ids(fields.get("file_ids") or [])
         if files:
-            await self._attachments.given(files, scope)  # one that is not there makes no collection
+            await self._attachments.given(files, scope)  # a missing file makes no collection
         await self._access.knowledge.writing.create_collection(name, None)
         if files:
             await self._attachments.start(name, files, scope)
@@ -71,7 +71,7 @@ class Stores:
         return await self._read_store(scope, receive)
 
     async def _change_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
-        """Nothing can be changed but to what it is: a store's name is its collection's."""
+        """Accept only the current values: a store's name is the collection's name."""
         name = (await self._access.collection(scope)).name
         must_write(name, rights_of(scope))
         fields = await self._access.fields(scope, receive, "name", *_OPTIONS)
@@ -92,7 +92,7 @@ class Stores:
         return store
 
     async def _stores(self, rows: Sequence[CollectionInfo], scope: Scope) -> list[dict[str, Any]]:
-        """Collections as vector stores, with the files that they are still to get."""
+        """Collections as vector stores, with counts of unfinished attachments."""
         states: dict[str, Counter[str]] = {row.name: Counter(created=row.documents) for row in rows}
         for one in await self._access.knowledge.library.unfinished_attachments(
             [row.name for row in rows], rights_of(scope).groups
@@ -130,7 +130,7 @@ def _check_options(fields: Mapping[str, Any]) -> None:
 
 
 def _store(row: CollectionInfo, counts: Mapping[str, int]) -> dict[str, Any]:
-    """A collection as a vector store; it does not say what nobody counts here (bytes) or when it was made."""
+    """A collection as a vector store; bytes and the time of creation are unknown."""
     at = int(row.updated_s)
     return {
         "id": row.name,
@@ -146,7 +146,7 @@ def _store(row: CollectionInfo, counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _result(hit: Hit, score: float, keys: Mapping[str, str]) -> dict[str, Any]:
-    """keys: of documents that clients put."""
+    """keys: of documents written by clients."""
     passage = hit.passage
     id = file_id(passage.document, keys.get(passage.document, ""))
     return {
@@ -170,7 +170,7 @@ def _shares(hits: Sequence[Hit]) -> list[float]:
 
 
 def _threshold(options: object) -> float:
-    """The least score of `ranking_options`; the ranker is ours whatever it says."""
+    """The least score in `ranking_options`; the named ranker is ignored."""
     if options is None:
         return 0.0
     least = options.get("score_threshold", 0.0) if isinstance(options, dict) else None

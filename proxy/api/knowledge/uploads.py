@@ -1,7 +1,7 @@
-"""Files that clients upload, and the jobs that write them.
+"""Files uploaded by clients, and the jobs for writing the files.
 
-An upload becomes a job: kept in the catalog before the answer, written one document after the other. A job is seen by
-those who may read and write its collection, and whatever it may write; to anybody else there is none.
+An upload becomes a job, stored in the catalog before the answer; documents are written in turn. A job is visible to
+callers with the right to read and write the collection and all documents of the job, and hidden from other callers.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _FILE = "file"
 
 
 class Uploads:
-    """Takes files in, and tells of the jobs that they become."""
+    """Receives files, and answers requests for jobs."""
 
     def __init__(self, access: Access, puts: Puts, options: UploadOptions) -> None:
         self._access = access
@@ -94,7 +94,7 @@ class Uploads:
 
 
 async def finished(access: Access, job: Job) -> Job:
-    """The job, over where that does not take too long."""
+    """The job, finished if the job ends before the deadline."""
     try:
         async with asyncio.timeout(_WAIT_S):
             return await access.knowledge.library.finished_job(job.id)
@@ -103,7 +103,7 @@ async def finished(access: Access, job: Job) -> Job:
 
 
 async def visible_job(access: Access, id: str, rights: Rights) -> Job:
-    """Raises UnknownJob, also where it may not be seen."""
+    """Raises UnknownJob, also for a hidden job."""
     job = await access.knowledge.library.job(id, rights.groups)
     if job.collection not in rights.read or job.collection not in rights.write:
         raise UnknownJob(f"there is no job {id!r}")
@@ -129,7 +129,7 @@ def _whole(job: Job) -> dict[str, Any]:
 
 
 def _given(form: Form) -> list[DocumentInput]:
-    """The documents that the form's files are, but for their content. Raises ApiError."""
+    """The documents of the form's files, without content. Raises ApiError."""
     none_but(form.fields, _FIELDS)
     if not form.files:
         raise invalid(f"a form with at least one file named '{_FILE}' is needed", _FILE)
