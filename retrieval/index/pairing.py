@@ -65,6 +65,6 @@ class Pairing:
 
     def _refusal(self, what: str) -> RetrievalError:
         return RetrievalError(
-            f"the catalog {self._catalog_file} {what}, and the index {self._index} is: restore the catalog from "
+            f"the catalog {self._catalog_file} {what}, and the index {self._index} has data: restore the catalog from "
             "a backup, or move both away and ingest again"
         )

@@ -113,6 +113,7 @@ def test_what_is_no_upload_is_refused_and_nothing_is_kept(shelves: Shelves) -> N
     whole = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nA text.\r\n--b--\r\n'
     for content_type, body, status, code in (
         ("application/json", b"{}", 415, "unsupported_content_type"), ("multipart/form-data", whole, 415, None),
+        (form + ";" * 1000, whole, 415, "unsupported_content_type"),
         (form, whole[:-9], 400, "invalid_form"), (form, b"nonsense", 400, "invalid_form"), (form, b"", 400, None),
         (form, whole.replace(b"file\"", b"other\""), 400, "invalid_parameter"),
         (form, whole.replace(b"a.md", b".."), 400, "invalid_parameter"),

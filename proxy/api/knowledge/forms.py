@@ -13,6 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from proxy.api.knowledge.parameters import clean_text, invalid
+from proxy.api.named import MAX_CONTENT_TYPE_BYTES
 from proxy.asgi import Receive, Scope
 from proxy.body import ClientGone, check_announced, too_large
 from proxy.errors import ApiError
@@ -211,7 +212,7 @@ def _boundary(scope: Scope, options: UploadOptions) -> bytes:
     check_announced(scope, max_bytes=options.max_bytes, setting=_SETTING)
     media, boundary = b"", b""
     for name, value in scope["headers"]:
-        if name == b"content-type":
+        if name == b"content-type" and len(value) <= MAX_CONTENT_TYPE_BYTES:
             media, said = parse_options_header(value)
             boundary = said.get(b"boundary", b"")
     if media.lower() != b"multipart/form-data" or not 1 <= len(boundary) <= 70:
