@@ -71,7 +71,7 @@ class ModelCalls:
         """The model's answer, in one piece, at temperature 0.
 
         model: the name in the usage. headers: of the client's request, for a target that takes the client's own key.
-        Raises NoAnswer: the upstream failed, refused, broke off or sent no text, or the owner's limits are used up.
+        Raises NoAnswer: the upstream failed, refused or broke off; the model refused; the owner has no tokens left.
         """
         fields = {
             "model": target.model,
@@ -86,14 +86,14 @@ class ModelCalls:
             await self.send(call, _scope(call, headers or []), reply.take)
         except ApiError as error:
             raise NoAnswer(error.code) from None  # the message may quote the upstream's words
-        completion = reply.read()
-        try:
-            text = completion["choices"][0]["message"]["content"]
-        except (LookupError, TypeError):
-            raise NoAnswer("the reply is no chat completion") from None
-        if not isinstance(text, str):
-            raise NoAnswer("the reply has no text")
-        return text
+        reader = CHAT.reader(streamed=False)
+        reader.feed(reply.body())
+        reader.close()
+        if not reader.whole:
+            raise NoAnswer("the reply is no chat completion")
+        if reader.refused:
+            raise NoAnswer("the model refused")
+        return reader.answer or ""
 
     def call_of(self, model: str, target: Target, body: bytes, owner: Owner, dialect: Dialect = CHAT) -> Exchange:
         """The record of one call of a model, before the call. body: as the dialect writes requests."""
@@ -139,7 +139,10 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
         await upstream(_scope(exchange, headers), _nothing_more, reply.take)
     except ApiError as error:
         raise NoAnswer(error.code) from None
-    answer = reply.read()
+    try:
+        answer = orjson.loads(reply.body())
+    except orjson.JSONDecodeError:
+        raise NoAnswer("the reply is no JSON") from None
     rows = answer.get("data", ()) if isinstance(answer, dict) else ()
     if not isinstance(rows, list | None):  # null: an upstream without models
         raise NoAnswer("the reply is no list of models")
@@ -195,13 +198,10 @@ class _Reply:
         if self._size > self._most_bytes:
             raise NoAnswer("the reply is too long")
 
-    def read(self) -> Any:
-        """The reply's JSON. Raises NoAnswer."""
+    def body(self) -> bytes:
+        """The reply's body. Raises NoAnswer: an error, or a reply that broke off."""
         if self._status != 200:
             raise NoAnswer(f"status {self._status}")
         if not self._whole:
             raise NoAnswer("the reply broke off")
-        try:
-            return orjson.loads(b"".join(self._parts))
-        except orjson.JSONDecodeError:
-            raise NoAnswer("the reply is no JSON") from None
+        return b"".join(self._parts)

@@ -114,3 +114,22 @@ async def test_a_refusal_costs_nothing_and_its_words_stay_unsaid(tmp_path: Path,
         with pytest.raises(NoAnswer, match=rf"^status {status[:3].decode()}$"):
             await ask(models, server, Owner("key-1"))
     assert used(tmp_path) == [("", "key-1", "tiny", 1, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<html>", "no chat completion"),
+        (b'{"error": {"message": "Say yes. is no question"}}', "no chat completion"),
+        (b'{"choices": []}', "no chat completion"),
+        (b'{"choices": [{"index": 0, "message": {"content": null, "refusal": "I cannot."}}]}', "the model refused"),
+    ],
+)
+async def test_a_reply_without_an_answer_says_why(tmp_path: Path, body: bytes, why: str) -> None:
+    async def sends(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(reply(body, b"content-type: application/json"))
+
+    async with upstream(sends) as server, calls(tmp_path) as models:
+        with pytest.raises(NoAnswer, match=why):
+            await ask(models, server, COMMAND_LINE)
