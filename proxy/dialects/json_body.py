@@ -7,6 +7,7 @@ No body keeps other threads waiting for long: a body with very many values is re
 is searched in steps. So the event loop goes on while a thread reads the body (`proxy.body`).
 """
 
+import functools
 import json
 import re
 import unicodedata
@@ -187,7 +188,7 @@ def _check_spellings(fields: Mapping[str, Any]) -> None:
             raise ApiError(400, message, code="ambiguous_field", param=name)
 
 
-def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, int] | None:
+def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, int] | None:
     """The places of the named members where a search for the names finds all places, else None.
 
     A name between quotes that occurs in the bytes once is the member itself: inside a text the quotes would be
@@ -196,14 +197,18 @@ def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: Sequence[s
     if any(_ESCAPED_LETTER.search(raw, start, end) for start, end in _overlapping(raw)):
         return None
     members = {}
-    for key in names:
-        quoted = b'"%b"' % key.encode()
+    for key, quoted in _quoted(names):
         start = _find(raw, quoted, 0)
         if start >= 0 and _find(raw, quoted, start + len(quoted)) >= 0:
             return None
         if key in fields:
             members[key] = start
     return members
+
+
+@functools.cache
+def _quoted(names: tuple[str, ...]) -> Sequence[tuple[str, bytes]]:
+    return [(name, b'"%b"' % name.encode()) for name in names]
 
 
 def _find(raw: bytes, name: bytes, start: int) -> int:
