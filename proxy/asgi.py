@@ -11,6 +11,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+CLIENT_LEFT = "the client left"  # the message with which the server cancels the task of a client that left
+
 
 def covers(listed: str, path: str) -> bool:
     """Whether a path is the listed one or below it: /v1/files covers /v1/files/file-1."""

@@ -89,16 +89,11 @@ class Keyring:
         Raises RetrievalError where the accounts cannot be read: without them nobody could be told apart.
         """
         self._accounts = accounts
-        self._required = required
         self._version = 0
         self._locks: Mapping[bytes, Lock] = {}
         self._trouble = ""
+        self.closed = required  # a key is needed
         self.look()
-
-    @property
-    def closed(self) -> bool:
-        """Whether a key is needed."""
-        return self._required or self._version != 0
 
     def key_of(self, secret: str) -> Key | None:
         """The key with this secret, where it is valid now."""
@@ -113,6 +108,7 @@ class Keyring:
         if version and version != self._version:
             self._locks = {lock.hash: lock for lock in self._accounts.locks()}
             self._version = version
+            self.closed = True
 
     async def watch(self) -> None:
         """Look again and again, for ever."""

@@ -5,7 +5,7 @@ A collection or document that the caller may not read is answered like a collect
 
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.access.rights import Rights
@@ -13,9 +13,6 @@ from retrieval.errors import UnknownCollection
 from retrieval.knowledge import Knowledge, Lookup
 from retrieval.records.documents import CollectionInfo, FullDocument
 from retrieval.records.search import Retrieved, Turn, View
-
-MAX_COLLECTIONS = 1000  # in one request
-MAX_COLLECTION_CHARS = 1000  # of one name
 
 
 class NotThere(UnknownCollection):
@@ -87,11 +84,6 @@ async def _retrieve(knowledge: Knowledge, asked: Search, names: Sequence[str]) -
         traced=asked.traced,
     )
     return Searched(retrieved, tuple(names), began)
-
-
-def are_collections(names: Collection[str]) -> bool:
-    """Whether the names are few and short enough for a search."""
-    return len(names) <= MAX_COLLECTIONS and all(len(name) <= MAX_COLLECTION_CHARS for name in names)
 
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:

@@ -1,7 +1,10 @@
 """What a caller may do: collections to read and to write, groups, models to call. What is not granted is denied."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+
+MAX_COLLECTIONS = 1000  # in one request
+MAX_COLLECTION_CHARS = 1000  # of one name
 
 
 class Names:
@@ -54,6 +57,11 @@ class Rights:
     def group_names(self) -> tuple[str, ...]:
         """As they are granted and listed: * stands for all. `groups_of` reads them."""
         return ("*",) if self.groups is None else self.groups
+
+
+def are_collections(names: Collection[str]) -> bool:
+    """Whether the names are few and short enough for a search."""
+    return len(names) <= MAX_COLLECTIONS and all(len(name) <= MAX_COLLECTION_CHARS for name in names)
 
 
 def groups_of(names: Sequence[str]) -> tuple[str, ...] | None:

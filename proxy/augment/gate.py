@@ -9,7 +9,7 @@ comparison. Collections come from the body's `rag`, else the header `x-rag-colle
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxy.access.permitted import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
+from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import ConversationMessage, ModelRequest

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from proxy.access.limits import MEASURES
+from proxy.asgi import CLIENT_LEFT
 from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
-from proxy.server.request import CLIENT_LEFT
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LANES = (*get_args(Lane), "none")

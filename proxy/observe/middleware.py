@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from proxy.asgi import App, Message, Receive, Scope, Send, send_error
+from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
 from proxy.body import ClientGone
 from proxy.dialects.chat import CHAT
@@ -11,7 +11,6 @@ from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
-from proxy.server.request import CLIENT_LEFT
 from runtime import logs
 from runtime.logs import truncate
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from proxy.asgi import App, Message, Scope
+from proxy.asgi import CLIENT_LEFT, App, Message, Scope
 from proxy.exchange import KEY, Exchange, Target
-from proxy.server.request import CLIENT_LEFT
 
 
 def scope_of(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
-from proxy.access.permitted import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
+from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Receive, Scope
 from proxy.body import by_size, json_body
 from proxy.errors import ApiError

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.asgi import CLIENT_LEFT
 from proxy.exchange import Exchange, Lane, RagStatus, Step, Target
 from proxy.observe.metrics import BOUNDS_MS, REASONS, UPSTREAM_ERRORS, Metrics
-from proxy.server.request import CLIENT_LEFT
 from tests.test_docs import codes
 
 Sample = tuple[str, frozenset[tuple[str, str]]]

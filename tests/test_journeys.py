@@ -1,0 +1,193 @@
+"""The files of ours that one request or document passes, in order: the map of `docs/map.md`, counted and compared.
+
+Gateway and index run in this process, over their real sockets, so that one recorder sees both. Each journey is taken
+once before the recording: what is loaded or cached on first use is no part of the map.
+"""
+
+import asyncio
+import contextlib
+import re
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import httpx
+import pytest
+
+from cli.worker import Serving
+from config.settings import load
+from retrieval.index.index import Index
+from retrieval.rpc.server import Server
+from tests.support.plans import plan_for, silent
+from tests.support.recording_upstream import COMPLETION
+from tests.support.tiny_model import make_tiny_model
+from tests.support.upstream_servers import Wire, reply, upstream
+from tests.test_architecture import OURS
+
+ROOT = Path(__file__).parents[1]
+_PACKAGES = tuple(f"{ROOT / package}/" for package in OURS)
+_MAP = ROOT / "docs" / "map.md"
+# At most so many files. A journey that needs more has lost its way: join what belongs together.
+AT_MOST = {"A chat passed through": 20, "An augmented chat": 55, "A follow-up question": 55, "An ingested document": 30}
+_INTRODUCTION = """# The map: files that a request passes
+
+The files of this repository whose functions run for one request or document, in the order of the first call. Gateway
+and index process are counted together; what is loaded on first use is left out. `tests/test_journeys.py` takes each
+journey, compares the list with this page, and holds the number of files. To write this page again:
+`python -m tests.test_journeys`. Start reading at the top of a list.
+"""
+_ABOUT = {
+    "A chat passed through": "`raw/MODEL` to a relayed model, on a gateway without keys.",
+    "An augmented chat": """A first question, with passages in the prompt. The gateway asks the index over a socket:
+`retrieval/rpc/server.py` to `retrieval/search/explain.py` are the index process.""",
+    "A follow-up question": "The same, with a conversation before the question (`retrieval.rewrite: local`).",
+    "An ingested document": """One new Markdown file of a folder, in the process that holds the data folder. A sandbox
+process reads and splits the file: `retrieval/ingest/formats/` and `retrieval/ingest/chunking/`, not listed here.""",
+}
+HISTORY = [{"role": "user", "content": "Who bought a lamp?"}, {"role": "assistant", "content": "John Doe."}]
+
+
+class Recorder:
+    """Notes the files whose functions are entered, in every thread that starts after `on`."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, None] | None = None
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Profile this thread and all new threads."""
+        sys.setprofile(self._event)
+        threading.setprofile(self._event)
+        try:
+            yield
+        finally:
+            threading.setprofile(None)
+            sys.setprofile(None)
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[list[str]]:
+        """The files, in the order of their first entry; complete at the end."""
+        found: list[str] = []
+        self._files = {}
+        try:
+            yield found
+        finally:
+            found.extend(self._files)
+            self._files = None
+
+    def _event(self, frame: FrameType, event: str, _argument: object) -> None:
+        if self._files is not None and event == "call":
+            code = frame.f_code
+            if code.co_filename.startswith(_PACKAGES) and code.co_name != "<module>":
+                self._files.setdefault(code.co_filename.removeprefix(f"{ROOT}/"))
+
+
+async def answers(wire: Wire) -> None:
+    while True:
+        await wire.request()
+        await wire.send(reply(COMPLETION, b"content-type: application/json"))
+
+
+@contextlib.asynccontextmanager
+async def gateway(data: Path, index: Index) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway whose index answers on the data folder's socket."""
+    async with upstream(answers) as model, Server(index).listening(data):
+        flags = {"data": str(data), "models": {"m": {"api_base": f"{model.url}/v1"}}}
+        serving = Serving(load(environ={}, flags=flags))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            await serving.connections.listen(listener, 10)
+            serving.set_status("")
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+                yield client
+            await serving.drain(60)
+
+
+async def chat(client: httpx.AsyncClient, model: str, *messages: dict[str, str]) -> str:
+    """x-rag-status of one chat."""
+    reply = await client.post("/v1/chat/completions", json={"model": model, "messages": messages})
+    assert (reply.status_code, reply.content) == (200, COMPLETION)
+    status: str = reply.headers["x-rag-status"]
+    return status
+
+
+def question(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+async def journeys(recorder: Recorder, folder: Path, model: Path) -> dict[str, list[str]]:
+    """Journey -> its files, in order."""
+    docs, data = folder / "docs", folder / "data"
+    docs.mkdir()
+    plan = plan_for(data, model=str(model))
+    plan = replace(plan, search=replace(plan.search, min_relevance=0.0))  # a tiny model's vectors say little
+    index = await Index.open(plan, serving=False)
+    found = {}
+    try:
+        for name, thing in (("emily", "Emily Doe bought a kettle"), ("john", "John Doe bought a lamp")):
+            (docs / f"{name}.md").write_text(f"# Purchases of {name}\n\nThe last purchase: {thing}.\n", "utf-8")
+            with recorder.files() as files:
+                report = await index.writing.ingest([docs], "docs", silent)
+            assert (report.added, report.failures) == (1, ())
+            found["An ingested document"] = files
+        async with gateway(data, index) as client:
+            for thing in ("kettle", "lamp"):
+                with recorder.files() as files:
+                    assert await chat(client, "raw/m", question(f"Who bought a {thing}?")) == "off"
+                found["A chat passed through"] = files
+                with recorder.files() as files:
+                    assert await chat(client, "m", question(f"Who bought the {thing}?")) == "augmented"
+                found["An augmented chat"] = files
+                with recorder.files() as files:
+                    assert await chat(client, "m", *HISTORY, question(f"And the {thing}?")) == "augmented"
+                found["A follow-up question"] = files
+    finally:
+        await index.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[str, list[str]]:
+    recorder = Recorder()
+    with recorder.on():
+        return asyncio.run(journeys(recorder, tmp_path_factory.mktemp("journeys"), tiny_model))
+
+
+@pytest.mark.parametrize("journey", AT_MOST)
+def test_a_journey_passes_few_files(journey: str, maps: dict[str, list[str]]) -> None:
+    assert len(maps[journey]) <= AT_MOST[journey], maps[journey]
+
+
+@pytest.mark.parametrize("journey", AT_MOST)
+def test_the_map_lists_the_files_of_a_journey(journey: str, maps: dict[str, list[str]]) -> None:
+    """In any order: parts of a search run at the same time."""
+    section = _MAP.read_text("utf-8").partition(f"## {journey}:")[2].partition("\n## ")[0]
+    listed = re.findall(r"^[a-z]+/\S+\.py$", section, re.MULTILINE)
+    assert sorted(listed) == sorted(maps[journey]), "write the map again: python -m tests.test_journeys"
+
+
+def page(maps: dict[str, list[str]]) -> str:
+    """The map as Markdown."""
+    parts = [_INTRODUCTION]
+    for journey, about in _ABOUT.items():
+        files = maps[journey]
+        parts.append(f"## {journey}: {len(files)} files\n\n{about}\n\n```text\n" + "\n".join(files) + "\n```\n")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the map."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder()
+        with recorder.on():
+            maps = asyncio.run(journeys(recorder, Path(folder), make_tiny_model(Path(folder) / "model")))
+        _MAP.write_text(page(maps), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
