@@ -82,9 +82,7 @@ class Builds:
             return {row.collection: row.embedder for row in sql.execute(query) if row.embedder}
 
     def embedder(self, collection: str) -> str:
-        """Return the embedder of the unfinished build, or else of the current generation (JSON); "" for the
-        configured embedder.
-        """
+        """Return the embedder (JSON) of the unfinished build or the current generation; "": the configured embedder."""
         return {**self.embedders(), **self.unfinished()}.get(collection, "")
 
     def unfinished(self) -> dict[str, str]:

@@ -374,9 +374,7 @@ class Catalog:
             sql.execute(delete(_documents).where(_documents.c.id == revision.document, ~left.exists()))
 
     def leftovers(self, collection: str | None = None) -> list[Revision]:
-        """Return the revisions that a crash left staged or retired, in one or all collections: first delete the
-        points.
-        """
+        """Return the revisions that a crash left staged or retired, in one or all collections."""
         condition = () if collection is None else (_documents.c.collection == collection,)
         with self.engine.connect() as sql:
             return self._find(sql, _revisions.c.state.in_(("staged", "retired")), *condition)
@@ -407,8 +405,9 @@ class Catalog:
             sql.exec_driver_sql(f"PRAGMA user_version = {min(changes + 1, _MAX_CHANGES)}")
 
     def identity(self) -> tuple[int, int]:
-        """Return an SQLite catalog's random number and the number of changes. A copy of a catalog has the same
-        identity.
+        """Return an SQLite catalog's random number and the number of changes.
+
+        A copy of a catalog has the same identity.
         """
         with self.writing() as sql:
             name = sql.exec_driver_sql("PRAGMA application_id").scalar_one()

@@ -92,8 +92,9 @@ class DocumentReader:
         return existing != readable
 
     def read(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
-        """Return the full document. collections: names or patterns (ending with *) of the collections that the reader
-        may read.
+        """Return the full document.
+
+        collections: names or patterns (ending with *) of the collections that the reader may read.
 
         Raises UnknownDocument if the document does not exist or the reader may not read the document. Both cases take
         the same time: one statement without a row. A check after reading the text would reveal by its duration that

@@ -53,8 +53,9 @@ class Jobs:
     # Creating jobs
 
     def begin(self, collection: str, writer: Groups = ()) -> str:
-        """Create a job, invisible until `queue`, and return the id. writer: the groups of the client who gives the
-        documents.
+        """Create a job, invisible until `queue`, and return the id.
+
+        writer: the groups of the client who gives the documents.
 
         Raises UnknownCollection.
         """
@@ -120,8 +121,7 @@ class Jobs:
         return result
 
     def take(self, id: str) -> JobTask | None:
-        """Return the next document to write and mark the job as running; None if no document waits or the job is
-        gone.
+        """Return the next document and mark the job as running; None if no document waits or the job is gone.
 
         Until `done` or `put_back` the document counts as interrupted, because a process that crashes cannot count.
         """
@@ -197,9 +197,7 @@ class Jobs:
         return _job(row, Counter(result.state for result in results), results)
 
     def page(self, collections: Sequence[str], *, before: str, limit: int, groups: Groups = ()) -> list[Job]:
-        """Return at most `limit` jobs of these collections, newest first, after the id `before` ("": from the
-        newest).
-        """
+        """Return at most `limit` jobs of these collections, newest first, older than `before` ("": from the newest)."""
         query = select(jobs).where(jobs.c.collection.in_(collections), jobs.c.state != _INCOMPLETE)
         query = query.where(jobs.c.id < before) if before else query
         with self._catalog.engine.connect() as sql:
@@ -237,8 +235,9 @@ class Jobs:
             return list(sql.scalars(query))
 
     def forget(self, collection: str, key: str, groups: Groups = ()) -> bool:
-        """Remove a document from all jobs of the collection; the caller holds the write lock. Return whether a job
-        had the document.
+        """Remove a document from all jobs of the collection; the caller holds the write lock.
+
+        Return whether a job had the document.
         """
         with self._catalog.writing() as sql:
             ours = select(jobs.c.id).where(jobs.c.collection == collection, _visible(sql, [collection], groups))

@@ -29,8 +29,9 @@ _NUL = "\ufdd0"  # a noncharacter: reserved for programs, and in no document
 
 
 class _WithoutNul(TypeDecorator[str]):
-    """Any text in PostgreSQL. PostgreSQL refuses NUL, so another character replaces NUL, and character positions
-    stay.
+    """Any text in PostgreSQL.
+
+    PostgreSQL refuses NUL, so another character replaces NUL, and character positions stay.
     """
 
     impl = Text

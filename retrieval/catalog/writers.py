@@ -34,8 +34,7 @@ class Writers:
         self._index_lock: Connection | None = None
 
     def declare_index(self, *, shared: bool) -> None:
-        """Declare where this process keeps the index: on a server shared with other processes, or in the process's
-        own data folder.
+        """Declare where this process keeps the index: on a shared server, or in the process's own data folder.
 
         Raises RetrievalError if another process with this catalog keeps the index elsewhere.
         """

@@ -63,8 +63,9 @@ def open_embedder(
     bulk: bool = False,
     bf16_min_texts: int = BF16_MIN_TEXTS,
 ) -> Embedder:
-    """Open the embedder of a sentence-transformers model, by name or path; prepare the model under `cache` at first
-    use. The model `hash` needs no preparation.
+    """Open the embedder of a sentence-transformers model; prepare the model under `cache` at first use.
+
+    The model `hash` needs no preparation.
 
     threads: the most threads for one batch; never more than there are cores.
     options: None: the model's own prompts, in fp32.
@@ -241,8 +242,7 @@ def _write_card(model: Any, name: str, folder: Path) -> None:
 
 
 def _own_prompts(model: Any) -> tuple[str, str]:
-    """Return the model's prompts for questions and for documents, as `encode_query` and `encode_document` use the
-    prompts.
+    """Return the model's prompts for questions and documents, as in `encode_query` and `encode_document`.
 
     A model with neither prompt, but with a default prompt, gets the default prompt for both, as in `encode`.
     """
@@ -267,8 +267,9 @@ def _export(model: Any, name: str, folder: Path) -> None:
 
 
 def _is_faithful(write: Callable[[Any, Path], None], model: Any, folder: Path) -> bool:
-    """Whether the graph that `write` makes reproduces the model. Raises RetrievalError if making or running a graph
-    fails.
+    """Whether the graph that `write` makes reproduces the model.
+
+    Raises RetrievalError if making or running a graph fails.
     """
     try:
         write(model, folder / "model.onnx")

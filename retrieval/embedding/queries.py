@@ -28,8 +28,9 @@ _SHORT_CHARS = 400
 
 
 class QueryBatcher:
-    """Embeds the questions for one embedder. The embedder's prompts and precision are fixed, so a text is its own
-    cache key.
+    """Embeds the questions for one embedder.
+
+    The embedder's prompts and precision are fixed, so a text is its own cache key.
     """
 
     def __init__(self, embedder: Embedder) -> None:

@@ -38,8 +38,9 @@ class JobRunner:
         self._waiters: dict[str, asyncio.Event] = {}  # waiting callers, by job
 
     def take_over(self) -> None:
-        """Also write the unfinished jobs of other processes from now on. Two processes with one job take turns per
-        document.
+        """Also write the unfinished jobs of other processes from now on.
+
+        Two processes with one job take turns per document.
         """
         self._take_over_task = asyncio.create_task(self._take_over_abandoned())
 

@@ -221,9 +221,7 @@ class _Walk:
     seen: set[tuple[int, int]] = field(default_factory=set)  # device and inode of each folder
 
     def files(self, folder: Path) -> Iterator[Path]:
-        """Yield the visible files, sorted by path; iterative, because folders nest deeper than Python's recursion
-        limit.
-        """
+        """Yield the visible files, sorted by path; iterative, because folders may nest deeper than Python's stack."""
         pending = [folder]
         while pending:
             path = pending.pop()
@@ -249,9 +247,7 @@ class _Walk:
                     pending.append(Path(entry.path))
 
     def _follows(self, link: Path) -> bool:
-        """Whether to follow a link: to targets outside the read paths only with `follow_links`, to folders inside
-        never.
-        """
+        """Whether to follow a link: outside the read paths only with `follow_links`, to folders inside never."""
         target = Path(os.path.realpath(link))
         if any(target.is_relative_to(path) for path in self.read):
             return not _is_folder(target)
@@ -279,9 +275,7 @@ def _unsupported_reason(file: Path) -> str:
 
 
 def _has_questions(file: Path) -> bool:
-    """Whether the start of a JSON file has keys for questions and answers; True for an unreadable file, reported
-    later.
-    """
+    """Whether a JSON file begins with keys for questions and answers; True for an unreadable file (reported later)."""
     try:
         with file.open("rb") as opened:
             return questions.looks_like_pairs(opened.read(_PEEK_BYTES))

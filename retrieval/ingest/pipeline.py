@@ -60,9 +60,7 @@ class Tally:
         self.progress(self.done, self.total, self.chunks)
 
     def expected_chunks(self, documents: int, chunks: int) -> int:
-        """Estimate how many chunks follow after these documents, if the rest resemble the documents so far, unchanged
-        ones included.
-        """
+        """Estimate how many chunks follow after these documents, from the average of all documents so far."""
         seen = self.done + documents
         return (self.total - seen) * (self.chunks + chunks) // max(1, seen)
 
@@ -386,9 +384,7 @@ class Ingester:
             tally.tick()
 
     async def _write_new(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
-        """Write documents that replace no others, in one write to the store: a write per document would dominate the
-        time.
-        """
+        """Write new documents in one write to the store: a write per document would dominate the time."""
         vectors = iter(await self._vectors([pending.split for pending in batch], collection.language, tally))
         points: list[Point] = []
         revisions = []

@@ -49,9 +49,7 @@ class FileReader:
         return SourceFile(candidate.path, candidate.source, data, modified_s)
 
     async def language(self, collection: str, samples: Sequence[FileCandidate | Document]) -> str:
-        """Return the language for a new generation: the setting, or the most frequent language in a sample of
-        documents.
-        """
+        """Return the language for a new generation: the setting, or the main language of a sample of documents."""
         if (language := self._recipe.language_of(collection)) != DETECTED:
             return language
         texts = []

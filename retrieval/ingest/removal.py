@@ -56,9 +56,7 @@ class Removal:
             self._catalog.remove(name)
 
     async def recover_all(self) -> None:
-        """Clear the remains of interrupted writes, except where another process writes now: that process has cleared
-        them.
-        """
+        """Clear the remains of interrupted writes, except in collections that another process writes now."""
         for name in sorted({collection_of(left.tenant) for left in self._catalog.leftovers()}):
             with contextlib.suppress(Busy):
                 async with self._shared.exclusive(name, patience_s=0):

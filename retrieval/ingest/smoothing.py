@@ -34,9 +34,7 @@ def smooth_with_neighbours(
 
 
 def smoothed(vectors: Matrix, weight: float) -> Matrix:
-    """Return the unit vectors of a document's chunks in order, (n, d), mixed with the neighbours: (n, d), unit
-    length.
-    """
+    """Mix the (n, d) unit vectors of a document's chunks with their neighbours; return (n, d) of unit length."""
     smooth_with_neighbours = vectors.copy()
     for distance, share in enumerate(_SHARES, 1):
         before, after = vectors[:-distance], vectors[distance:]

@@ -126,8 +126,7 @@ def open_shard(folder: Path, dimension: int, *, points: int = 0) -> "EdgeShard":
 
 
 def _searchers(folder: Path) -> int:
-    """Return the number of search threads: one per segment, except for the last segment, which holds the latest
-    points.
+    """Return the number of search threads: one per segment, except the last segment with the latest points.
 
     Waking a thread for the latest points costs more than the thread saves: a search of 10,000 chunks takes 2.45 ms
     instead of 2.15.
@@ -137,8 +136,9 @@ def _searchers(folder: Path) -> int:
 
 
 def copy_records(opened: "EdgeShard", records: "Sequence[Record]") -> int:
-    """Write records read from another shard; skip records without vectors (a damaged shard). Return the number
-    written.
+    """Write records read from another shard; skip records without vectors (a damaged shard).
+
+    Return the number written.
     """
     from qdrant_edge import Point, UpdateOperation
 
@@ -149,9 +149,7 @@ def copy_records(opened: "EdgeShard", records: "Sequence[Record]") -> int:
 
 
 def recreate_tenant_index(opened: "EdgeShard") -> None:
-    """Recreate the tenant index: an index of an earlier version has no graphs, and creating the index again changes
-    nothing.
-    """
+    """Recreate the tenant index: an index of an earlier version has no graphs, and creating again has no effect."""
     from qdrant_edge import UpdateOperation
 
     opened.update(UpdateOperation.delete_field_index(TENANT))
@@ -165,8 +163,9 @@ def _tenant_index() -> "UpdateOperation":
 
 
 def field_index(field: str) -> "UpdateOperation":
-    """Index a field. Without an index a query by the field reads every payload: 60 ms for 10,000 points, .3 ms with
-    an index.
+    """Index a field.
+
+    Without an index a query by the field reads every payload: 60 ms for 10,000 points, .3 ms with an index.
     """
     from qdrant_edge import FloatIndexParams, KeywordIndexParams, UpdateOperation
 
@@ -177,9 +176,7 @@ def field_index(field: str) -> "UpdateOperation":
 
 
 def rewrite_in_segments(folder: Path, dimension: int, *, points: int) -> "EdgeShard":
-    """Rewrite the shard in several segments and optimise after each segment: the engine itself never divides a
-    segment.
-    """
+    """Rewrite the shard in several segments, optimising each: the engine itself never divides a segment."""
     from qdrant_edge import ScrollRequest
 
     whole = folder / "whole"
@@ -288,8 +285,9 @@ def tenant_filter(tenant: str, view: View = ALL) -> "Filter":
 
 
 def lexical_query(query: Any, tenant: str, limit: int, view: View = ALL, *, shard_idf: bool) -> "QueryRequest":
-    """Return the lexical arm's query in one tenant. Word rarity is measured among the points that the caller may
-    read.
+    """Return the lexical arm's query in one tenant.
+
+    Word rarity is measured among the points that the caller may read.
 
     shard_idf: the shard's own statistics are exact, so the engine need not count within the tenant.
     """
@@ -321,8 +319,9 @@ def check_room(path: Path, more_mb: int = 0) -> None:
 
 @contextmanager
 def engine(doing: str) -> Iterator[None]:
-    """Turn the engine's errors into our classes. The engine raises bare `Exception`s, so only the message identifies
-    an error.
+    """Turn the engine's errors into our classes.
+
+    The engine raises bare `Exception`s, so only the message identifies an error.
 
     A damaged file may cause a panic, which reaches Python as a BaseException and would end the process.
     """

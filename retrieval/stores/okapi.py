@@ -115,8 +115,9 @@ class OkapiStore:
     async def _best(
         self, tenant: str, query: Sequence[tuple[str, float]], k: int, view: View
     ) -> list[tuple[str, float]]:
-        """Return the best points in the view. The inner store decides the view; word rarity is measured among all
-        points.
+        """Return the best points in the view.
+
+        The inner store decides the view; word rarity is measured among all points.
         """
         index = await self._index(tenant)
         visible = None if view == ALL else await self._visible_ids(self._tenants[tenant], tenant, view)

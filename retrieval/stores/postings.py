@@ -54,9 +54,7 @@ class Postings:
         return cls([], nothing, {}, (nothing, nothing, nothing, nothing)).updated((), documents)
 
     def updated(self, without: Iterable[str], more: Iterable[tuple[str, Sequence[str]]]) -> Self:
-        """Return the index without the documents `without` and with the documents `more` appended; ids must be
-        distinct.
-        """
+        """Return the index without the documents `without`, with the documents `more` appended; ids must differ."""
         removed = set(without)
         alive = np.asarray([id not in removed for id in self._ids], bool)
         kept = alive[self._postings[1]]
@@ -85,9 +83,7 @@ class Postings:
         return self._ids
 
     def get_scores(self, query: Sequence[str]) -> Floats:
-        """Return the result of `BM25Okapi.get_scores`: (n,), one score per document; a repeated word counts
-        repeatedly.
-        """
+        """Return the result of `BM25Okapi.get_scores`: (n,), one score per document; repeated words count again."""
         return self._sum([(word, 1.0) for word in query])
 
     def best(
@@ -166,8 +162,7 @@ class Postings:
 
 
 def _candidates(scores: Floats, k: int) -> NDArray[np.intp]:
-    """Return the rows of positive score that contain the k best rows and all ties of the last row, with few further
-    rows.
+    """Return rows of positive score: the k best rows, all ties of the last row, and few further rows.
 
     The k-th best of the maxima of many blocks is a bound: at least k documents reach the bound. Sorting out half of
     100,000 scores took longer than the rest of a search.

@@ -430,8 +430,9 @@ def _dense_query(numbers: list[float], visible: "Filter", limit: int, quantisati
 
 
 def _lexical_query(words: "SparseVector", visible: "Filter", readable: "Filter", limit: int) -> "QueryRequest":
-    """Return the lexical arm's query for one tenant's visible points. Word rarity is measured among all readable
-    points.
+    """Return the lexical arm's query for one tenant's visible points.
+
+    Word rarity is measured among all readable points.
     """
     from qdrant_client import models
 

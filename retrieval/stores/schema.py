@@ -117,8 +117,9 @@ def vectors_of(records: Iterable[Any]) -> dict[str, Vector]:
 
 
 def checked(vector: Any, dimension: int) -> list[float]:
-    """Return the vector as the engines accept vectors. Raises ValueError: the engines silently accept NaN and find no
-    points.
+    """Return the vector as the engines accept vectors.
+
+    Raises ValueError: the engines silently accept NaN and find no points.
     """
     array = np.asarray(vector, dtype=np.float32)
     if array.shape != (dimension,):

@@ -97,8 +97,7 @@ def word_end(text: str, start: int, limit: int) -> int:
 
 
 def overlap_start(text: str, blocks: Sequence[Block], earliest: int) -> int:
-    """Return where a repetition of the end of `blocks` may begin, not before `earliest`: a sentence's start, else a
-    line's.
+    """Return where a repetition of the end of `blocks` may begin, from `earliest` on: at a sentence, else a line.
 
     Code and tables are repeated whole or not at all. Returns the end of `blocks` without such a place.
     """

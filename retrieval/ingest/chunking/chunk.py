@@ -123,8 +123,7 @@ class _HeadingPaths:
 
 
 def _fit_budget(document: Document, drafts: list[_Draft], tokens: EmbedderTokenizer, chunk_tokens: int) -> list[_Draft]:
-    """Return the drafts without surrounding blanks, each counted as the embedder will see the text, halved until the
-    text fits.
+    """Return the drafts without surrounding blanks, halved until the embedder's token count fits the budget.
 
     Parts do not always add up to the whole: a word too long for the vocabulary is one unknown token, but a part of
     the word may be many tokens; some tokenizers mark the start of a text.

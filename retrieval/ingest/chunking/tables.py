@@ -20,8 +20,7 @@ _ANSWERS = frozenset({"answer", "answers", "a", "response", "reply", "antwort", 
 
 
 def table_sections(document: Document) -> list[Section]:
-    """Return the rows of a CSV or TSV document, as blocks of one section, or as one section per row for questions and
-    answers.
+    """Return one section with a block per row of a CSV or TSV document; for questions and answers, a section per row.
 
     The first line decides which of , ; tab and | separates cells. The first row is the head unless a cell is empty or
     a number. Text that the csv module refuses is read line by line.

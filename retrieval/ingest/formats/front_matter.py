@@ -107,9 +107,7 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
 
 
 def check_unread(text: str, *, prose: bool) -> None:
-    """Raise UnreadableRights if a document of another format has front matter that names groups, because none is
-    read.
-    """
+    """Raise UnreadableRights if a document in a format without front matter seems to name groups in front matter."""
     opening = _OPENING.match(text)
     if not opening:
         if prose:

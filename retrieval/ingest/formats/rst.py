@@ -169,9 +169,7 @@ def _paragraph(scan: _Scan, line: int, end: int, blocks: list[Mark]) -> int:
 
 
 def _body_end(scan: _Scan, line: int, end: int, indent: int | None = None) -> int:
-    """Return the line after the last line that is blank or indented deeper than `indent` (default: indentation of
-    `line`).
-    """
+    """Return the line after the blank and deeper lines; deeper than `indent` (default: the indentation of `line`)."""
     indent = scan.indents[line] if indent is None else indent
     line += 1
     while line < end and (scan.indents[line] < 0 or scan.indents[line] > indent):

@@ -44,9 +44,7 @@ def to_markdown(html: str) -> tuple[str, str]:
 
 
 def _read_parts(html: str) -> str:
-    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page, as in a
-    browser.
-    """
+    """Return the page without scripts, styles, comments and declarations; an unclosed part ends the page."""
     last = html.rfind(">") + 1  # no tag after this place can be complete
     parts: list[str] = []
     at = 0
