@@ -18,7 +18,7 @@ from retrieval.errors import Unreadable
 from retrieval.ingest.chunking import questions
 from retrieval.ingest.chunking.definitions import GRAMMARS
 from retrieval.ingest.exclude import excluded
-from retrieval.ingest.formats import front_matter, markdown, rst, webpage
+from retrieval.ingest.formats import front_matter, markdown, rst
 from retrieval.ingest.formats.decode import decode
 from retrieval.records.documents import Document, Format
 from retrieval.records.ingest import Failure
@@ -194,7 +194,9 @@ def parse(
         case "rst":
             title = rst.first_heading(text[:_TITLE_WITHIN_CHARS])
         case "html":
-            title, text = webpage.to_markdown(text)
+            from retrieval.ingest.formats.webpage import to_markdown  # bs4 and markdownify: only for HTML
+
+            title, text = to_markdown(text)
         case "code":  # "net/__init__.py": many files share the name alone
             title = "/".join(shown_as.parts[-2:])
         case "csv":

@@ -2,5 +2,5 @@
 
 decode        bytes -> text                       front_matter  a document's attributes and readers
 markdown      Markdown -> first lines of blocks   rst           reStructuredText -> first lines of blocks
-webpage       HTML -> Markdown                    tagsoup       the parser and the converter for broken pages
+webpage       HTML -> Markdown
 """

@@ -1,17 +1,28 @@
 """HTML to Markdown: the page's own text, without the parts that repeat on every page of a site.
 
-Pages come from anywhere. Python's HTML parser takes quadratic time for unclosed comments and tags (the parser
-searches for the end again and again), so one pass over the text removes these first.
+Importing this module imports bs4 and markdownify, so `load` imports this module only to read HTML. Pages come from
+anywhere, and the libraries need help with broken pages:
+
+- Python's HTML parser takes quadratic time for unclosed comments and tags (the parser searches for the end again and
+  again), so one pass over the text removes these first;
+- optional end tags (</p>, </li>, </td> …) are supplied: bs4 would nest the following elements;
+- the nesting limit is below the depth at which the recursive converter fails;
+- markdownify counts the items before each numbered item, counts the rows of a table's head for each row, and searches
+  a line's end after each of many blanks (all quadratic), indents a line again at each of 200 levels, draws a cell as
+  wide as the cell declares, and takes a tag with the name of one of markdownify's own methods for a call.
 """
 
 import re
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from bs4 import BeautifulSoup, Tag
+from bs4.element import NavigableString
+from markdownify import MarkdownConverter
 
 from retrieval.errors import Unreadable
 from retrieval.ingest.chunking.blocks import plain_heading
-
-if TYPE_CHECKING:
-    from bs4 import BeautifulSoup, Tag
 
 _UNREAD = re.compile(r"<!--|<[!?]|<(script|style)\b[^>]*>", re.IGNORECASE)
 _UNREAD_ENDS = {
@@ -21,6 +32,37 @@ _UNREAD_ENDS = {
     "<!": re.compile(">"),
     "<?": re.compile(">"),
 }
+_SURROUNDINGS = frozenset(
+    "head script style noscript template nav footer aside iframe svg canvas button select input".split()
+)
+_OWN_METHODS = frozenset({"soup", "fn_cache"})  # convert_soup and convert_fn_cache do not handle tags
+_LANGUAGE = re.compile(r"(?:language|lang|highlight)-([\w+#.-]+)")
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_MAX_COLUMNS = 20  # a wider cell is layout; each column costs characters
+_MAX_DEPTH = 200  # the converter uses three of Python's 1,000 frames per level; real pages stay under 60
+_MAX_CLASSES = 16  # examined per element
+_INDENTING = frozenset({"blockquote", "dd", "li"})
+_MAX_INDENTS = 12  # deeper elements are not indented further: each level adds two characters to every line
+_BLANKS = re.compile(r"[\t ]{9,}")
+_LOOK_BACK = 20  # elements between a tag and the open element that the tag ends: limits the work on unclosed elements
+
+_TABLE_PARTS = {"tbody", "thead", "tfoot"}
+_ENDS_PARAGRAPH = (
+    "address article aside blockquote details div dl fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav"
+    " ol p pre section table ul"
+).split()
+# tag -> (open elements that the tag ends, elements that stop the search)
+_ENDS: dict[str, tuple[set[str], set[str]]] = {
+    **{name: ({"p"}, {"td", "th", "li", "dd", "div", "section", "article", "blockquote"}) for name in _ENDS_PARAGRAPH},
+    "a": ({"a"}, {"td", "th", "li"}),
+    "li": ({"li"}, {"ul", "ol", "menu"}),
+    "dt": ({"dt", "dd"}, {"dl"}),
+    "dd": ({"dt", "dd"}, {"dl"}),
+    "td": ({"td", "th"}, {"tr", "table"}),
+    "th": ({"td", "th"}, {"tr", "table"}),
+    "tr": ({"tr"}, {"table"}),
+    **{name: (_TABLE_PARTS, {"table"}) for name in _TABLE_PARTS},
+}
 
 
 def to_markdown(html: str) -> tuple[str, str]:
@@ -28,8 +70,6 @@ def to_markdown(html: str) -> tuple[str, str]:
 
     The text is the content of <main> or of the only <article>, if present.
     """
-    from retrieval.ingest.formats.tagsoup import Converter, PageParser, number_items  # slow import, only for HTML
-
     try:
         # The doctype keeps bs4 from warning that a page without tags looks like a file name.
         soup = PageParser("<!DOCTYPE html>\n" + _read_parts(html))
@@ -58,7 +98,7 @@ def _read_parts(html: str) -> str:
     return "".join([*parts, html[at:tail], html[tail:].replace("<", "&lt;")])
 
 
-def _page(soup: "BeautifulSoup") -> "Tag":
+def _page(soup: BeautifulSoup) -> Tag:
     """Return the element with the page's own text."""
     articles = soup.find_all("article", limit=2)
     for element in (soup.find("main"), soup.find(role="main"), articles[0] if len(articles) == 1 else None):
@@ -67,10 +107,143 @@ def _page(soup: "BeautifulSoup") -> "Tag":
     return soup.body or soup
 
 
-def _title(soup: "BeautifulSoup") -> str:
+def _title(soup: BeautifulSoup) -> str:
     for name in ("title", "h1"):
         element = soup.find(name)
         title = plain_heading(element.get_text(" ").removesuffix("¶")) if element else ""
         if title:
             return title
+    return ""
+
+
+class PageParser(BeautifulSoup):
+    """A page as a tree. Raises Unreadable if elements are nested too deeply to convert."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(html, "html.parser")
+
+    def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:
+        if len(self.tagStack) > _MAX_DEPTH:
+            raise Unreadable(f"the HTML is nested too deeply to convert: expected at most {_MAX_DEPTH} levels")
+        ends, beyond = _ENDS.get(name, (set[str](), set[str]()))
+        for element in reversed(self.tagStack[-_LOOK_BACK:]):
+            if not ends or element.name in beyond:
+                break
+            if element.name in ends:
+                self.handle_endtag(element.name)
+                break
+        return super().handle_starttag(name, *args, **kwargs)
+
+
+class Converter(MarkdownConverter):
+    """Elements to Markdown: the page's text without navigation. Links to other sites stay links."""
+
+    def __init__(self, page: Tag) -> None:
+        self._titled = _ancestors_of(page, "h1")
+        self._headed = _ancestors_of(page, "thead")
+        self._with_data = _ancestors_of(page, "td")
+        self._columns = Counter[int]()
+        for cell in page.find_all(["td", "th"]):
+            self._columns.update({id(row): int(str(cell["colspan"])) for row in cell.parents if row.name == "tr"})
+        super().__init__(
+            heading_style="atx",
+            escape_asterisks=False,
+            escape_underscores=False,  # people search for max_pool_size
+            table_infer_header=True,
+            code_language_callback=_language,
+        )
+
+    def get_conv_fn(self, tag_name: str) -> Callable[..., str] | None:
+        if tag_name in _SURROUNDINGS:
+            return lambda *_, **__: ""
+        if tag_name in _OWN_METHODS:
+            return None
+        result: Callable[..., str] | None = super().get_conv_fn(tag_name)  # type: ignore[misc]  # not in its stubs
+        return result
+
+    def convert_header(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return text if id(el) in self._titled else ""  # an article's header holds the article's title
+
+    def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        if "headerlink" in el.get_attribute_list("class"):  # Sphinx's "¶" beside each heading
+            return ""
+        href = str(el.get("href", ""))
+        if not href.startswith(("http://", "https://")) or "_noformat" in parent_tags or not text.strip():
+            return text
+        return f"[{text.strip()}]({href})"
+
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return str(el.get("alt", ""))
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        bullet = f"{el['value']}. " if el.parent is not None and el.parent.name == "ol" else "- "
+        lines = text.strip().split("\n")
+        return bullet + "\n".join([lines[0], *(line and " " * len(bullet) + line for line in lines[1:])]) + "\n"
+
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """Return a row; the first row gets a rule below to become the head, or an empty head above."""
+        row, parent = f"|{text}\n", el.parent
+        if el.find_previous_sibling() is not None or parent is None:
+            return row
+        columns = self._columns[id(el)]
+        rule = "| " + " | ".join(["---"] * columns) + " |\n"
+        in_body = parent.name == "tbody"
+        only_row = parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
+        is_head = only_row or id(el) not in self._with_data
+        if is_head or not in_body or id(parent.parent) not in self._headed:
+            return row + rule
+        is_first = parent.find_previous_sibling() is None
+        return "| " + " | ".join([""] * columns) + " |\n" + rule + row if is_first else row
+
+    def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
+        if _BLANKS.search(el) and "pre" not in (parent_tags or ()):
+            shortened = NavigableString(_BLANKS.sub(" ", el))  # equal for markdownify, which joins blanks anyway
+            shortened.parent, shortened.previous_sibling, shortened.next_sibling = (
+                el.parent,
+                el.previous_sibling,
+                el.next_sibling,
+            )
+            el = shortened
+        text: str = super().process_text(el, parent_tags)  # type: ignore[misc]  # not in its stubs
+        return text
+
+
+def _ancestors_of(page: Tag, name: str) -> set[int]:
+    """Return the ids of all elements that contain an element `name`."""
+    result: set[int] = set()
+    for element in page.find_all(name):
+        for outer in element.parents:
+            if id(outer) in result:
+                break
+            result.add(id(outer))
+    return result
+
+
+def number_items(page: Tag) -> None:
+    """Give each item of a numbered list a number, and each table cell a drawable width, in place.
+
+    Elements indented too often become a <div>.
+    """
+    for numbered in page.find_all("ol"):
+        start = _NUMBER.fullmatch(str(numbered.get("start", "")))
+        for n, item in enumerate(numbered.find_all("li", recursive=False), int(start[0]) if start else 1):
+            item["value"] = str(n)
+    for cell in page.find_all(["td", "th"]):
+        span = _NUMBER.fullmatch(str(cell.get("colspan", "")))
+        cell["colspan"] = str(max(1, min(_MAX_COLUMNS, int(span[0]) if span else 1)))
+    indents = {id(page): 0}
+    for element in page.find_all(True):
+        indents[id(element)] = indents[id(element.parent)] + (element.name in _INDENTING)
+        if element.name in _INDENTING and indents[id(element)] > _MAX_INDENTS:
+            element.name = "div"
+
+
+def _language(pre: Tag) -> str:
+    """Return the language of a code block, from the highlighter's classes on the block, its <code> or its wrappers."""
+    code = pre.find("code")
+    for element in (code, pre, pre.parent, pre.parent and pre.parent.parent):
+        names = " ".join(map(str, element.get_attribute_list("class")[:_MAX_CLASSES])) if element else ""
+        result = _LANGUAGE.search(names)
+        if result and result[1] not in ("default", "none"):
+            return result[1]
     return ""
