@@ -1,4 +1,6 @@
-"""Intervals by the bootstrap (Efron 1979): rounds are drawn again, the same ones for all systems, which are paired."""
+"""Bootstrap intervals (Efron 1979): rounds are drawn again, the same rounds for all systems, because systems are
+paired.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -12,9 +14,9 @@ Interval = tuple[float, float]
 
 
 def interval(statistic: Callable[..., Floats], *samples: Sequence[float] | Floats) -> Interval:
-    """The 95 % percentile interval of a statistic of these samples; item i of each belongs to round i.
+    """The 95 % percentile interval of a statistic of samples; item i of each sample belongs to round i.
 
-    The statistic is one along the last axis: it gets all resamples of a sample at once, a row each.
+    The statistic works along the last axis, on all resamples of a sample at once (one row per resample).
     """
     arrays = [np.asarray(sample, np.float64) for sample in samples]
     rounds = len(arrays[0])
@@ -23,9 +25,9 @@ def interval(statistic: Callable[..., Floats], *samples: Sequence[float] | Float
 
 
 def nested_interval(statistic: Callable[..., Floats | float], *systems: Sequence[Sequence[Floats]]) -> Interval:
-    """The same of values that come in streams and streams that come in rounds: both are drawn again.
+    """Like `interval`, for values in streams and streams in rounds: rounds and streams are drawn again.
 
-    systems: of each its rounds, of a round its streams, of a stream its values. The statistic gets one array of each.
+    systems: rounds of streams of values, per system. The statistic gets one array per system.
     """
     rounds = len(systems[0])
     random = np.random.default_rng(0)
@@ -46,12 +48,12 @@ def median(sample: Floats) -> Floats:
 
 
 def ratio(over: Floats, under: Floats) -> Floats:
-    """How many times one median is the other, along the last axis; infinite where there is nothing under it."""
+    """The ratio of two medians along the last axis; infinite for a median of 0 below."""
     above, below = median(over), median(under)
     return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.inf)
 
 
 def _bounds(drawn: Sequence[float] | Floats) -> Interval:
-    # "nearest": infinities among them would make interpolation a NaN.
+    # "nearest", because interpolation between infinities gives NaN.
     low, high = np.percentile(drawn, [2.5, 97.5], method="nearest")
     return float(low), float(high)

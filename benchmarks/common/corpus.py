@@ -1,7 +1,7 @@
-"""Text to search: paragraphs of the documentation inside installed Python packages, as a folder of Markdown files.
+"""A corpus: paragraphs of the documentation in installed Python packages, as a folder of Markdown files.
 
-It is at hand wherever the benchmark runs, varied, and written by people; nothing is downloaded. The paragraphs are
-short ones, since embedding them is what takes time. Folder and index stay in the cache between runs.
+The corpus needs no download, is varied, and people wrote the text. Only short paragraphs are used, because embedding
+takes the time. Folder and index stay in the cache between runs.
 """
 
 import json
@@ -18,12 +18,12 @@ from benchmarks.common.processes import ROOT, Unmeasurable, environment
 
 PACKAGES = ("scipy", "sqlalchemy", "sklearn", "networkx", "sympy", "torch", "transformers", "numpy")  # of the runtime
 _CHARS = range(200, 460)  # of a paragraph: some 50 to 110 tokens
-_CHUNK_TOKENS = 128  # so that a section is a chunk
+_CHUNK_TOKENS = 128  # makes each section one chunk
 _SECTIONS = 100  # of a document
 
 
 def passages(cache: Path, count: int) -> list[str]:
-    """So many paragraphs, no two alike, from the cache or put there. Raises Unmeasurable where there are fewer."""
+    """Distinct paragraphs, from the cache or collected and cached. Raises Unmeasurable if there are too few."""
     folder = documents(cache, count)
     if not folder.is_dir():
         found = paragraphs()
@@ -35,9 +35,9 @@ def passages(cache: Path, count: int) -> list[str]:
 
 
 def index(cache: Path, count: int, models: Path) -> tuple[Path, int]:
-    """The data folder where `ragway ingest` has put them as collection `docs`, and the number of chunks they became.
+    """The data folder with the paragraphs as collection `docs`, and the number of chunks.
 
-    What is there and unchanged is kept: `ragway ingest` decides that. models: where prepared embedders lie.
+    `ragway ingest` keeps unchanged documents. models: the folder of prepared embedders.
     """
     data = cache / f"index-{count}"
     models.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def index(cache: Path, count: int, models: Path) -> tuple[Path, int]:
 
 
 def sections(markdown: str) -> list[str]:
-    """The paragraphs of a document as `passages` writes it."""
+    """The paragraphs of a document in the form that `passages` writes."""
     return [part.partition("\n\n")[2].strip() for part in markdown.split("\n## ")[1:]]
 
 
@@ -64,7 +64,7 @@ def documents(cache: Path, count: int) -> Path:
 
 
 def write(folder: Path, texts: Sequence[str]) -> None:
-    """These paragraphs as documents in a new folder, which is there when all of them are."""
+    """Write paragraphs as documents into a new folder; the folder appears only when complete."""
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -77,7 +77,7 @@ def write(folder: Path, texts: Sequence[str]) -> None:
 
 
 def paragraphs() -> list[str]:
-    """Every paragraph of the installed packages, no two alike, in one order."""
+    """All distinct paragraphs of the installed packages, in a fixed order."""
     return sorted(set(_paragraphs()))
 
 
@@ -91,7 +91,7 @@ def _paragraphs() -> Iterator[str]:
 
 
 def prose(text: str) -> Iterator[str]:
-    """The paragraphs of a docstring that are sentences rather than code or tables, each as one line."""
+    """The paragraphs of a docstring that are sentences, not code or tables, each as one line."""
     for paragraph in re.split(r"\n\s*\n", text):
         line = " ".join(paragraph.split())
         letters = sum(character.isalpha() or character == " " for character in line)
@@ -100,7 +100,7 @@ def prose(text: str) -> Iterator[str]:
 
 
 def _ragway(command: list[str], settings: Path, data: Path) -> str:
-    """What a command of ragway prints; its standard error, where it draws its progress, is ours."""
+    """Run a command of ragway and return the output; progress goes to this process's standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "cli", *command, "--config", str(settings), "--data", str(data)],
         check=False,

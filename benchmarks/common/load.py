@@ -1,6 +1,6 @@
-"""The load generator: HTTP/1.1 over kept connections with nothing between it and the socket but a parser in C.
+"""The load generator: HTTP/1.1 over kept connections, with only a C parser on top of the socket.
 
-An SDK costs a hundred times what the fastest system under test costs; it would be the thing measured.
+An SDK costs a hundred times as much as the fastest system under test, so an SDK would dominate the measurement.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ import httptools
 
 
 class Mismatch(Exception):
-    """A reply is not the one it should be: what was measured is not what the table would claim."""
+    """A wrong reply: the measurement would not show the claim of the table."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """A whole reply. Times are seconds from the moment its request was sent."""
+    """A whole reply. Times are seconds since the request was sent."""
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)  # names in lower case
     body: bytearray = field(default_factory=bytearray)
     last_byte_s: float = 0.0
-    reads_s: list[float] = field(default_factory=list)  # the reads that brought some of the body
-    broken: str = ""  # how it ended before it was whole
+    reads_s: list[float] = field(default_factory=list)  # times of the reads with a part of the body
+    broken: str = ""  # why the reply ended early
 
     @property
     def first_byte_s(self) -> float:
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         return protocol
 
     async def ask(self, request: bytes) -> Reply:
-        """Send the bytes of a request and return its reply. Raises ConnectionError, Mismatch."""
+        """Send a request's bytes and return the reply. Raises ConnectionError, Mismatch."""
         self._reply = Reply()
         self._done = asyncio.get_running_loop().create_future()
         self._sent = time.perf_counter()
@@ -59,20 +59,20 @@ class Connection(asyncio.Protocol):
 
     @property
     def unfinished(self) -> Reply:
-        """What has arrived of the reply that is awaited."""
+        """The received part of the reply in progress."""
         return self._reply
 
     @property
     def closed(self) -> bool:
-        """Whether no request can be sent on it any more."""
+        """Whether the connection can send no more requests."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has another type
 
     def data_received(self, data: bytes) -> None:
         self._read = time.perf_counter() - self._sent
@@ -121,7 +121,7 @@ Check = Callable[[Reply], None]  # raises Mismatch
 
 
 async def one_by_one(port: int, requests: Sequence[bytes], check: Check) -> list[Reply]:
-    """The replies to these requests, sent one after the other on one connection."""
+    """The replies to the requests, sent one after the other on one connection."""
     connection = await Connection.open(port)
     try:
         replies = []
@@ -136,9 +136,9 @@ async def one_by_one(port: int, requests: Sequence[bytes], check: Check) -> list
 async def closed_loop(
     port: int, requests: Sequence[bytes], check: Check, *, connections: int, seconds: float, most: int
 ) -> tuple[list[float], float]:
-    """Latencies in seconds, and the time all took: each connection sends its next request when it has its reply.
+    """The latencies and the total time in seconds. Each connection sends the next request after the reply.
 
-    requests: taken in turn. most: replies after which it ends early.
+    requests: used in order. most: number of replies for an early end.
     """
     latencies: list[float] = []
     begin = time.perf_counter()
@@ -161,9 +161,9 @@ async def closed_loop(
 
 
 async def staggered(port: int, requests: Sequence[bytes], *, apart_s: float) -> list[Reply]:
-    """The replies to these requests, each sent on a connection of its own, this long after the one before.
+    """The replies to the requests, each on a new connection, started `apart_s` after the request before.
 
-    Unchecked: a reply that broke off says so itself.
+    Replies are not checked; a broken reply has `broken`.
     """
     connections = [await Connection.open(port) for _ in requests]
 

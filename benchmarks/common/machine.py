@@ -1,4 +1,4 @@
-"""The machine: which cores the figures are taken on, and whether it has anything else to do."""
+"""The machine: the cores for each role, and whether other work disturbs the measurement."""
 
 import importlib.metadata
 import os
@@ -17,24 +17,24 @@ PACKAGES = ("ragway", "litellm", "uvicorn", "uvloop", "httpx", "httpx2", "aiohtt
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Who runs where: a server may not take time from those who measure it, nor they from it."""
+    """Which process runs on which cores: a server and the load generator must not take time from each other."""
 
-    server: frozenset[int]  # one core
+    server: frozenset[int]  # a single core
     edge: frozenset[int]  # load generator and mock upstream: the others
     every: frozenset[int]
 
     @property
     def together(self) -> "Cores":
-        """Everybody on the server's core, for what happens one after the other.
+        """All roles on the server's core, for requests one at a time.
 
-        With one request at a time nothing is won by a second core, and each of the four hand-overs would wait until an
-        idle one has woken up: of a virtual machine that costs more than what is measured.
+        With one request at a time a second core helps nothing, and each of the four hand-overs would wait for an idle
+        core to wake up. On a virtual machine the wake-ups cost more than the measured work.
         """
         return Cores(self.server, self.server, self.every)
 
     @staticmethod
     def of(usable: Iterable[int]) -> "Cores":
-        """The last core for the server; where there is but one, all share it."""
+        """The last core for the server; with a single core, all roles share the core."""
         every = frozenset(usable)
         server = frozenset({max(every)})
         return Cores(server, every - server or every, every)
@@ -48,16 +48,16 @@ class Cores:
 
 
 def usable_cores() -> frozenset[int]:
-    """Those this process may use."""
+    """The cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def pin(pids: Iterable[int], cores: frozenset[int]) -> None:
-    """Keep processes, with all threads they have and will have, on these cores."""
+    """Pin processes, with all current and future threads, to cores."""
     for pid in pids:
         try:
             threads = [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         for thread in threads:
             try:
@@ -67,7 +67,7 @@ def pin(pids: Iterable[int], cores: frozenset[int]) -> None:
 
 
 def refusal(load: float, cores: int) -> str:
-    """Why nothing should be measured at this load average of the last minute; "" where it may be."""
+    """Why the load average of the last minute forbids a measurement; "" if a measurement is fine."""
     if load <= _MOST_LOAD * cores:
         return ""
     return (
@@ -77,13 +77,16 @@ def refusal(load: float, cores: int) -> str:
 
 
 class Watch:
-    """How much of the machine's CPU time went elsewhere since it was made."""
+    """Measures how much of the machine's CPU time went to other work since creation."""
 
     def __init__(self) -> None:
         self._begin, self._spent, self._own = time.monotonic(), _spent_s(), _own_s()
 
     def elsewhere(self) -> "Elsewhere":
-        """Call it when all servers have ended: a process' time is ours once it was waited for."""
+        """The shares of other work.
+
+        Call after all servers have ended, because the kernel adds a child's time at the end.
+        """
         offered_s = (time.monotonic() - self._begin) * (os.cpu_count() or 1)
         (busy, stolen), (busy_before, stolen_before) = _spent_s(), self._spent
         # The kernel counts the busy seconds in ticks, ours exactly.
@@ -93,19 +96,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The shares, 0 to 1, of the machine's CPU time that a measurement did not have."""
+    """The shares (0 to 1) of the machine's CPU time that the measurement did not get."""
 
-    others: float  # other processes of this machine
-    stolen: float  # what a virtual machine's host gave to others
+    others: float  # used by other processes of this machine
+    stolen: float  # taken by the host of the virtual machine
 
     @property
     def disturbing(self) -> bool:
-        """Whether that is too much for figures to be quoted."""
+        """Whether the shares are too large for quotable figures."""
         return self.others + self.stolen > _MOST_ELSEWHERE
 
 
 def conditions() -> dict[str, object]:
-    """What the tables were taken on."""
+    """The machine and the versions, for the tables."""
     return {
         "CPU": _cpu_model(),
         "cores": len(usable_cores()),
@@ -131,7 +134,7 @@ def _versions() -> dict[str, str]:
 
 
 def stolen_s() -> float:
-    """Seconds that the host of a virtual machine has taken since its start, in the kernel's ticks."""
+    """Seconds taken by the host of a virtual machine since boot, in kernel ticks."""
     return _spent_s()[1]
 
 

@@ -1,8 +1,8 @@
-"""The mock upstream: an OpenAI-dialect server that costs as little as Python can, so that the proxy is measured.
+"""The mock upstream: an OpenAI-dialect server as cheap as Python allows, so that the measurement shows the proxy.
 
-A chat completion is answered at once with the same 600 bytes, a streamed one with the same 200 chunks: all at once, or
-20 ms apart where the path begins with /paced. `GET /stats` tells what has arrived. It serves on a free port of
-127.0.0.1, prints that port, and ends when its standard input does.
+A chat completion gets the same 600 bytes at once. A stream gets the same 200 chunks: at once, or 20 ms apart if the
+path begins with /paced. `GET /stats` returns counts. The server listens on a free port of 127.0.0.1, prints the port,
+and ends when standard input ends.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _STREAMED = re.compile(rb'"stream":\s*true')
 
 
 def completion() -> bytes:
-    """The body of a reply that is not streamed."""
+    """The body of a reply without streaming."""
     text = (
         "Set the address of the server and the name of the model in the settings file, then start the service again. "
         "It reads the file once, at the start, and names a key it does not know together with the nearest known one."
@@ -32,7 +32,7 @@ def completion() -> bytes:
 
 
 def events() -> list[bytes]:
-    """The events of a streamed reply: CHUNKS of them, `[DONE]` with the last."""
+    """The events of a streamed reply: CHUNKS events, the last with `[DONE]`."""
     deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": " " + word.decode()} for word in sorted(WORDS, key=lambda word: int(word[4:]))]
     made = [_event(delta, None) for delta in deltas] + [_event({}, "stop")]
@@ -60,7 +60,7 @@ _FRAMES[-1] += b"0\r\n\r\n"
 
 @dataclass(slots=True)
 class Stats:
-    """What has arrived since the start."""
+    """Counts since the start."""
 
     requests: int = 0
     body_bytes: int = 0
@@ -74,7 +74,7 @@ class _Connection(asyncio.Protocol):
         self._body = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has another type
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -111,7 +111,7 @@ class _Connection(asyncio.Protocol):
             return
         self._transport.write(_FRAMES[number] if number else _STREAM_HEAD + _FRAMES[0])
         if number + 1 < CHUNKS:
-            # By the clock of the stream's start: a late frame does not make the later ones late.
+            # Relative to the start of the stream: a late frame does not delay later frames.
             due = start + (number + 1) * PACE_S
             asyncio.get_running_loop().call_at(due, self._pace, number + 1, start)
 

@@ -1,4 +1,4 @@
-"""What a benchmark prints: progress on standard error, Markdown tables on standard output."""
+"""The output of a benchmark: progress on standard error, Markdown tables on standard output."""
 
 import sys
 from collections.abc import Iterable, Sequence

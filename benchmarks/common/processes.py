@@ -1,4 +1,4 @@
-"""A server as a process of its own: started, asked of the kernel what it uses (Linux: /proc), kept on a core, ended."""
+"""A server as a child process: start, CPU time and memory (Linux: /proc), pinning, stop."""
 
 import contextlib
 import os
@@ -20,11 +20,11 @@ _FOREIGN = ("RAGWAY_", "OPENAI_", "QDRANT_", "LITELLM_")
 
 
 class Unmeasurable(Exception):
-    """The benchmark cannot run: something does not start."""
+    """The benchmark cannot run, for example because a server does not start."""
 
 
 def refusal(*, anyway: bool) -> str:
-    """Why figures taken now are not to be quoted, "" where they may be. Raises Unmeasurable unless wanted anyway."""
+    """Why the figures must not be quoted, or "". Raises Unmeasurable on a busy machine, unless `anyway`."""
     busy = machine.refusal(os.getloadavg()[0], len(machine.usable_cores()))
     if busy and not anyway:
         raise Unmeasurable(busy)
@@ -33,14 +33,14 @@ def refusal(*, anyway: bool) -> str:
 
 @dataclass(slots=True)
 class Running:
-    """A server that answers."""
+    """A running server."""
 
     process: subprocess.Popen[str]
     port: int
-    ready_s: float  # from its start
+    ready_s: float  # since the start of the process
 
     def processes(self) -> dict[str, list[int]]:
-        """Its process ids: of the server with its workers, and of the index process."""
+        """Process ids: of the server with workers, and of the index process."""
         pids = [self.process.pid, *_descendants(self.process.pid)]
         index = [pid for pid in pids if b"retrieval." in _command_line(pid)]
         return {"server": [pid for pid in pids if pid not in index]} | ({"index": index} if index else {})
@@ -58,15 +58,15 @@ class Running:
         return {role: sum(_memory_mb(pid, "VmRSS") for pid in pids) for role, pids in self.processes().items()}
 
     def own_mb(self) -> float:
-        """Resident memory that is no file's: what the system could not get back by reading again."""
+        """Resident memory outside of files: memory that the system cannot drop and read again."""
         return sum(_memory_mb(pid, "RssAnon") for pids in self.processes().values() for pid in pids)
 
     def pin(self, cores: frozenset[int]) -> None:
-        """Keep what speaks HTTP on these cores. An index process stays free, as its embedding uses what is idle."""
+        """Pin the HTTP processes to cores. The index process stays free, because embedding may use idle cores."""
         machine.pin(self.processes()["server"], cores)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -83,7 +83,7 @@ PortOf = Callable[["subprocess.Popen[str]"], int]
 
 
 def start(command: Sequence[str], folder: Path, name: str, extra: Mapping[str, str], port_of: PortOf) -> Running:
-    """The server of this command, when it is ready. Raises Unmeasurable where it ends, or is not in time."""
+    """Start a server and wait until the server is ready. Raises Unmeasurable if the server ends or is too slow."""
     log = folder / f"{name}.log"
     begin = time.perf_counter()
     with log.open("a") as errors:
@@ -114,14 +114,14 @@ def start(command: Sequence[str], folder: Path, name: str, extra: Mapping[str, s
 
 
 def printed_port(process: "subprocess.Popen[str]") -> int:
-    """Of what it prints when it is ready: a port alone, or a curl line; 0 when it ended instead."""
+    """The port in a server's ready line (a port alone or a curl line); 0 if the server ended."""
     assert process.stdout is not None
     found = re.search(r"^(?:curl http://127\.0\.0\.1:)?(\d+)", process.stdout.readline())
     return int(found[1]) if found else 0
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours without anything that would change the settings of a system, or send loopback through an HTTP proxy."""
+    """This environment without settings of the systems under test and without HTTP proxies for loopback."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN) and not k.lower().endswith("_proxy")}
     return {**kept, **extra}
 
@@ -137,7 +137,7 @@ def _descendants(pid: int) -> list[int]:
 def _parent(entry: Path) -> int:
     try:
         return int((entry / "stat").read_text("utf-8").rpartition(")")[2].split()[1])
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0
 
 

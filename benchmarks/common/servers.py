@@ -1,4 +1,4 @@
-"""How each system under test is started, with the settings its documentation advises for production."""
+"""How to start each system under test, with the production settings of the system's documentation."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 MODEL = "bench"
-PACED = "bench-paced"  # the same upstream under a path where its stream is paced
+PACED = "bench-paced"  # the same upstream, under a path with a paced stream
 _RAGWAY = [sys.executable, "-m", "cli"]
 
 
@@ -43,7 +43,7 @@ def ragway(
         f"models:\n"
         f"  {MODEL}: {{api_base: 'http://127.0.0.1:{upstream}/v1'}}\n"
         f"  {PACED}: {{api_base: 'http://127.0.0.1:{upstream}/paced/v1'}}\n"
-        # A question that waits behind many others would go on without context, and look fast.
+        # With a short deadline, a question that waits for many others would continue without context and look fast.
         f"retrieval: {{enabled: {str(retrieval).lower()}, collections: [docs], deadline_s: 60}}\n" + more,
         "utf-8",
     )
@@ -54,7 +54,7 @@ def ragway(
 
 
 def serves_workers() -> bool:
-    """Whether this `ragway serve` has `--workers`."""
+    """Whether this version of `ragway serve` has `--workers`."""
     told = subprocess.run(
         [*_RAGWAY, "serve", "--help"],
         check=False,
@@ -66,13 +66,15 @@ def serves_workers() -> bool:
 
 
 def asgi_proxy(folder: Path, client: str, upstream: int) -> Running:
-    """The hand-made gateway with this client (httpx | httpx2 | aiohttp): uvicorn's one worker on its fastest parts."""
+    """The hand-made gateway with a client (httpx | httpx2 | aiohttp), under uvicorn with one worker and the fastest
+    parts.
+    """
     module = "aiohttp_proxy" if client == "aiohttp" else "httpx_proxy"
     return uvicorn(folder, module, {"UPSTREAM": f"http://127.0.0.1:{upstream}", "HTTP_CLIENT": client}, name=client)
 
 
 def uvicorn(folder: Path, module: str, extra: dict[str, str], *, name: str = "") -> Running:
-    """The app of a module of this folder, by uvicorn's one worker on its fastest parts."""
+    """The app of a module in `benchmarks/relay`, under uvicorn with one worker and the fastest parts."""
     port = _free_port()
     command = [
         sys.executable, "-m", "uvicorn", f"{module}:app", "--app-dir", str(ROOT / "benchmarks" / "relay"),
@@ -91,12 +93,12 @@ def copy_proxy(folder: Path, upstream: int) -> Running:
 
 
 def installed(package: str) -> bool:
-    """Whether a package of this name can be imported."""
+    """Whether a package can be imported."""
     return importlib.util.find_spec(package) is not None
 
 
 def litellm(folder: Path, name: str, upstream: int) -> Running:
-    """LiteLLM's proxy, answering: one worker, no database, no keys, its production settings for logging."""
+    """LiteLLM's proxy: one worker, no database, no keys, production settings for logging."""
     config = folder / f"{name}.yaml"
     rows = [(MODEL, f"http://127.0.0.1:{upstream}/v1"), (PACED, f"http://127.0.0.1:{upstream}/paced/v1")]
     config.write_text(
@@ -115,13 +117,13 @@ def litellm(folder: Path, name: str, upstream: int) -> Running:
         str(litellm_command()), "--config", str(config), "--num_workers", "1",
         "--host", "127.0.0.1", "--port", str(port),
     ]  # fmt: skip
-    # The first keeps it from asking the internet for prices, the others are what its documentation advises.
+    # The first variable stops downloads of prices; LiteLLM's documentation advises the other two.
     extra = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR"}
     return start(command, folder, name, extra, _accepting(port))
 
 
 def litellm_command() -> Path:
-    """Where LiteLLM's proxy is, if it is installed."""
+    """The path of LiteLLM's proxy, if installed."""
     return Path(sys.executable).with_name("litellm")
 
 
@@ -133,7 +135,7 @@ def _free_port() -> int:
 
 
 def _accepting(port: int) -> PortOf:
-    """That port once something listens on it; 0 when the process ended instead."""
+    """A function that returns the port after something listens on the port; 0 if the process ended."""
     return functools.partial(_once_accepting, port)
 
 

@@ -1,4 +1,4 @@
-"""What is sent, and what must come back."""
+"""The requests and the expected replies."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from benchmarks.common.load import Check, Mismatch, Reply, post
 from benchmarks.common.mock_upstream import WORDS
 from benchmarks.common.servers import MODEL, PACED
 
-# About what applications send: with question and parameters, a body of 1 KB.
+# The size of a typical application's prompt: with question and parameters, a body of 1 KB.
 _SYSTEM = (
     "You are the assistant of the support desk. Answer in the language of the question, in at most four sentences. "
     "Name the setting or the command the reader needs, exactly as it is written. Where you are not sure, say so, and "
@@ -23,7 +23,7 @@ _SYSTEM = (
 
 
 def questions(passages: Sequence[str]) -> Iterator[str]:
-    """Questions these passages answer, without end: a number in each, so that no cache could know it."""
+    """Endless questions that the passages answer. Each question contains a new number, so no cache can help."""
     for number, passage in enumerate(cycle(passages), 10_000):
         words = " ".join(passage.split()[:14]).rstrip(".,;:")
         yield f"Ticket {number}: why is it that {words[:90]}?"
@@ -33,7 +33,7 @@ def chat(question: str, *, model: str = MODEL, stream: bool = False) -> bytes:
     """The bytes of a chat completion's request."""
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": question}]
     fields = {"model": model, "messages": messages, "temperature": 0.2, "max_tokens": 400, "stream": stream}
-    # The mock tells pace by the path, a gateway by the model: both say the same here.
+    # The mock upstream reads the pace from the path, a gateway from the model; both agree here.
     path = "/paced/v1/chat/completions" if model == PACED else "/v1/chat/completions"
     return post(path, json.dumps(fields).encode())
 
@@ -48,15 +48,15 @@ _WORD = re.compile(rb"\bword\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the replies of one system must be."""
+    """The expected replies of one system."""
 
     title: str
     rag_status: bytes | None  # of the header x-rag-status
     body: bytes  # direct's
-    same_bytes: bool  # or only the same text, from a system that makes every reply anew
+    same_bytes: bool  # False: only the same text, from a system that builds a new reply
 
     def check(self) -> Check:
-        """A function that raises Mismatch for any other reply."""
+        """A function that raises Mismatch for a wrong reply."""
         text = text_of(self.body)
 
         def check(reply: Reply) -> None:
@@ -75,7 +75,7 @@ class Expected:
 
 
 def words_lost(body: bytes) -> int:
-    """How many of the words of a streamed reply are not in it: each comes in a frame of its own."""
+    """The number of words missing from a streamed reply; each word has a frame."""
     return len(WORDS - set(_WORD.findall(body)))
 
 

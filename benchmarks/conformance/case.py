@@ -1,4 +1,4 @@
-"""What a case of the conformance table is, and what the cases share."""
+"""A case of the conformance table, and the parts that cases share."""
 
 import json
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from benchmarks.conformance.wire import Pairs, Script
 
 KEY = b"sk-of-the-upstream"
 QUESTION = "How do I connect to the Zephyr server with TLS?"
-TRAP = "TRAP_PORT"  # in a body or a header: the port of a server that nobody should ask
+TRAP = "TRAP_PORT"  # in a body or a header: the port of a server that no lane should call
 
 Group = Literal["request", "reply", "stream", "fault", "provider"]
 Leave = Literal["", "before the first byte", "within the stream"]
-FIRST_WORD = b"alpha"  # what a client has received before it leaves within the stream
+FIRST_WORD = b"alpha"  # received by a client before the client leaves the stream
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row. Each of its scripts is one exchange; the cell is the judge's of all of them."""
+    """One row. Each script is one exchange; the cell is the judge's result for all exchanges."""
 
     group: Group
     name: str
@@ -30,9 +30,9 @@ class Case:
     rag: bool = False  # our lanes retrieve
     leave: Leave = ""  # when the client leaves
     target: bytes = b"/v1/chat/completions"
-    relayed: bool = True  # False: the upstream speaks a dialect that a relay does not translate
-    of_ours: bool = False  # True: a thing that only ragway has
-    only_last: bool = False  # the scripts before the last one prepare it
+    relayed: bool = True  # False: the upstream's dialect needs translation, which a relay does not do
+    of_ours: bool = False  # True: a feature that only ragway has
+    only_last: bool = False  # all scripts before the last prepare the last
 
     @property
     def title(self) -> str:

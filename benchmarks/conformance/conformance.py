@@ -1,8 +1,8 @@
-"""What each lane keeps of requests, replies, streams and faults: docs/conformance.md, every cell from a run.
+"""What each lane keeps of requests, replies, streams and faults: writes docs/conformance.md, every cell from a run.
 
     python benchmarks/conformance/conformance.py [--skip litellm] [--only TEXT] [--output FILE]
 
-`--only` runs the cases whose title holds the text and prints them instead of writing the page. It exits with 2 when a
+`--only` runs the cases whose title contains the text, and prints the cells instead of writing the page. Exit code 2: a
 lane does not start.
 """
 
@@ -34,7 +34,7 @@ PAGE = ROOT / "docs" / "conformance.md"
 
 
 def main() -> int:
-    """Run it."""
+    """Run the benchmark."""
     arguments = _arguments()
     keys = [key for key in TITLES if key not in arguments.skip]
     if "litellm" in keys and not servers.litellm_command().exists():
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 async def measured(folder: Path, keys: Sequence[str], cases: Sequence[Case], models: Path) -> Table:
-    """Title -> lane -> cell. One lane after the other, so that none waits for another's work."""
+    """Title -> lane -> cell. The lanes run one after the other, so that no lane waits for another lane's work."""
     table: Table = {case.title: {} for case in cases}
     learned = await asyncio.to_thread(learn, folder, models)
     async with upstream() as script, upstream() as trap:

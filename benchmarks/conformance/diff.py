@@ -1,8 +1,8 @@
-"""What differs between two JSON texts or two event streams, in a few words: the tools of the conformance judges.
+"""The differences between two JSON texts or two event streams, in a few words; used by the conformance judges.
 
-A difference has a kind. `lost`, `made up` and `changed` are of the values. The other kinds are of the spelling, which
-means the same to most readers: `space`, `order`, `numbers`, `escapes`, `duplicates` of JSON, `comments`, `fields`,
-`lines`, `BOM` of event streams. A judge says which of these its case is about.
+A difference has a kind. `lost`, `made up` and `changed` concern values. The other kinds concern spelling, which means
+the same to most readers: `space`, `order`, `numbers`, `escapes`, `duplicates` of JSON, `comments`, `fields`, `lines`,
+`BOM` of event streams. A judge chooses the kinds of a case.
 """
 
 import json
@@ -19,19 +19,19 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 _SHOWN_CHARS = 24  # of a value
 _SHOWN = 4  # differences of one kind
-_ALWAYS_NEW = re.compile(r"(?:^|\.)(?:id|created)$")  # its value says nothing about who made it
+_ALWAYS_NEW = re.compile(r"(?:^|\.)(?:id|created)$")  # the value does not identify the author
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One of them; equal ones count once."""
+    """A difference; equal differences count once."""
 
     kind: str
     text: str
 
     @property
     def anywhere(self) -> tuple[str, str]:
-        """The same without the places in lists: what to know it by in another text."""
+        """The difference without list positions, to find the same difference in another text."""
         return self.kind, re.sub(r"\[\d+\]", "[]", self.text)
 
 
@@ -45,12 +45,12 @@ class _Object:
     pairs: tuple[tuple[str, Any], ...]
 
     def last(self) -> dict[str, Any]:
-        """As most readers take it: of a repeated key the last."""
+        """As most readers parse: the last of a repeated key."""
         return dict(self.pairs)
 
 
 def of_json(sent: bytes, got: bytes) -> list[Difference]:
-    """From `sent` to `got`; [] only for equal bytes. ValueError: one of them is not JSON."""
+    """The differences from `sent` to `got`; [] only for equal bytes. Raises ValueError for invalid JSON."""
     if sent == got:
         return []
     found = list(_walk(_read(sent), _read(got), ""))
@@ -64,7 +64,7 @@ def of_json(sent: bytes, got: bytes) -> list[Difference]:
 
 
 def told(differences: Sequence[Difference], about: Sequence[str] = ()) -> str:
-    """A cell: of differences in values and in the kinds the case is about; "kept" where there are others only."""
+    """The text of a cell: differences of values and of the chosen kinds; "kept" for other differences only."""
     if not differences:
         return "same"
     words: dict[str, list[str]] = {}
@@ -131,10 +131,10 @@ def _objects(old: _Object, new: _Object, path: str) -> Iterator[Difference]:
 
 
 def _moved(missing: dict[str, Any], added: dict[str, Any], path: str) -> Iterator[Difference]:
-    """What has another name or place now; taken out of both."""
+    """Values with a new name or place, removed from both sides."""
     for key, value in list(missing.items()):
         if value is None or isinstance(value, bool):
-            continue  # too common to say that it is the same one
+            continue  # too common to identify a value
         for other, found in list(added.items()):
             inner = found.last() if isinstance(found, _Object) else {}
             if found != value and inner.get(key) != value:
@@ -181,17 +181,17 @@ def _spaces(text: bytes) -> list[bytes]:
 
 @dataclass(slots=True)
 class Stream:
-    """An event stream, read as browsers do, and what browsers forget."""
+    """An event stream as a browser reads the stream, and the parts that browsers ignore."""
 
     data: list[str]
     comments: list[str]
-    fields: list[tuple[str, str]]  # event, id, retry and unknown ones
+    fields: list[tuple[str, str]]  # event, id, retry and unknown fields
     lines: frozenset[str]  # the kinds of line ends
     bom: bool
 
     @property
     def objects(self) -> list[str]:
-        """The data that is JSON objects."""
+        """The data of events with JSON objects."""
         return [text for text in self.data if text.lstrip().startswith("{")]
 
     @property
@@ -201,7 +201,7 @@ class Stream:
 
 
 def stream_of(body: bytes) -> Stream:
-    """A stream's bytes, cut ones included; an event without its blank line counts too."""
+    """Parse a stream's bytes, also of a cut stream; an event without a final blank line counts."""
     text = body.decode("utf-8", "replace")
     found = Stream([], [], [], frozenset(re.findall(r"\r\n|\r|\n", text)), text.startswith("\ufeff"))
     pending: list[str] = []
@@ -241,7 +241,7 @@ def of_streams(sent: bytes, got: bytes) -> list[Difference]:
 
 
 def _events(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
-    """Of the JSON events, paired by what they say."""
+    """The differences of JSON events, paired by content."""
     matcher = SequenceMatcher(None, [_key(text) for text in old], [_key(text) for text in new], autojunk=False)
     for _, a, b, c, d in matcher.get_opcodes():
         paired = min(b - a, d - c)
@@ -262,7 +262,7 @@ def _json_events(before: str, after: str) -> Iterator[Difference]:
 
 
 def _key(text: str) -> tuple[str, str]:
-    """What an event says: the texts of its choices, and what else it is."""
+    """The content of an event: the texts of the choices, and the rest."""
     try:
         event = json.loads(text)
     except ValueError:

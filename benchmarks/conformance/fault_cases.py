@@ -1,4 +1,4 @@
-"""The cases about faults, and those about a provider with a dialect of its own (Anthropic's)."""
+"""The cases about faults, and the cases about a provider with another dialect (Anthropic's)."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from benchmarks.conformance.judge import Judge
 from benchmarks.conformance.reply_cases import DONE, MARKS, PLAIN, ROLE, STOP, STREAMED, WORDS, delta
 from benchmarks.conformance.wire import EVENTS, JSON, Pairs, Script
 
-_MADE = (  # this dialect has no such thing, or another one
+_MADE = (  # Anthropic's dialect has no such member, or another member
     "`id`", "`created`", "`object`", "`model`", "`system_fingerprint`", "`choices[0].logprobs: null`",
     "`choices[0].finish_reason: null`", "`choices[0].message.refusal: null`",
 )  # fmt: skip
@@ -85,7 +85,7 @@ def _client_leaves() -> list[Case]:
     ]
 
 
-# --- A provider with a dialect of its own
+# --- A provider with another dialect
 
 
 def _provider(name: str, body: bytes, check: Judge, *scripts: Script, headers: Pairs = (), leave: Any = "") -> Case:
@@ -130,7 +130,7 @@ _TOOL = _streamed({"type": "tool_use", "id": "toolu_1", "name": "look", "input":
 
 
 def _asked(**members: Any) -> bytes:
-    """What the provider should be asked: nothing but what the client said."""
+    """The expected request at the provider: only the client's content."""
     text = [{"type": "text", "text": QUESTION}]
     asked = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": text}], **members}
     return json.dumps(asked).encode()

@@ -1,8 +1,8 @@
-"""The judges of the conformance table: what was seen on both sides of one request -> the text of a cell.
+"""The judges of the conformance table: the observations at both sides of one request -> the text of a cell.
 
-same         byte for byte (of a request with retrieval on: but for the one inserted block)
-kept         the same values, spelled anew; `kept: …` says what was kept, where bytes cannot be compared
-changed, lost, made up, refused   what it says, the worst first
+same         byte for byte (for a request with retrieval: except for the one inserted block)
+kept         the same values in another spelling; `kept: …` names the kept parts if bytes cannot be compared
+changed, lost, made up, refused   as the words say, the worst first
 """
 
 import functools
@@ -15,14 +15,14 @@ from pathlib import Path
 from benchmarks.conformance.diff import VALUES, Difference, Stream, of_json, of_streams, stream_of, told
 from benchmarks.conformance.wire import Exchange
 
-Judge = Callable[[Exchange, bool], str]  # the second: whether the lane is ours, which may insert its block
+Judge = Callable[[Exchange, bool], str]  # second argument: whether the lane is ragway's, which may insert a block
 
 CLOSED_WITHIN_S = 0.25  # the upstream, after the client left
 _ORDER = ("lost", "made up", "refused", "changed", "kept", "same")
 
 
 def worst_first(cells: Sequence[str]) -> str:
-    """The cells of one case's exchanges as one: equal ones once, with their number where there are several."""
+    """Join the cells of a case's exchanges; equal cells appear once, with a count."""
     kinds = sorted(dict.fromkeys(cells), key=lambda cell: _ORDER.index(kind_of(cell)))
     if len(kinds) == 1:
         return kinds[0]
@@ -30,12 +30,12 @@ def worst_first(cells: Sequence[str]) -> str:
 
 
 def kind_of(cell: str) -> str:
-    """Its first word or two."""
+    """The first word or two of a cell."""
     return next(kind for kind in (*_ORDER, "—") if cell.startswith(kind))
 
 
 def request(*about: str, expect: bytes | None = None, block: bool = True) -> Judge:
-    """The upstream got `expect`, or what the client sent; and with `block` in our lanes the inserted message."""
+    """The upstream got `expect`, or the client's request; with `block`, ragway's lanes insert the message."""
 
     def judge(seen: Exchange, ours: bool) -> str:
         if cell := _not_asked_once(seen):
@@ -56,7 +56,7 @@ def request(*about: str, expect: bytes | None = None, block: bool = True) -> Jud
 
 
 def travels(*names: bytes) -> Judge:
-    """The upstream got these headers as the client sent them (see `conformance_requests.WANTED`)."""
+    """The upstream got these headers as the client sent the headers (see `request_cases.WANTED`)."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         if cell := _not_asked_once(seen):
@@ -68,7 +68,7 @@ def travels(*names: bytes) -> Judge:
 
 
 def stays(*names: bytes, secret: bytes = b"") -> Judge:
-    """The upstream got none of these headers, and the secret nowhere."""
+    """The upstream got none of these headers, and the secret in no place."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         if cell := _not_asked_once(seen):
@@ -99,7 +99,7 @@ def keyed(key: bytes) -> Judge:
 
 
 def target(expected: bytes) -> Judge:
-    """The upstream was asked for this path and query."""
+    """The upstream got this path and query."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         if cell := _not_asked_once(seen):
@@ -111,7 +111,7 @@ def target(expected: bytes) -> Judge:
 
 
 def untrapped(inner: Judge) -> Judge:
-    """Nobody connected to the address that only the request or the reply named; else as `inner` says."""
+    """No connection reached the address in the request or the reply; otherwise the result of `inner`."""
 
     def judge(seen: Exchange, ours: bool) -> str:
         return "changed: the request went to the address named there" if seen.trapped else inner(seen, ours)
@@ -125,7 +125,7 @@ def redirected(seen: Exchange, ours: bool) -> str:
 
 
 def once(seen: Exchange, _ours: bool) -> str:
-    """One request upstream, whatever came back."""
+    """One request at the upstream, with any reply."""
     return _not_asked_once(seen) or "kept: one request"
 
 
@@ -150,7 +150,7 @@ def reply(*about: str, expect: bytes | None = None, made: tuple[str, ...] = ()) 
 
 
 def reply_headers(*names: bytes) -> Judge:
-    """The client got these headers as the upstream sent them."""
+    """The client got these headers as the upstream sent the headers."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         if cell := _refused(seen):
@@ -174,7 +174,7 @@ def reply_headers(*names: bytes) -> Judge:
 
 
 def stream(*about: str, expect: bytes | None = None, made: tuple[str, ...] = ()) -> Judge:
-    """The client got the upstream's events, or those of `expect`, each before the upstream sent the next."""
+    """The client got the upstream's events, or `expect`'s events, each before the upstream sent the next event."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         if cell := _refused(seen):
@@ -193,7 +193,7 @@ def stream(*about: str, expect: bytes | None = None, made: tuple[str, ...] = ())
 
 
 def fails(*statuses: int) -> Judge:
-    """Before anything of a reply: one of these statuses, with an error in OpenAI's shape."""
+    """One of these statuses before any part of a reply, with an error in OpenAI's form."""
 
     def judge(seen: Exchange, _ours: bool) -> str:
         answer = seen.answer
@@ -209,7 +209,7 @@ def fails(*statuses: int) -> Judge:
 
 
 def honest_cut(seen: Exchange, _ours: bool) -> str:
-    """A reply that broke off is told as one: no end made up, nothing lost of what came before."""
+    """A broken reply looks broken: no invented end, and no loss before the break."""
     answer, sent = seen.answer, seen.script.body
     if len(seen.received) != 1 or answer.end in ("none", "silent") or answer.status >= 400:
         return fails()(seen, False)
@@ -236,7 +236,7 @@ def _ending(before: Stream, after: Stream, *, cut: bool) -> str:
 
 
 def usual_of(seen: Exchange) -> frozenset[tuple[str, str]]:
-    """What a lane changes in a plain answer, as `Exchange.usual` takes it."""
+    """The changes of a lane in a plain answer, in the form of `Exchange.usual`."""
     of = of_streams if _media(seen.script.headers) == b"text/event-stream" else of_json
     found = of(seen.script.body, _answered(seen))
     return frozenset(each.anywhere for each in found if each.kind in VALUES)
@@ -281,7 +281,7 @@ def _error_cell(status: int, body: bytes, statuses: Sequence[int]) -> str:
 
 
 def _framing(seen: Exchange) -> list[Difference]:
-    """Status, media type, and whether it came to its end."""
+    """The differences of status, media type, and completeness."""
     answer, status = seen.answer, int(seen.script.status[:3])
     found = []
     if answer.end in ("none", "silent"):
@@ -347,7 +347,7 @@ def _texts(objects: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _block() -> re.Pattern[bytes]:
-    """The inserted message, however it is spaced; at the head of `messages`."""
+    """The inserted message with any spacing, at the start of `messages`."""
     template = Path(__file__).resolve().parents[2] / "config" / "prompts" / "answer.txt"
     begins = re.escape(json.dumps(template.read_text("utf-8")[:40])[1:-1].encode())
     message = rb'\{\s*"role":\s*"system",\s*"content":\s*"' + begins + rb'(?:[^"\\]|\\.)*+"\s*\}\s*,?'

@@ -1,4 +1,4 @@
-"""The lanes of the conformance table, each a process of its own before one scripted upstream, and a case run on one."""
+"""The lanes of the conformance table, each a process in front of one scripted upstream; runs a case on a lane."""
 
 import contextlib
 import dataclasses
@@ -34,14 +34,14 @@ _HANDBOOK = {
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A column: a server that answers on `port`."""
+    """A column: a server that listens on `port`."""
 
     key: str
     port: int
 
     @property
     def ours(self) -> bool:
-        """Whether it retrieves, and understands `x-rag`."""
+        """Whether the lane retrieves and understands `x-rag`."""
         return self.key != "litellm"
 
 
@@ -101,7 +101,7 @@ def start(key: str, folder: Path, upstream: int, nobody: int, learned: Path | No
 
 
 def _litellm(folder: Path, upstream: int, nobody: int) -> Running:
-    """LiteLLM's proxy: no database, no keys, nothing tried twice, upstream calls cancelled when the client leaves."""
+    """LiteLLM's proxy: no database, no keys, no retries, upstream calls cancelled when the client leaves."""
     base = f"http://127.0.0.1:{upstream}"
     rows = {
         "gpt-4o": ("openai/gpt-4o", base + "/v1"),
@@ -138,7 +138,7 @@ _RAGWAY = [sys.executable, "-m", "cli"]
 
 
 def _once_accepting(port: int, process: "subprocess.Popen[str]") -> int:
-    """That port once something listens on it; 0 when the process ended instead."""
+    """The port after something listens on the port; 0 if the process ended."""
     while process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return port
@@ -147,9 +147,9 @@ def _once_accepting(port: int, process: "subprocess.Popen[str]") -> int:
 
 
 async def warm(lane: Lane, upstream: Upstream) -> dict[Group, frozenset[tuple[str, str]]]:
-    """Ask until it answers: what a first request has to load is not what is compared.
+    """Send requests until the lane answers, because loading on the first request is not part of the comparison.
 
-    Returns what the lane changes in every answer, whole or streamed.
+    Returns the changes of the lane in every answer, whole or streamed.
     """
     usual: dict[Group, frozenset[tuple[str, str]]] = {}
     for case in (*REPLIES, *STREAMS, *PROVIDERS):
@@ -169,14 +169,14 @@ async def warm(lane: Lane, upstream: Upstream) -> dict[Group, frozenset[tuple[st
 
 
 def applies(case: Case, lane: Lane) -> bool:
-    """Whether a lane has what the case is about."""
+    """Whether a lane has the feature of a case."""
     return (case.relayed or lane.key != "relay") and (lane.ours or not case.of_ours)
 
 
 async def run(
     case: Case, lane: Lane, upstream: Upstream, trap: Upstream, usual: Mapping[Group, frozenset[tuple[str, str]]]
 ) -> str:
-    """The cell of this case in this lane."""
+    """The cell of a case in a lane."""
     if not applies(case, lane):
         return NOT_APPLICABLE
     said_once = case.name in (BASELINE_REPLY, BASELINE_STREAM)
@@ -189,7 +189,7 @@ async def run(
 
 
 async def exchanged(case: Case, script: Script, lane: Lane, upstream: Upstream, trap: Upstream) -> Exchange:
-    """One exchange of a case, as it was seen on both sides."""
+    """One exchange of a case, observed at both sides."""
     port = str(trap.port).encode()
     body = case.body.replace(TRAP.encode(), port)
     headers = tuple((name, value.replace(TRAP.encode(), port)) for name, value in script.headers)

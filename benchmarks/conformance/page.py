@@ -1,4 +1,4 @@
-"""docs/conformance.md from the cells of a run: how each is judged, with what versions, then the tables."""
+"""Write docs/conformance.md from the cells of a run: the judges, the versions, then the tables."""
 
 import datetime
 import importlib.metadata

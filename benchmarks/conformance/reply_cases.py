@@ -1,4 +1,4 @@
-"""The cases about the reply: what reaches the client of what the upstream answered, whole or as a stream."""
+"""The cases about the reply: which parts of an upstream's reply, whole or streamed, reach the client."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ OPENAIS: Pairs = ((b"openai-processing-ms", b"12"), (b"openai-version", b"2020-1
 BASELINE_REPLY, BASELINE_STREAM = (
     "a plain completion",
     "plain",
-)  # the rows that tell what a lane changes in every answer
+)  # the rows that show a lane's changes in every answer
 _GZIP: Pairs = ((b"accept-encoding", b"gzip"),)
 _CALL = '{"id":"call_1","type":"function","function":{"name":"look","arguments":"{\\"a\\": 1.0}"}}'
 _LOGPROB = '{"token":"Yes","logprob":-0.1,"bytes":[89,101,115],"top_logprobs":[]}'

@@ -1,4 +1,4 @@
-"""The cases about the request: what reaches the upstream of what the client sent."""
+"""The cases about the request: which parts of a client's request reach the upstream."""
 
 import json
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""Both ends of the wire of the conformance table: a scripted upstream and a client that counts every byte.
+"""Both ends of the wire for the conformance table: a scripted upstream and a client that records every byte.
 
-Both are raw asyncio in one process, so that "the upstream has sent" and "the client has received" are one clock.
-A lane under test stands between them; what is seen on both sides of one request is an `Exchange`.
+Both ends are raw asyncio in one process, so both use the same clock. The lane under test is between the ends; an
+`Exchange` holds the observations of one request.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from typing import Literal
 Pairs = tuple[tuple[bytes, bytes], ...]
 JSON: Pairs = ((b"content-type", b"application/json"),)
 EVENTS: Pairs = ((b"content-type", b"text/event-stream; charset=utf-8"),)
-PATIENCE_S = 0.5  # how long the upstream waits for the client to have what was sent, before it goes on regardless
-ANSWER_S = 8.0  # for a whole answer: several times the limits that the lanes are configured with
+PATIENCE_S = 0.5  # how long the upstream waits for the client to receive a piece
+ANSWER_S = 8.0  # for a whole answer: several times the limits in the lanes' configuration
 _LIMIT_BYTES = 1 << 25
 
 Framing = Literal["length", "chunked", "close"]
@@ -25,11 +25,11 @@ End = Literal["whole", "fin", "reset", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What the upstream does with a request.
+    """The upstream's actions for a request.
 
-    `pieces` are written one by one as `framing` says; `marks[i]`, unless empty, is what the client must have received
-    before the upstream goes on after piece i. Then comes `end`: the orderly one, or FIN, RST or silence without it.
-    `raw` stands for head and body alike; with `headless` nothing at all is sent before `end`.
+    `pieces` are written one by one in the given `framing`. `marks[i]`, unless empty, must reach the client before the
+    upstream continues after piece i. Then comes `end`: an orderly end, FIN, RST, or silence. `raw` replaces head and
+    body; with `headless` the upstream sends nothing before `end`.
     """
 
     pieces: tuple[bytes, ...] = ()
@@ -43,30 +43,30 @@ class Script:
 
     @property
     def body(self) -> bytes:
-        """All that it sends of a body."""
+        """The whole body."""
         return b"".join(self.pieces)
 
     def header(self, name: bytes) -> bytes:
-        """The first value of that name, or nothing."""
+        """The first value of a header, or empty."""
         return next((value for key, value in self.headers if key == name), b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as the upstream got it; header names in lower case."""
+    """A request at the upstream; header names in lower case."""
 
     target: bytes
     headers: Pairs
     body: bytes
 
     def header(self, name: bytes) -> bytes:
-        """The first value of that name, or nothing."""
+        """The first value of a header, or empty."""
         return next((value for key, value in self.headers if key == name), b"")
 
 
 @dataclass(slots=True)
 class Answer:
-    """What the client got. `end`: whole, cut (closed or reset before its end), none (not even a head), silent."""
+    """The client's reply. `end`: whole, cut (closed or reset early), none (without a head), silent."""
 
     status: int = 0
     headers: Pairs = ()
@@ -74,28 +74,28 @@ class Answer:
     end: Literal["whole", "cut", "none", "silent"] = "none"
 
     def header(self, name: bytes) -> bytes:
-        """The first value of that name (lower case), or nothing."""
+        """The first value of a header (lower case), or empty."""
         return next((value for key, value in self.headers if key == name), b"")
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One request, seen on both sides."""
+    """One request, observed at both sides."""
 
     sent: bytes
     script: Script
     received: list[Received] = field(default_factory=list)
     answer: Answer = field(default_factory=Answer)
-    held_back: int = 0  # marks that the client did not get before more was sent
-    trapped: int = 0  # connections to an address that only the request or the reply named
+    held_back: int = 0  # marks that the client did not receive in time
+    trapped: int = 0  # connections to an address in the request or the reply
     usual: frozenset[tuple[str, str]] = (
         frozenset()
-    )  # what the lane changes in every answer: said once, in the row of a plain one
+    )  # the lane's changes in every answer, reported once in the row of a plain answer
     closed_after_s: float | None = None  # from the client's leaving to the upstream's connection being closed
 
 
 class Upstream:
-    """A server on a free port of 127.0.0.1 that does what `play` was told last."""
+    """A server on a free port of 127.0.0.1 that plays the latest exchange."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -106,7 +106,7 @@ class Upstream:
         self._closed_at: float | None = None
 
     async def play(self, exchange: Exchange) -> None:
-        """From now on: this exchange."""
+        """Play this exchange from now on."""
         async with self._news:
             self._exchange, self._closed_at = exchange, None
             self._heard.clear()
@@ -123,14 +123,14 @@ class Upstream:
             await self._news.wait_for(lambda: bool(self._exchange.received))
 
     async def closed(self) -> float:
-        """Return when the connection of a silent script is closed from the other side: the loop's time of that."""
+        """Wait until the other side closes the connection of a silent script; return the event loop's time."""
         async with self._news:
             await self._news.wait_for(lambda: self._closed_at is not None)
         assert self._closed_at is not None
         return self._closed_at
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         self.connections += 1
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             try:
@@ -165,7 +165,7 @@ class Upstream:
             peer: socket.socket = writer.get_extra_info("socket")
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
-        raise ConnectionResetError  # nothing more is read here
+        raise ConnectionResetError  # the script reads no more
 
     async def _write(self, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
         script = exchange.script
@@ -197,7 +197,7 @@ class Upstream:
 
 @contextlib.asynccontextmanager
 async def upstream(port: int = 0) -> AsyncIterator[Upstream]:
-    """A scripted upstream on a free port, or on this one, while the context lasts."""
+    """A scripted upstream on a free or given port, within the context."""
     running = Upstream()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -219,7 +219,7 @@ async def upstream(port: int = 0) -> AsyncIterator[Upstream]:
 
 
 async def ask(port: int, request: bytes, exchange: Exchange, listener: Upstream) -> None:
-    """Send the request and fill in `exchange.answer`; the upstream hears of every piece that arrives."""
+    """Send the request and fill in `exchange.answer`; the upstream is notified of every received piece."""
     answer = exchange.answer
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_LIMIT_BYTES)
     try:
@@ -238,7 +238,9 @@ async def ask(port: int, request: bytes, exchange: Exchange, listener: Upstream)
 
 
 async def ask_and_leave(port: int, request: bytes, exchange: Exchange, listener: Upstream, *, after: bytes) -> None:
-    """Send the request, leave once the upstream has it and the client `after`, and time the upstream's end."""
+    """Send the request, leave when the upstream has the request and the client has `after`, and time the upstream's
+    end.
+    """
     loop = asyncio.get_running_loop()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_LIMIT_BYTES)
     with contextlib.suppress(TimeoutError):
@@ -298,7 +300,7 @@ async def _read_answer(reader: asyncio.StreamReader, answer: Answer, listener: U
 
 
 async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The chunks' content as it comes, up to the last chunk. Raises IncompleteReadError where that is missing."""
+    """The content of the chunks up to the last chunk. Raises IncompleteReadError without a last chunk."""
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
         async for piece in _counted(reader, size):
             yield piece

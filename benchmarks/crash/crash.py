@@ -1,20 +1,21 @@
-"""Nothing acknowledged is lost, and nothing is there by halves, wherever the process is killed.
+"""No acknowledged work is lost, and no work is half done, no matter when the process is killed.
 
     python benchmarks/crash/crash.py [--trials 100] [--seed 1] [--models DIR]
     python benchmarks/crash/crash.py --strace [--most 40]
 
-Random ingests, puts, replacements, deletions (documents, collections), rebuilds and reindexes of three collections; at
-a random moment of one, and sometimes of the start after it, the process is ended by SIGKILL. Started again, it must
-show every acknowledged document whole (text, counts, what searches of both arms find), every other absent or as it was
-before. What was interrupted is done once more, and after that changes nothing. A model in memory knows what is due.
+Random ingests, puts, replacements, deletions (documents, collections), rebuilds and reindexes of three collections.
+SIGKILL ends the process at a random moment of an act, and sometimes of the following start. After a restart every
+acknowledged document must be complete (text, counts, results of both retrievers), and every other document must be
+absent or unchanged. The interrupted act is repeated; a second repetition must change nothing. A model in memory knows
+the expected state.
 
-Seven trials of ten kill a process that has the data folder open by itself, as `ragway ingest` does; the others a served
-gateway, documents being put over HTTP: its index process alone, or all of it.
+Seven of ten trials kill a process that opens the data folder directly, as `ragway ingest` does. The other trials kill a
+served gateway during puts over HTTP: the index process alone, or the whole gateway.
 
---strace: always the same acts from an empty folder, and a thread's n-th call of fdatasync (of fsync, msync, rename …)
-kills the process; n walks over the calls that there are, in --most steps. Linux only.
+--strace: the same acts from an empty folder, and a thread's n-th call of fdatasync (or fsync, msync, rename …) kills
+the process; n covers the existing calls in --most steps. Linux only.
 
-Exit code 1: something was lost, or is there by halves.
+Exit code 1: acknowledged work was lost, or work was half done.
 """
 
 import argparse
@@ -46,16 +47,16 @@ _AT_START = 0.25
 
 @dataclass(slots=True)
 class Told:
-    """What came of the trials."""
+    """The results of the trials."""
 
-    killed: Counter[str] = field(default_factory=Counter)  # by what was under way
+    killed: Counter[str] = field(default_factory=Counter)  # by the interrupted act
     acknowledged: int = 0
     documents: int = 0  # looked at
     wrong: list[str] = field(default_factory=list)
 
 
 class Trials:
-    """Kills one victim after the other; the data folder lives on."""
+    """Kills one victim after the other; the data folder stays."""
 
     def __init__(self, victim: Victim, random: Random, told: Told) -> None:
         self._victim, self._random, self._told = victim, random, told
@@ -63,7 +64,7 @@ class Trials:
         self._took_s: dict[str, float] = {}
 
     async def trial(self) -> None:
-        """Do things, be killed, start again, look, and finish what was interrupted."""
+        """Run acts, kill, restart, check, and finish the interrupted act."""
         random = self._random
         await self._until_killed(random.randrange(4))
         await self._victim.ended()
@@ -73,7 +74,7 @@ class Trials:
         await self.recovered()
 
     async def begin(self) -> None:
-        """What is there at first is as it should be."""
+        """Check the first state."""
         await self._started()
         self._oracle.there, wrong = await look(self._victim.client)
         self._told.wrong += wrong
@@ -111,7 +112,7 @@ class Trials:
         self._victim.kill()
 
     async def acknowledged(self, act: Act) -> bool:
-        """Whether it was done; else the process died over it, and the oracle knows that it has begun."""
+        """Run an act. False: the process died, and the oracle knows that the act has started."""
         self._oracle.begin(act)
         began = time.monotonic()
         try:
@@ -125,7 +126,7 @@ class Trials:
         return True
 
     async def acts(self, count: int) -> None:
-        """So many, unless killed before; then its process has ended."""
+        """Run acts until the count or a kill; a killed process has ended on return."""
         try:
             await self._victim.start()
             for _ in range(count):
@@ -138,14 +139,14 @@ class Trials:
             await self._victim.ended()
 
     async def healed(self, victim: Victim) -> None:
-        """Start it as another process, look, and end it."""
+        """Start a new process, check, and stop."""
         self._victim = victim
         await victim.start()
         await self.recovered()
         await victim.stop()
 
     async def recovered(self) -> None:
-        """All is there; what was interrupted can be finished, and then changes nothing."""
+        """Check that everything is there, the interrupted act can finish, and a repetition changes nothing."""
         begun = self._oracle.begun
         await self._look("after the crash")
         self._oracle.begun = None
@@ -166,7 +167,7 @@ class Trials:
 
 
 async def _clean(data: Path) -> list[str]:
-    """What is left over of interrupted work, once an index was opened."""
+    """The rest of interrupted work after an index was opened."""
     index = await Index.open(plan_of(data), serving=False)
     try:
         left = index._catalog.leftovers()
@@ -176,7 +177,7 @@ async def _clean(data: Path) -> list[str]:
 
 
 async def run_trials(data: Path, told: Told, *, trials: int, random: Random, gateway: bool) -> None:
-    """So many kills of one kind of victim."""
+    """Kill one kind of victim repeatedly."""
     victim = GatewayVictim(data, random) if gateway else IndexVictim(data)
     series = Trials(victim, random, told)
     await series.begin()
@@ -207,13 +208,13 @@ async def walk(folder: Path, told: Told, arguments: argparse.Namespace) -> None:
 
 
 def _strace(trace: Path, calls: str, inject: str = "") -> list[str]:
-    # Not with --seccomp-bpf: with it strace 6.1 injects nothing from the second call on.
+    # Without --seccomp-bpf: strace 6.1 with --seccomp-bpf injects nothing from the second call on.
     injected = [f"--inject={calls}:{inject}"] if inject else []
     return ["strace", "-f", "-qqq", "-o", str(trace), f"--trace={calls}", *injected]
 
 
 def _made(trace: Path, calls: str) -> int:
-    """The most of these calls that one thread made: strace counts each thread's."""
+    """The most calls by a single thread, because strace counts per thread."""
     lines = [line.split(None, 1) for line in trace.read_text("utf-8", "replace").splitlines()]
     threads = Counter(
         thread for thread, call in lines if call.startswith(tuple(f"{name}(" for name in calls.split(",")))
@@ -222,7 +223,7 @@ def _made(trace: Path, calls: str) -> int:
 
 
 async def _injected(data: Path, told: Told, seed: int, calls: str, n: int) -> None:
-    """The acts, killed at the n-th of these calls; then a start, a look, and what was interrupted finished."""
+    """Run the acts with a kill at the n-th call, then restart, check, and finish the interrupted act."""
     series = Trials(
         IndexVictim(data, before=_strace(Path("/dev/null"), calls, f"signal=KILL:when={n}")), Random(seed), told
     )

@@ -1,4 +1,4 @@
-"""What must be there after a crash: an in-memory model of a library, what is done to it, and what was seen of it."""
+"""The expected state after a crash: an in-memory model of a library, the acts, and the observed state."""
 
 import re
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from retrieval.knowledge import Knowledge, Lookup
 from retrieval.records.search import Turn
 
 COLLECTIONS = ("alpha", "beta", "gamma")
-FILE = "file "  # before the keys of documents that are files
+FILE = "file "  # prefix of the keys of file documents
 _KEYS, _FILES, _PARTS = 6, 6, 4
 _ALL = 1000
 _TOKEN = re.compile(r"zq[0-9a-f]{10}")
 _KINDS = ("put", "put", "ingest", "ingest", "delete document", "delete collection", "rebuild", "reindex")
 
 Texts = dict[str, str]  # key -> text
-Seen = dict[str, Texts]  # collection -> its documents
+Seen = dict[str, Texts]  # collection -> documents
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that is done to a collection, and what each document of it is to be afterwards."""
+    """An act on a collection, and the expected result for each document."""
 
     kind: str
     collection: str
@@ -31,7 +31,7 @@ class Act:
 
 @dataclass(slots=True)
 class Oracle:
-    """What is there, of acknowledged acts; one more may have begun, and then each document is the old or the new."""
+    """The state of acknowledged acts; one act may have started, so each document has the old or the new state."""
 
     random: Random
     there: Seen = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Oracle:
         return Act(kind, name) if kind in ("rebuild", "reindex") else Act("rebuild", name)
 
     def ingest(self, name: str) -> Act:
-        """Some of the folder's files have changed, and one may be gone."""
+        """An ingest after changes of some files, with at most one deleted file."""
         files = self.files.setdefault(name, {})
         for i in self.random.sample(range(_FILES), self.random.randint(1, 3)):
             files[f"{FILE}f{i}.md"] = self._text()
@@ -79,7 +79,7 @@ class Oracle:
         self.begun = act
 
     def done(self) -> None:
-        """What was begun is acknowledged."""
+        """The started act is acknowledged."""
         assert self.begun is not None
         act, self.begun = self.begun, None
         if act.kind == "delete collection":
@@ -93,7 +93,7 @@ class Oracle:
                 texts[key] = text
 
     def judge(self, seen: Seen) -> list[str]:
-        """What is wrong with what is seen; from then on that is what is there."""
+        """The errors in the observed state, which becomes the expected state."""
         wrong = [line for name in COLLECTIONS for line in self._judge(name, seen.get(name))]
         self.there = {name: dict(texts) for name, texts in seen.items()}
         return wrong
@@ -118,7 +118,7 @@ class Oracle:
 
 
 async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
-    """What the catalog has, and what does not agree with it: counts, passages of the searches."""
+    """The state of the catalog, and contradictions in counts and search results."""
     seen: Seen = {}
     wrong: list[str] = []
     for row in await knowledge.library.collections():
@@ -140,13 +140,13 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
 
 
 async def _found(knowledge: Knowledge, name: str, question: str, lookup: Lookup) -> list[tuple[str, str]]:
-    """(document, text) of every passage that is found."""
+    """(document, text) of every found passage."""
     hits = (await knowledge.search.retrieve([Turn("user", question)], [name], k=_ALL, lookup=lookup)).hits
     return [(hit.passage.document, hit.passage.text) for hit in hits]
 
 
 def _compared(name: str, chunks: dict[str, int], texts: dict[str, str], found: Sequence[tuple[str, str]]) -> list[str]:
-    """Each document's passages are all there, and are its own."""
+    """Check that each document's passages are complete and belong to the document."""
     wrong = [f"{name} shows a passage of no document: {text!r}" for id, text in found if id not in texts]
     for id, text in texts.items():
         passages = [passage for of, passage in found if of == id]
@@ -156,7 +156,7 @@ def _compared(name: str, chunks: dict[str, int], texts: dict[str, str], found: S
 
 
 async def _named(knowledge: Knowledge, name: str, text: str) -> list[str]:
-    """The last word that only this document has is found by the words' arm."""
+    """Check that lexical search finds the last word unique to a document."""
     word = _tokens(text)[-1]
     found = await _found(knowledge, name, word, Lookup("bm25"))
     return [] if any(word in passage for _, passage in found) else [f"{name} does not find {word}: {found}"]

@@ -1,4 +1,4 @@
-"""The processes that `crash` kills: an index alone, and a gateway with its index process."""
+"""The processes that `crash` kills: an index alone, and a gateway with an index process."""
 
 import asyncio
 import contextlib
@@ -41,45 +41,45 @@ _PATIENCE_S = 60.0
 
 
 class Killed(Exception):
-    """The process was killed before it acknowledged."""
+    """The process was killed before the acknowledgement."""
 
 
 class Victim(Protocol):
-    """Something with an index that can be killed."""
+    """A process with an index that can be killed."""
 
     client: Client
 
     async def start(self) -> None:
-        """Return when it answers. Raises Killed."""
+        """Return when the process answers. Raises Killed."""
         ...
 
     async def do(self, act: Act) -> bool:
-        """Have it done; whether it changed anything. Raises Killed, RetrievalError."""
+        """Run an act; return whether the act changed anything. Raises Killed, RetrievalError."""
         ...
 
     def kill(self) -> None: ...
 
     async def ended(self) -> None:
-        """Return when nothing of it runs any more that was killed."""
+        """Return when all killed processes have ended."""
         ...
 
     async def stop(self) -> None:
-        """End it as it ends by itself."""
+        """Stop in an orderly way."""
         ...
 
 
 def plan_of(data: Path) -> Plan:
-    """Short chunks, a search that finds everything, an embedder that is loaded at once."""
+    """Short chunks, a search that finds everything, an embedder that loads at once."""
     file = data.with_name("crash.yaml")
     file.write_text(_SETTINGS, "utf-8")
     return plan(load(file=file, environ={}, flags={"data": str(data)}), environ={})
 
 
 class IndexVictim:
-    """`ragway ingest` and its like: a process that has the data folder open by itself."""
+    """A process that opens the data folder directly, like `ragway ingest`."""
 
     def __init__(self, data: Path, *, before: Sequence[str] = ()) -> None:
-        """before: a command that runs it, such as strace."""
+        """before: a command that wraps the process, for example strace."""
         self._data, self._before = data, before
         self._plan = plan_of(data)
         self._process: asyncio.subprocess.Process | None = None
@@ -128,7 +128,7 @@ class IndexVictim:
 
 
 class GatewayVictim:
-    """`ragway serve`: documents are put and deleted over HTTP; its index process is killed alone, or all of it."""
+    """`ragway serve`: documents are put and deleted over HTTP; the index process or the whole gateway is killed."""
 
     def __init__(self, data: Path, random: Random) -> None:
         self._data, self._random = data, random
@@ -145,9 +145,9 @@ class GatewayVictim:
             self._running = await asyncio.to_thread(start, command, folder, "gateway", extra, printed_port)
         said, until = "", time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
-            ready = f"{self._url}/readyz"  # raises Killed where all of it was killed meanwhile
+            ready = f"{self._url}/readyz"  # raises Killed if the whole gateway was killed
             with contextlib.suppress(httpx.TransportError, IndexDown):
-                await self.client.ping()  # /readyz may not have noticed yet that the index is dead
+                await self.client.ping()  # /readyz may not have noticed the death of the index
                 reply = await self._http.get(ready)
                 said = reply.text
                 if reply.status_code == 200:
@@ -164,7 +164,7 @@ class GatewayVictim:
 
     async def do(self, act: Act) -> bool:
         if act.kind in ("ingest", "rebuild", "reindex") or any(key.startswith(FILE) for key in act.texts):
-            return await _killable(_done(self.client, act, self._data, self._plan))  # as the command does it
+            return await _killable(_done(self.client, act, self._data, self._plan))  # like the command
         return await _killable(self._asked(act))
 
     async def _asked(self, act: Act) -> bool:
@@ -234,7 +234,7 @@ async def _killable(work: "asyncio.Future[bool] | object") -> bool:
 
 
 async def _done(client: Client, act: Act, data: Path, of: Plan) -> bool:
-    """What the index makes of it."""
+    """Run an act through the index."""
     match act.kind:
         case "create":
             with contextlib.suppress(CollectionExists):
@@ -274,7 +274,7 @@ async def _done(client: Client, act: Act, data: Path, of: Plan) -> bool:
 
 
 def _folder(act: Act, data: Path) -> Path:
-    """The files of an ingest, as they are to be."""
+    """The files of an ingest in the expected state."""
     folder = data.with_name("files") / act.collection
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {key.removeprefix(FILE): text for key, text in act.texts.items() if text is not None}
@@ -291,7 +291,7 @@ def _silent(_done: int, _total: int, _chunks: int) -> None:
 
 
 async def _serve() -> None:
-    """An index behind its socket, until standard input ends."""
+    """An index behind a socket, until standard input ends."""
     of = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     index = await Index.open(of, serving=False)
     async with Server(index).listening(Path(of.data)):

@@ -1,10 +1,11 @@
-"""Clients that leave: how soon the upstream's connection is closed, and what is lost when thousands do.
+"""Clients that leave: how soon the gateway closes the upstream connection, and what thousands of departures leave over.
 
     python benchmarks/faults/departures.py [-n 500] [--random 8000] [--models DIR]
 
-A real gateway with retrieval on, an upstream in this process, and clients that leave in each phase of a request, by FIN
-and by RST in turn; then random ones, 50 at once, at random moments; then what is left. The tables go to standard output
-as Markdown, talk to standard error. Exit code 1: something was lost, or an upstream was not closed within a second.
+A real gateway with retrieval, an upstream in this process, and clients that leave in each phase of a request, by FIN
+and RST in turn; then random clients, 50 at once, at random moments; then a count of leftovers. The tables go to
+standard output as Markdown, progress to standard error. Exit code 1: something was lost, or an upstream connection was
+open for more than a second.
 """
 
 import argparse
@@ -36,8 +37,8 @@ LATE_S = 5.0  # not closed by then: not closed
 LIMIT_MS = 1000.0  # of each; of the 99th percentile 250
 P99_MS = 250.0
 AT_ONCE = 50
-QUESTIONS_AT_ONCE = 10  # while the index is stopped: it is doubted, and no longer asked, a second later
-MOST_WAIT_S = 0.04  # of a random client before it leaves
+QUESTIONS_AT_ONCE = 10  # while the index is stopped; a second later the gateway stops asking the index
+MOST_WAIT_S = 0.04  # of a random client before leaving
 STREAMS, FRAMES, ROUNDS = 50, 100, 7
 
 
@@ -48,7 +49,7 @@ class Phase:
     name: str
     took_ms: list[float] = field(default_factory=list)
     never: int = 0
-    requests: int = 0  # that reached the upstream, where none should
+    requests: int = 0  # requests at the upstream in a phase without upstream requests
 
     @property
     def lost(self) -> bool:
@@ -83,7 +84,7 @@ class Departures:
             phase.never += 1
 
     async def at_the_upstream(self, lane: str, what: str, title: str, *, stream: bool) -> None:
-        """Leave when the request is there, or when the reply's beginning is here."""
+        """Leave when the upstream has the request, or when the client has the start of the reply."""
         phase = Phase(f"{title}, {lane}")
         for number in range(self.tries):
             user = f"{what} 0 {lane}-{title}-{number}".replace(title, title.replace(" ", "-"))
@@ -141,7 +142,7 @@ class Departures:
         return self.gate.departures_logged() > known
 
     async def while_it_searches(self, lane: str) -> None:
-        """The index process is stopped while the questions are there: for the gateway embedding and search are one."""
+        """Stop the index process during the questions; the gateway cannot distinguish embedding from search."""
         phase = Phase(f"embedding and search, {lane}")
         index = self.gate.pids["index"]
         while len(phase.took_ms) + phase.never < self.tries:
@@ -175,7 +176,7 @@ class Departures:
                 with contextlib.suppress(OSError):
                     async with calling(self.port) as caller:
                         caller.writer.write(sent)
-                        if random.random() < 0.75:  # else it may be gone before anything was done for it
+                        if random.random() < 0.75:  # otherwise the client may leave before any work started
                             await asyncio.wait([self.upstream.reached[user]], timeout=0.5)
                         await asyncio.sleep(random.random() * MOST_WAIT_S)
                         caller.leave(reset=random.random() < 0.5)
@@ -184,7 +185,7 @@ class Departures:
         await asyncio.gather(*(one(number) for number in range(count)))
 
     async def settled(self, true: Callable[[], bool], seconds: float, look_every_s: float = 0.05) -> bool:
-        """Whether it becomes true in that time."""
+        """Whether a condition becomes true in time."""
         until_s = clock() + seconds
         for _ in range(int(seconds / look_every_s)):
             if true() or clock() > until_s:
@@ -195,7 +196,7 @@ class Departures:
 
 @dataclass(slots=True)
 class Gaps:
-    """Paced streams as they arrive, a list for each round: ms between frames, and from the sending of each."""
+    """Paced streams at the client, per round: ms between frames, and ms since each frame was sent."""
 
     between: list[list[float]] = field(default_factory=list)
     behind: list[list[float]] = field(default_factory=list)

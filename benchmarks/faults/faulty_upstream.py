@@ -1,13 +1,13 @@
-"""An upstream that waits, stalls, cuts and breaks off where a request says, and that sees when it is left.
+"""An upstream that waits, stalls, cuts or breaks off on request, and that notices when the gateway leaves.
 
-What to do stands in the request's `user`: "WHAT AT NUMBER", where NUMBER names the request. It runs in the event loop
-of those who ask, so that both ends share one clock.
+The action is in the request's `user`: "WHAT AT NUMBER", where NUMBER identifies the request. The upstream runs in the
+event loop of the clients, so both ends share one clock.
 
-    whole     a chat completion                        held     its head and half of it, then nothing
+    whole     a chat completion                        held     the head and half of the body, then nothing
     stream    AT paced frames and [DONE]               silent   nothing at all
     stays     two frames, then nothing
-    reset, broken, stalls     a stream with this fault behind frame AT
-    refuses   500, as a provider says it
+    reset, broken, stalls     a stream with this fault after frame AT
+    refuses   500, in a provider's form
 """
 
 import asyncio
@@ -32,24 +32,24 @@ REFUSAL = b"HTTP/1.1 500 Internal Server Error\r\n%bcontent-length: %d\r\n\r\n%b
 
 @dataclass(slots=True)
 class FaultyUpstream:
-    """A running one, and what it saw. Times are of the monotonic clock."""
+    """A running upstream and the observations. Times are of the monotonic clock."""
 
     port: int = 0
     silent_port: int = 0  # connects, and answers no handshake
     requests: int = 0
     open: int = 0  # connections now
-    reached: dict[str, asyncio.Future[None]] = field(default_factory=dict)  # by `user`: made by those who wait for it
+    reached: dict[str, asyncio.Future[None]] = field(default_factory=dict)  # by `user`; created by a waiting test
     closed: dict[str, asyncio.Future[float]] = field(default_factory=dict)
     shook: "asyncio.Queue[asyncio.Future[float]]" = field(default_factory=asyncio.Queue)  # on the silent port
     sent_s: dict[str, list[float]] = field(default_factory=dict)  # when each frame went out; by `user`, where asked for
 
     def expect(self, user: str) -> None:
-        """Somebody will wait for this request's arrival and its connection's end."""
+        """Prepare to wait for a request's arrival and the end of the connection."""
         loop = asyncio.get_running_loop()
         self.reached[user], self.closed[user] = loop.create_future(), loop.create_future()
 
     def forget(self, user: str) -> None:
-        """Nobody will any more."""
+        """Stop waiting for a request."""
         self.reached.pop(user, None)
         self.closed.pop(user, None)
         self.sent_s.pop(user, None)
@@ -57,7 +57,7 @@ class FaultyUpstream:
 
 @contextlib.asynccontextmanager
 async def faulty_upstream() -> AsyncIterator[FaultyUpstream]:
-    """It, on free ports of 127.0.0.1."""
+    """An upstream on free ports of 127.0.0.1."""
     upstream = FaultyUpstream()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Connection(upstream), "127.0.0.1", 0)
@@ -72,7 +72,7 @@ async def faulty_upstream() -> AsyncIterator[FaultyUpstream]:
 
 
 def completion(user: str) -> bytes:
-    """The body of this request's reply."""
+    """The body of a request's reply."""
     message = {"role": "assistant", "content": f"Answer to {user}. " * 20}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     return json.dumps(
@@ -81,7 +81,7 @@ def completion(user: str) -> bytes:
 
 
 def frame(user: str, number: int, count: int) -> bytes:
-    """One event of this request's stream of so many; the last has [DONE] with it."""
+    """One event of a request's stream; the last event includes [DONE]."""
     last = number == count - 1
     delta: dict[str, str] = {} if last else {"role": "assistant", "content": f"{user}: {number} "}
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": "stop" if last else None}
@@ -90,7 +90,7 @@ def frame(user: str, number: int, count: int) -> bytes:
 
 
 def stream(user: str, count: int) -> bytes:
-    """All of it."""
+    """The whole stream."""
     return b"".join(frame(user, number, count) for number in range(count))
 
 
@@ -154,7 +154,7 @@ class _Connection(asyncio.Protocol):
             self._frame(what, at, 0)
 
     def _frame(self, what: str, at: int, number: int) -> None:
-        """Send this frame and the next ones in their time, up to the end or the fault."""
+        """Send this frame and schedule the next frames, up to the end or the fault."""
         self._pacing = None
         faulty = what != "stream"
         if number < at:
@@ -175,7 +175,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _Silent(asyncio.Protocol):
-    """A server that takes a connection and what comes over it, and says nothing."""
+    """A server that accepts connections and bytes without any reply."""
 
     def __init__(self, upstream: FaultyUpstream) -> None:
         self._upstream = upstream

@@ -1,4 +1,4 @@
-"""What the benchmarks about departures and faults share: the gateway under test, its process, and clients of it."""
+"""Shared by the benchmarks of departures and faults: the gateway under test, the processes, and clients."""
 
 import asyncio
 import contextlib
@@ -45,30 +45,30 @@ class Gateway:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of the gateway and of its index process."""
+        """Of the gateway and the index process."""
         processes = self.running.processes()
         return {"gateway": self.running.process.pid, "index": processes["index"][0]}
 
     def descriptors(self) -> dict[str, int]:
-        """Open files and sockets, without the connections between the two processes: up to 64 of these are kept."""
+        """Open files and sockets, without the connections between the two processes, of which up to 64 stay open."""
         between = {line.split()[6] for line in Path("/proc/net/unix").read_text("utf-8").splitlines()[1:]}
         return {role: sum(1 for inode in _open(pid) if inode not in between) for role, pid in self.pids.items()}
 
     def in_flight(self) -> int | None:
-        """Requests being answered, as /metrics counts them; None where there is no such page."""
+        """Requests in progress, as counted by /metrics; None without /metrics."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.running.port}/metrics", timeout=10) as reply:
                 found = re.search(rb"^ragway_requests_in_flight (\S+)", reply.read(), re.MULTILINE)
         except OSError:
             return None
-        return None if found is None else int(float(found[1])) - 1  # without the one that asked
+        return None if found is None else int(float(found[1])) - 1  # without the request for /metrics
 
     def departures_logged(self) -> int:
         """How many requests the log has called over since the client left."""
         return self._log().count("error='the client left'")
 
     def forget_log(self) -> None:
-        """From here on."""
+        """Ignore the log so far."""
         self._log_read = (self.folder / "ragway.log").stat().st_size
 
     def tracebacks(self) -> int:
@@ -81,19 +81,19 @@ class Gateway:
             return log.read().decode("utf-8", "replace")
 
     def ingest(self, folder: Path) -> None:
-        """Add these documents to those that are searched."""
+        """Ingest more documents."""
         ragway(["ingest", str(folder), "--collection", "docs", "--data", str(self.folder / "data")], self.folder)
 
 
 def _open(pid: int) -> Iterator[str]:
-    """Of each open descriptor the socket's inode, or what else it leads to."""
+    """For each open descriptor: the socket's inode, or the target."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # closed just now
             yield str(entry.readlink()).removeprefix("socket:[").removesuffix("]")
 
 
 def ragway(arguments: Sequence[str], folder: Path) -> None:
-    """Run one command to its end."""
+    """Run one command to the end."""
     command = [sys.executable, "-m", "cli", *arguments]
     quiet = subprocess.DEVNULL
     ours = environment({"PYTHONPATH": str(ROOT)})
@@ -104,7 +104,7 @@ def ragway(arguments: Sequence[str], folder: Path) -> None:
 def gateway(
     folder: Path, models: Path, upstream: FaultyUpstream, *, deadline_s: float = 600, idle_timeout_s: float = 600
 ) -> Iterator[Gateway]:
-    """It, served. models: where prepared embedders are kept."""
+    """A served gateway. models: the folder of prepared embedders."""
     data = folder / "data"
     data.mkdir()
     models.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def gateway(
 
 
 def request(model: str, user: str, *, rag: bool, stream: bool = False, question: str = QUESTIONS[0]) -> bytes:
-    """The bytes of a chat completion's request; user: what the upstream is to do."""
+    """The bytes of a chat completion's request; user: the upstream's action."""
     messages = [{"role": "user", "content": question}]
     body = json.dumps({"model": model, "messages": messages, "stream": stream, "user": user}).encode()
     return (
@@ -144,11 +144,11 @@ class Caller:
     writer: asyncio.StreamWriter
 
     def leave(self, *, reset: bool) -> None:
-        """Close it, in order or by a reset."""
+        """Close the connection, in an orderly way or by a reset."""
         if reset:
             sock = self.writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.writer.transport.abort()  # nothing waits to be sent: the kernel ends it by FIN, or by RST
+        self.writer.transport.abort()  # no bytes wait for sending: the kernel sends FIN or RST
 
     async def head(self) -> tuple[int, bytes]:
         """Status and head of a reply. Raises IncompleteReadError."""
@@ -156,7 +156,7 @@ class Caller:
         return int(head.split(b" ", 2)[1]), head
 
     async def body(self, head: bytes) -> tuple[bytes, bool]:
-        """The body behind this head as far as it came, and whether it is whole."""
+        """The received part of the body after a head, and whether the body is complete."""
         parts: list[bytes] = []
         try:
             if b"\r\ntransfer-encoding: chunked\r\n" not in head:
@@ -181,7 +181,7 @@ async def calling(port: int) -> AsyncIterator[Caller]:
 
 
 async def turned(port: int) -> None:
-    """Return when the gateway's event loop has been round twice: what was sent before is where it has to wait."""
+    """Return after two turns of the gateway's event loop: earlier requests have reached their wait."""
     async with calling(port) as caller:
         for _ in range(2):
             caller.writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")

@@ -1,12 +1,12 @@
-"""A soak: streams without a pause, clients that leave, upstreams that fail, an ingest every minute; what grows?
+"""A soak test: continuous streams, clients that leave, failing upstreams, an ingest every minute. Which resources grow?
 
     python benchmarks/faults/soak.py [--minutes 5] [--models DIR]
 
-50 streams at once through a real gateway with retrieval on; of every hundred requests 5 are left by their client and 2
-meet a fault of the upstream (reset, bad chunk, stall, 500). Every reply that must be whole is compared byte for byte,
-and every reply that was cut must look cut. Each second memory, descriptors and threads are read from the kernel, and
-the requests in flight from /metrics. Tables go to standard output as Markdown. Exit code 1: an answer was wrong,
-descriptors stayed open, or memory grew beyond the limit.
+50 streams at once through a real gateway with retrieval. Of every hundred requests, the client leaves 5, and 2 meet a
+fault of the upstream (reset, bad chunk, stall, 500). Every complete reply is compared byte for byte, and every cut
+reply must look cut. Each second, memory, descriptors and threads are read from the kernel, and the requests in flight
+from /metrics. Tables go to standard output as Markdown. Exit code 1: a wrong answer, open descriptors, or memory growth
+beyond the limit.
 """
 
 import argparse
@@ -33,18 +33,19 @@ from benchmarks.faults.gateway import QUESTIONS, Gateway, calling, gateway, heal
 
 AT_ONCE = 50
 FRAMES = 60  # of a stream, 20 ms apart
-IDLE_S = 1.0  # the gateway's limit for an upstream that falls silent
+IDLE_S = 1.0  # the gateway's limit for a silent upstream
 LEAVE, FAULT = 0.05, 0.02  # shares of the requests
 FAULTS = ("reset", "broken", "stalls", "refuses")
 INGEST_EVERY_S = 60.0
 WARM_S = 60.0  # before memory is compared
-MOST_MB_IN_10_MINUTES = {"gateway": 5.0, "index": 30.0}  # of the slope; in minutes it is not known any better
+# limit for the slope; a run of a few minutes gives no better precision
+MOST_MB_IN_10_MINUTES = {"gateway": 5.0, "index": 30.0}
 _REFUSED = REFUSAL.partition(b"\r\n\r\n")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the kernel said at one moment."""
+    """The kernel's figures at one moment."""
 
     at_s: float
     rss_mb: dict[str, float]
@@ -65,7 +66,7 @@ class Soak:
     wrong: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     ingests: int = 0
-    first_s: list[float] = field(default_factory=list)  # to the first frame, of streams that nothing happens to
+    first_s: list[float] = field(default_factory=list)  # to the first frame, of undisturbed streams
 
     async def client(self, number: int) -> None:
         """One request after the other."""
@@ -134,7 +135,7 @@ class Soak:
             await self.learn()
 
     async def learn(self) -> None:
-        """A document that has changed and one that is new."""
+        """Ingest a changed document and a new document."""
         folder = self.gate.folder / "news"
         folder.mkdir(exist_ok=True)
         self.ingests += 1
@@ -149,7 +150,7 @@ def _rag_status(head: bytes) -> str:
 
 
 def _wrong(kind: str, at: int, user: str, got: tuple[int, bytes, bool]) -> str:
-    """What is wrong with a reply; "" where it is what it has to be."""
+    """The error in a reply; "" for an expected reply."""
     status, body, whole = got
     match kind:
         case "refuses":
@@ -161,7 +162,7 @@ def _wrong(kind: str, at: int, user: str, got: tuple[int, bytes, bool]) -> str:
         case _:
             if whole:
                 return "a cut stream looks complete"
-            # A reset may overtake what was sent before it; what came must be the beginning.
+            # A reset may overtake earlier bytes; the received bytes must be a prefix of the stream.
             return "" if status == 200 and stream(user, at + 1).startswith(body) else f"not a beginning: {status}"
 
 
@@ -247,7 +248,7 @@ def _tell(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it and tell."""
+    """Run the soak test and print the results."""
     options = argparse.ArgumentParser(description="Streams, departures, faults and ingests for minutes: what grows?")
     options.add_argument("--minutes", type=float, default=5)
     options.add_argument("--seed", type=int, default=7)

@@ -1,16 +1,15 @@
-"""Twenty keys, twenty collections, a token of its own in every document: does anybody see what is not theirs?
+"""Twenty keys, twenty collections, a unique token in every document: does any key see another key's documents?
 
     python benchmarks/isolation/isolation.py [-n 200000] [--seed 1] [--writes 0.02] [--workers 2] [--models DIR]
 
-A real gateway whose model `echo` answers with what was injected. Each key reads two collections. Random calls of every
-kind (chats, streams, searches, lists, documents, vector stores; one's own, others', absent names and ids, some of each
-in one call, and keys that are none), 32 at once; every byte of every answer is searched for the tokens and names of
-collections that the key may not read, and every status is the one that is due. Questions are asked again and again, by
-all keys, so that what is kept in memory of one would show at another. Exit code 1: something leaked, or was refused to
-one who may.
+The model `echo` of a real gateway answers with the injected text. Each key reads two collections. Random calls of every
+kind run 32 at once: chats, streams, searches, lists, documents, vector stores, with own, foreign and missing names and
+ids (also mixed in one call), and with invalid keys. Every byte of every answer is searched for tokens and names of
+collections that the key may not read, and every status is checked. All keys repeat the same questions, so that a cache
+shared by mistake would show. Exit code 1: a leak, or an allowed call was refused.
 
-Some of the calls write (`writes`): each key puts, uploads, deletes and makes anew in a collection of its own,
-looks what is there, and tries to write others'. At the end the twenty collections must be as they were.
+Some calls write (`writes`): each key puts, uploads, deletes and recreates documents in the key's own collection, checks
+the content, and tries to write foreign collections. At the end the twenty collections must be unchanged.
 """
 
 import argparse
@@ -58,11 +57,11 @@ retrieval: {collections: [%s], min_relevance: 0.0, deadline_s: 60}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A key: its secret, and the collections that it reads."""
+    """A key: the secret and the readable collections."""
 
     secret: str
     reads: tuple[str, ...]
-    shelf: Shelf = field(default_factory=Shelf)  # a collection that it reads and writes
+    shelf: Shelf = field(default_factory=Shelf)  # a collection that the key reads and writes
 
     def sees(self, token: bytes, of: dict[bytes, str]) -> bool:
         return of.get(token) in (*self.reads, self.shelf.name)
@@ -70,17 +69,18 @@ class Caller:
 
 @dataclass(slots=True)
 class World:
-    """What there is: collections, the token of each document, its id, who calls."""
+    """The collections, the token and id of each document, and the callers."""
 
     names: list[str]
-    of: dict[bytes, str] = field(default_factory=dict)  # token -> its collection; a collection's name is one, too
-    ids: dict[str, list[str]] = field(default_factory=dict)  # collection -> its documents
+    # token -> collection; the name of a collection counts as a token
+    of: dict[bytes, str] = field(default_factory=dict)
+    ids: dict[str, list[str]] = field(default_factory=dict)  # collection -> documents
     callers: list[Caller] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Call:
-    """A request, what it may be answered with, and the tokens that it holds itself."""
+    """A request, the allowed statuses, and the tokens in the request."""
 
     kind: str
     request: bytes
@@ -90,15 +90,15 @@ class Call:
 
 @dataclass(slots=True)
 class Seen:
-    """What came of all calls."""
+    """The results of all calls."""
 
     kinds: Counter[str] = field(default_factory=Counter)
-    own: int = 0  # answers with a token of the caller's own: without any, nothing was shown by nobody seeing anything
+    own: int = 0  # answers with a token of the caller's collections; without such answers the test would prove nothing
     wrong: list[str] = field(default_factory=list)
 
 
 def make_world(data: Path, random: Random) -> World:
-    """Collections whose texts differ by their tokens alone, and keys to two of them each."""
+    """Create collections whose texts differ only in the tokens, and keys for two collections each."""
     world = World([f"kx{random.randbytes(6).hex()}" for _ in range(_COLLECTIONS)])
     world.of.update({name.encode(): name for name in world.names})
     asyncio.run(_fill(data, world, random))
@@ -147,7 +147,7 @@ class Asker:
         return make(caller)
 
     def _names(self, caller: Caller) -> tuple[list[str], bool]:
-        """Names to ask for, and whether all of them may be read."""
+        """Names for a call, and whether the caller may read all of the names."""
         others = self.foreign(caller)
         bad = [self._random.choice(others), f"kx{self._random.randbytes(6).hex()}", caller.reads[0] + "@1"]
         chosen = list(self._random.sample(caller.reads, self._random.choice([1, 2])))
@@ -157,7 +157,7 @@ class Asker:
         return (chosen if self._random.random() < 0.5 else [one for one in chosen if one not in caller.reads]), False
 
     def foreign(self, caller: Caller) -> list[str]:
-        """Collections that the caller may not read, there or not."""
+        """Collections that the caller may not read, existing or not."""
         shelves = [one.shelf.name for one in self._world.callers if one is not caller]
         return [*(name for name in self._world.names if name not in caller.reads), *shelves]
 
@@ -221,7 +221,7 @@ class Asker:
 
 
 def made(kind: str, caller: Caller, method: str, path: str, body: object, status: int, header: bytes = b"") -> Call:
-    """The call. body: a form, anything else as JSON, None for none."""
+    """A call. body: a form, None, or any other value as JSON."""
     if isinstance(body, Form):
         content_type, sent = body.encoded()
     else:
@@ -239,7 +239,7 @@ def made(kind: str, caller: Caller, method: str, path: str, body: object, status
 
 
 def judge(call: Call, caller: Caller, reply: Reply, world: World, seen: Seen) -> None:
-    """Count the reply, and note what is wrong with it."""
+    """Count a reply and record violations."""
     shown = bytes(reply.body) + b"\n".join(name + b": " + value for name, value in reply.headers.items())
     tokens = set(_TOKEN.findall(shown)) - call.said
     own = {token for token in tokens if caller.sees(token, world.of)}
@@ -253,7 +253,7 @@ def judge(call: Call, caller: Caller, reply: Reply, world: World, seen: Seen) ->
 
 
 def run(port: int, world: World, random: Random, count: int, *, writes: float) -> Seen:
-    """What came of so many random calls. writes: the share of those that begin an action on a shelf."""
+    """The results of random calls. writes: the share of calls that start an action on a shelf."""
     return uvloop.run(_Run(port, world, random, writes).ask(count))
 
 
@@ -281,7 +281,7 @@ class _Run:
             if self._random.random() < self._writes:
                 await self._write(caller)
             else:
-                if connection.closed:  # it was idle for longer than the gateway keeps it, behind a write
+                if connection.closed:  # closed by the gateway after idling behind a write
                     connection = await Connection.open(self._port)
                 call = self._asker.call(caller)
                 judge(call, caller, await connection.ask(call.request), self._world, self._seen)
@@ -294,16 +294,16 @@ class _Run:
 
         async def ask(kind: str, method: str, path: str, body: object, status: int) -> bytes:
             nonlocal connection
-            if connection is None:  # now that the shelf is its own: it may have waited long
+            if connection is None:  # connect only now, because waiting for the shelf may take long
                 connection = await Connection.open(self._port)
             call = made(kind, caller, method, path, body, status)
             reply = await connection.ask(call.request)
             shown = bytes(reply.body)
-            if kind in ("upload", "file"):  # what it made is the caller's
+            if kind in ("upload", "file"):  # a created file belongs to the caller
                 for id in _ID.findall(shown):
                     world.of.setdefault(id, shelf.name)
                     (shelf.files if id.startswith(b"file") else shelf.jobs).append(id.decode())
-            if reply.status == 202:  # it takes long: what is on the shelf is known once the job is over
+            if reply.status == 202:  # a long job: the content of the shelf is known when the job ends
                 call.status = 202
                 await self._over(connection, caller, orjson.loads(shown)["id"])
             judge(call, caller, reply, world, self._seen)
@@ -330,7 +330,7 @@ class _Run:
         return [one.shelf for one in self._world.callers if one.shelf is not shelf]
 
     async def _untouched(self) -> None:
-        """The collections that nobody may write are as they were."""
+        """Check that the read-only collections are unchanged."""
         connection = await Connection.open(self._port)
         for caller in self._world.callers:
             name = caller.reads[0]

@@ -1,7 +1,7 @@
-"""The writing part of `isolation`: each caller writes a shelf of its own, and tries to write everybody else's.
+"""The writing part of `isolation`: each caller writes an own shelf, and tries to write foreign shelves.
 
-What is on a shelf is known exactly, since one of its caller's actions is under way at a time: a token of a document
-that was replaced or deleted, or was in a collection before its name was given anew, is nobody's and must show nowhere.
+The content of a shelf is known exactly, because a caller runs one action at a time. A token of a replaced or deleted
+document, or of a collection deleted before the name was reused, belongs to no key and must never appear.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Ask = Callable[[str, str, str, object, int], Awaitable[bytes]]  # kind, method, 
 _BOUNDARY = "zzz"
 _COLLECTIONS = "/v1/knowledge/collections"
 _STORES = "/v1/vector_stores"
-# Keys and names of files as nobody should write them; {id}: of a foreign document.
+# Unusual keys and file names; {id}: of a foreign document.
 _ODD_KEYS = (
     "../../etc/passwd",
     "/etc/passwd",
@@ -32,7 +32,7 @@ _ODD_NAMES = ("..\\..\\x.md", "../../x.md", "/root/x.md", "a' OR 1=1 --.md", "{i
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A body that is a form: fields, and one file."""
+    """A form body: fields and one file."""
 
     name: str
     content: str
@@ -55,8 +55,8 @@ class Shelf:
 
     name: str = ""
     there: bool = False
-    tokens: dict[str, bytes] = field(default_factory=dict)  # key -> the token of its document
-    files: list[str] = field(default_factory=list)  # ids of files that the caller uploaded
+    tokens: dict[str, bytes] = field(default_factory=dict)  # key -> token of the document
+    files: list[str] = field(default_factory=list)  # ids of the caller's uploaded files
     jobs: list[str] = field(default_factory=list)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -65,7 +65,7 @@ class Shelving:
     """Random actions on shelves."""
 
     def __init__(self, of: dict[bytes, str], others: Callable[[Shelf], Sequence[Shelf]], random: Random) -> None:
-        """of: whose each token is, to be kept. others: all shelves but this one."""
+        """of: the owner of each token, updated here. others: all shelves except the given shelf."""
         self._of = of
         self._others = others
         self._random = random
@@ -74,7 +74,10 @@ class Shelving:
         )
 
     async def act(self, shelf: Shelf, ask: Ask, foreign: Sequence[str], readable: Sequence[str], id: str) -> None:
-        """foreign: collections that the caller may not read, readable: may not write; id: of a foreign document."""
+        """Run a random action.
+
+        foreign: unreadable collections, readable: read-only collections; id: of a foreign document.
+        """
         async with shelf.alone:
             if not shelf.there:
                 await ask("made", "POST", _COLLECTIONS, {"name": shelf.name}, 201)
@@ -84,7 +87,7 @@ class Shelving:
             await self.trespass(shelf, ask, foreign, readable, id)
 
     async def trespass(self, shelf: Shelf, ask: Ask, foreign: Sequence[str], readable: Sequence[str], id: str) -> None:
-        """One attempt at what is not the caller's to write."""
+        """Try to write something that belongs to another caller."""
         name = self._random.choice([*foreign, *readable])
         status = 403 if name in readable else 404
         below = f"{_COLLECTIONS}/{name}"
@@ -100,7 +103,7 @@ class Shelving:
             ("DELETE", f"{_STORES}/{name}", None, status),
             ("DELETE", f"/v1/knowledge/documents/{id}", None, 404),
         ]
-        if id not in shelf.tokens:  # it may be a key of the caller's own, too: _ODD_KEYS
+        if id not in shelf.tokens:  # the id may also be a key of the caller: _ODD_KEYS
             calls += [(method, f"{_STORES}/{shelf.name}/files/{id}", None, 404) for method in ("GET", "DELETE")]
         other = self._random.choice(self._others(shelf))
         for job in other.jobs[-1:]:
@@ -108,7 +111,7 @@ class Shelving:
         for file in other.files[-1:]:
             calls += [("GET", f"/v1/files/{file}", None, 404), ("GET", f"/v1/files/{file}/content", None, 404)]
             calls += [("DELETE", f"/v1/files/{file}", None, 404)]
-            ids = [*shelf.files[-1:], file]  # one foreign among one's own
+            ids = [*shelf.files[-1:], file]  # one foreign file among own files
             calls += [("POST", f"{_STORES}/{shelf.name}/file_batches", {"file_ids": ids}, 404)]
         method, path, body, due = self._random.choice(calls)
         await ask("trespass", method, path, body, due)
@@ -137,7 +140,7 @@ class Shelving:
         self._of.pop(shelf.tokens.pop(key, b""), None)
 
     async def _renew(self, shelf: Shelf, ask: Ask, id: str) -> None:
-        """A collection is deleted, and another one gets its name."""
+        """Delete a collection and create a collection with the same name."""
         await ask("delete", "DELETE", f"{_COLLECTIONS}/{shelf.name}", None, 200)
         for token in shelf.tokens.values():
             self._of.pop(token)
@@ -151,7 +154,7 @@ class Shelving:
         await ask("file", "POST", "/v1/files", form, 200)
 
     async def _look(self, shelf: Shelf, ask: Ask) -> None:
-        """All that is there is shown, and nothing else."""
+        """Check that the shelf shows exactly the known content."""
         shown = await ask("shelf", "GET", f"{_COLLECTIONS}/{shelf.name}/export", None, 200)
         for key, token in shelf.tokens.items():
             if token not in shown:
@@ -162,7 +165,7 @@ class Shelving:
         await ask("shelf", "GET", path, None, 200)
 
     def _text(self, shelf: Shelf, key: str) -> str:
-        """A text with a token of its own for this key; what was there is nobody's as soon as it is replaced."""
+        """A text with a new token for a key; the token of the replaced text then belongs to no key."""
         token = f"zq{self._random.randbytes(6).hex()}"
         self._of.pop(shelf.tokens.get(key, b""), None)
         shelf.tokens[key] = token.encode()

@@ -1,4 +1,4 @@
-"""The same thirty lines as `httpx_proxy` with aiohttp's client, for the study of clients. `UPSTREAM` as there."""
+"""The thirty lines of `httpx_proxy` with aiohttp's client, for the study of clients. `UPSTREAM` as there."""
 
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 _HOP = frozenset("connection keep-alive te trailer transfer-encoding upgrade".split())
-_OF_THE_CLIENT = _HOP | {"host", "content-length"}  # aiohttp sets these itself
+_OF_THE_CLIENT = _HOP | {"host", "content-length"}  # aiohttp sets these headers
 _session: aiohttp.ClientSession
 Message = MutableMapping[str, Any]
 
@@ -15,7 +15,7 @@ Message = MutableMapping[str, Any]
 async def app(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """Send each request on and stream its reply back, byte for byte."""
+    """Forward each request and stream the reply back, byte for byte."""
     global _session  # noqa: PLW0603
     if scope["type"] == "lifespan":
         await receive()

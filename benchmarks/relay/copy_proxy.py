@@ -1,6 +1,6 @@
-"""A proxy that copies bytes and reads none of them: what any gateway in Python pays before its first line of HTTP.
+"""A proxy that copies bytes without reading: the minimum cost of a gateway in Python.
 
-`UPSTREAM` names the server to copy to; the port is printed once it listens.
+`UPSTREAM` names the server. The proxy prints the port when listening.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class _Upstream(asyncio.Protocol):
 class _Client(asyncio.Protocol):
     def __init__(self, port: int) -> None:
         self._port = port
-        self._early: list[bytes] = []  # what came before the upstream was there
+        self._early: list[bytes] = []  # received before the upstream connection was open
         self._upstream: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
 

@@ -1,10 +1,10 @@
-"""How long one request's body keeps all others waiting: ragway beside an app that reads its JSON with Starlette.
+"""How long one request's body blocks all other requests: ragway compared with an app that parses JSON with Starlette.
 
     python benchmarks/relay/hostile_bodies.py [--megabytes 23] [--times 3]
 
-Each server has one worker. While a body is sent and answered, a probe asks for /healthz again and again: the longest of
-its waits, least of the times tried, is what the event loop stood still for. A pause of a virtual machine's host counts,
-too; so the least of some tries is told. Markdown on standard output.
+Each server has one worker. During a body's upload and reply, a probe requests /healthz repeatedly. The probe's longest
+wait shows how long the event loop was blocked. The host of a virtual machine may pause the machine, so the result is
+the smallest of several runs. Markdown on standard output.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def bodies(size: int) -> dict[str, tuple[str, bytes]]:
 
 
 def main() -> int:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=23.0, help="of a body (default 23)")
     parser.add_argument("--times", type=int, default=3, help="each body is sent (default 3)")
@@ -111,7 +111,7 @@ def _stall_ms(port: int, path: str, body: bytes) -> tuple[float, int]:
         try:
             connection.request("POST", path, body, accepted)
             status = connection.getresponse().status
-        except ConnectionError:  # refused before all of it was read
+        except ConnectionError:  # the server refused before reading the whole body
             status = 0
         connection.close()
     finally:

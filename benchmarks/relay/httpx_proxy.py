@@ -1,6 +1,7 @@
-"""The gateway one writes by hand: thirty lines of pure ASGI that stream through httpx, as a careful engineer would.
+"""A hand-made gateway: thirty lines of pure ASGI that stream through httpx, as a careful engineer would write.
 
-`UPSTREAM` names the upstream's origin, `HTTP_CLIENT` another library of the same interface (httpx2). Run by uvicorn.
+`UPSTREAM` names the upstream's origin, `HTTP_CLIENT` another library with the same interface (httpx2). Runs under
+uvicorn.
 """
 
 import importlib
@@ -10,7 +11,7 @@ from typing import Any
 
 httpx: Any = importlib.import_module(os.environ.get("HTTP_CLIENT", "httpx"))
 _HOP = frozenset(b"connection keep-alive te trailer transfer-encoding upgrade".split())
-_OF_THE_CLIENT = _HOP | {b"host", b"content-length"}  # httpx sets these itself
+_OF_THE_CLIENT = _HOP | {b"host", b"content-length"}  # httpx sets these headers
 _client: Any = None
 Message = MutableMapping[str, Any]
 
@@ -18,7 +19,7 @@ Message = MutableMapping[str, Any]
 async def app(
     scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """Send each request on and stream its reply back, byte for byte."""
+    """Forward each request and stream the reply back, byte for byte."""
     global _client  # noqa: PLW0603
     if scope["type"] == "lifespan":
         await receive()

@@ -1,4 +1,4 @@
-"""What one writes first: an app that reads a request's JSON with Starlette and names its model. Run by uvicorn."""
+"""A typical first app: parses a request's JSON with Starlette and returns the model's name. Runs under uvicorn."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request

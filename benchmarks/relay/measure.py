@@ -1,4 +1,4 @@
-"""The measurements. In every round each system has its turn, in random order, so that all meet the same machine."""
+"""The measurements. In every round each system gets a turn, in random order, so all systems see the same machine."""
 
 import asyncio
 import contextlib
@@ -23,23 +23,23 @@ from benchmarks.common.servers import MODEL, PACED
 from benchmarks.common.workload import Expected, chat, through_gateway, words_lost
 
 IDEAL_S = (CHUNKS - 1) * PACE_S  # of a paced stream, from request to last byte
-_WARM_UP = 20  # requests nobody counts, before each measurement
-_MOST = 200_000  # replies in one turn of a throughput round
-_DIFFERENT = 5000  # questions in such a turn: more than a system that embeds them can answer
-_TURN_S = 300.0  # what does not end by then will not end
-# One chunk in a hundred decides the p99 of all gaps. Of 64 streams direct it is 21 ms where the host stole less than
-# this share of the machine's CPU time, 23 to 28 ms where it stole 3 to 9 %.
+_WARM_UP = 20  # uncounted requests before each measurement
+_MOST = 200_000  # maximum replies per turn of a throughput round
+_DIFFERENT = 5000  # different questions per turn: more than a system with embedding can answer
+_TURN_S = 300.0  # timeout of a turn
+# One chunk in a hundred decides the p99 of all gaps. For 64 direct streams the p99 is 21 ms if the host stole less than
+# this share of the machine's CPU time, and 23 to 28 ms if the host stole 3 to 9 %.
 _MOST_STOLEN = 0.01
 _TURNS_AT_MOST = 6  # of which the least disturbed counts
 _PAUSE_S = 3.0  # before the next: the host is busy for some seconds
-_SHORT_TURN_S = 10.0  # what takes longer is not measured again
+_SHORT_TURN_S = 10.0  # longer turns are not repeated
 _STAGE = re.compile(r"([a-z_]+);dur=([\d.]+)")
 _RAG_STATUS = {"off": b"off", "two": b"off", "on": b"augmented"}
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One of the rivals."""
+    """A system under test."""
 
     key: str  # direct | off | on | litellm | httpx | httpx2 | aiohttp; off and two by the number of workers
     title: str
@@ -47,42 +47,42 @@ class System:
 
     @property
     def ours(self) -> bool:
-        """Whether it is ragway."""
+        """Whether the system is ragway."""
         return self.key in _RAG_STATUS
 
     def expecting(self, body: bytes) -> Expected:
-        """What it must answer where direct answers with this body."""
+        """The expected reply of this system to a request that direct answers with this body."""
         return Expected(self.title, _RAG_STATUS.get(self.key), body, same_bytes=self.key != "litellm")
 
     def request(self, request: bytes) -> bytes:
-        """The request as it is sent to this system: a hand-made proxy sends on to the path it was asked for."""
+        """The request for this system: a hand-made proxy forwards the path of the request."""
         return through_gateway(request) if self.ours or self.key == "litellm" else request
 
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds from request sent to last byte; of each system its rounds, of a round its requests."""
+    """Seconds from the request to the last byte: system -> rounds -> requests."""
 
     seconds: dict[str, list[list[float]]]
-    stages_ms: dict[str, dict[str, list[float]]]  # system -> stage of its Server-Timing -> one item for each reply
+    stages_ms: dict[str, dict[str, list[float]]]  # system -> stage in Server-Timing -> a value per reply
 
 
 @dataclass(slots=True)
 class Turns:
-    """What one system did in a measurement of many connections, an item for each round."""
+    """One system's results with many connections, a value per round."""
 
     replies: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     cpu_s: list[dict[str, float]] = field(default_factory=list)  # by role: server, index
-    busiest_s: list[float] = field(default_factory=list)  # CPU time of the one process that used most
-    upstream_body_bytes: list[float] = field(default_factory=list)  # of a request as the upstream got it, mean
+    busiest_s: list[float] = field(default_factory=list)  # CPU time of the busiest process
+    upstream_body_bytes: list[float] = field(default_factory=list)  # mean size of a request's body at the upstream
     p50_s: list[float] = field(default_factory=list)
     p99_s: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Streams(Turns):
-    """The same of streams; p50 and p99 are of the whole stream. Of a round its streams."""
+    """Like `Turns`, for streams; p50 and p99 cover the whole stream. Rounds contain streams."""
 
     first_byte_s: list[list[float]] = field(default_factory=list)
     last_byte_s: list[list[float]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Streams(Turns):
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What a system and the upstream have counted so far."""
+    """The counters of a system and the upstream."""
 
     cpu_s: dict[str, float]
     by_process_s: dict[int, float]
@@ -101,7 +101,7 @@ class _Counts:
 
 
 class Bench:
-    """All systems, and the upstream they share. Questions are taken from `questions`, each once."""
+    """All systems and the shared upstream. Each question is used once."""
 
     def __init__(self, mock: Running, systems: Sequence[System], questions: Iterator[str], random: Random) -> None:
         self._mock = mock
@@ -110,7 +110,7 @@ class Bench:
         self._random = random
 
     async def latency(self, rounds: int, *, block: int, stream: bool) -> Latencies:
-        """One request at a time on one kept connection; in each round, so many of a system in a row."""
+        """Latency with one request at a time on a kept connection; each round has a block of requests per system."""
         checks = await self._warm_up(stream=stream)
         times: dict[str, list[list[float]]] = {system.key: [] for system in self._systems}
         stages: dict[str, dict[str, list[float]]] = {system.key: {} for system in self._systems}
@@ -129,7 +129,7 @@ class Bench:
         return Latencies(times, stages)
 
     async def throughput(self, rounds: int, seconds: float, *, connections: int) -> dict[str, Turns]:
-        """So many connections, each sending its next request when it has its reply."""
+        """Throughput with many connections; each connection sends the next request after the reply."""
         checks = await self._warm_up(stream=False)
         results = {system.key: Turns() for system in self._systems}
         for system in self._in_rounds(rounds):
@@ -144,9 +144,9 @@ class Bench:
         return results
 
     async def streams(self, rounds: int, count: int, once: frozenset[str] = frozenset()) -> dict[str, Streams]:
-        """So many paced streams, begun one after the other: in step, one wake-up would do for all their chunks.
+        """Paced streams with staggered starts: with equal starts, one wake-up would serve the chunks of all streams.
 
-        once: systems that have a turn in the first round only.
+        once: systems with a turn in the first round only.
         """
         checks = await self._warm_up(stream=True)
         results = {system.key: Streams() for system in self._systems}
@@ -166,7 +166,9 @@ class Bench:
         return results
 
     async def _undisturbed(self, system: System, check: Check, count: int) -> tuple[_Counts, _Counts, list[Reply]]:
-        """A turn of paced streams with the counts before and after it: of several the one the host disturbed least."""
+        """A turn of paced streams, with the counters before and after; of several turns, the least disturbed by the
+        host.
+        """
         least, chosen = math.inf, None
         for left in reversed(range(_TURNS_AT_MOST)):
             before, watch, began = await self._counts(system), machine.Watch(), time.monotonic()
@@ -179,7 +181,7 @@ class Bench:
                 break
             say(f"  {system.title}, {count} streams: the host took {stolen:.1%} of the CPU time: once more")
             await asyncio.sleep(_PAUSE_S)
-        assert chosen is not None  # there is one turn at least
+        assert chosen is not None  # there is at least one turn
         return chosen
 
     async def _paced(self, system: System, count: int) -> list[Reply]:
@@ -191,7 +193,7 @@ class Bench:
             raise Unmeasurable(f"{system.title}: {count} streams do not end within {_TURN_S:.0f} s") from None
 
     def _requests(self, system: System, count: int, *, model: str = MODEL, stream: bool = False) -> list[bytes]:
-        """Requests nobody has seen before."""
+        """New requests."""
         made = (chat(question, model=model, stream=stream) for question in islice(self._questions, count))
         return [system.request(request) for request in made]
 
@@ -203,7 +205,7 @@ class Bench:
             yield from self._random.sample(self._systems, len(self._systems))
 
     async def _warm_up(self, *, stream: bool) -> dict[str, Check]:
-        """The check of each system's replies against what direct answers; each has answered some requests then."""
+        """The check of each system's replies, made from direct's replies; also warms up each system."""
         plain = chat(next(self._questions), stream=stream)
         direct = await one_by_one(self._mock.port, [plain], lambda reply: None)
         checks = {system.key: system.expecting(bytes(direct[0].body)).check() for system in self._systems}
@@ -235,7 +237,7 @@ class Bench:
             wrong = f"{system.title}: {len(seconds)} replies, but the upstream saw {seen} requests"
             if system.ours or system.server is None:
                 raise Mismatch(wrong)
-            say(f"  {wrong}")  # a peer that asks twice under load is slower for it, and its figures stand
+            say(f"  {wrong}")  # a peer that repeats requests under load is slower, and the figures stay
         turns.cpu_s.append({role: s - before.cpu_s.get(role, 0.0) for role, s in after.cpu_s.items()})
         spent = (s - before.by_process_s.get(pid, 0.0) for pid, s in after.by_process_s.items())
         turns.busiest_s.append(max(spent, default=0.0))
@@ -248,7 +250,7 @@ class Bench:
 
 @contextlib.contextmanager
 def _blamed(system: System) -> Iterator[None]:
-    """A connection closed early is a wrong reply, and whose it was is told."""
+    """A connection closed early is a wrong reply; the error names the system."""
     try:
         yield
     except ConnectionError as error:
@@ -256,7 +258,7 @@ def _blamed(system: System) -> Iterator[None]:
 
 
 def _check_streams(system: System, check: Check, replies: Sequence[Reply]) -> None:
-    """Every stream of ours and of direct; a peer's that broke off counts as the frames it lost."""
+    """Check every stream of ragway and of direct; a broken stream of a peer counts as lost frames."""
     for reply in replies:
         if system.ours or system.server is None or not (reply.broken or words_lost(bytes(reply.body))):
             check(reply)

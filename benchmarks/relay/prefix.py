@@ -2,9 +2,9 @@
 
     python benchmarks/relay/prefix.py [--models DIR]
 
-What a provider's prompt cache can keep is what the next request repeats from its first token on. Two conversations of
-ten turns go through a real gateway with the project's `docs/` as its collection: a chat, and an agent that calls two
-tools in every turn. An upstream records what arrives. The tables go to standard output as Markdown.
+A provider's prompt cache can keep the common prefix of two requests. Two conversations of ten turns go through a real
+gateway with the project's `docs/` as the collection: a chat, and an agent that calls two tools in every turn. An
+upstream records the requests. The tables go to standard output as Markdown.
 """
 
 import argparse
@@ -57,7 +57,7 @@ RESULT = '{"status": "ok", "rows": [{"id": 17, "name": "gateway", "state": "runn
 
 @dataclass(slots=True)
 class Upstream:
-    """A server that keeps the messages of every request and answers with nothing of interest."""
+    """A server that records the messages of every request and returns a fixed answer."""
 
     url: str = ""
     prompts: list[list[Message]] = field(default_factory=list)
@@ -96,7 +96,7 @@ def recording() -> Iterator[Upstream]:
 
 @contextlib.contextmanager
 def gateway(folder: Path, models: Path, upstream: str) -> Iterator[Running]:
-    """`ragway serve` with `docs/` ingested and one model for each position."""
+    """`ragway serve` with `docs/` ingested and one model per position."""
     data = folder / "data"
     data.mkdir()
     models.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def chat() -> Iterator[list[Message]]:
 
 
 def agent() -> Iterator[list[Message]]:
-    """The same of an agent with long instructions: three requests a turn, two of them end with a tool's result."""
+    """The requests of an agent with long instructions: three per turn, two of them with a tool's result at the end."""
     messages: list[Message] = [{"role": "system", "content": (ROOT / "CONTRIBUTING.md").read_text("utf-8")}]
     for turn, question in enumerate(QUESTIONS):
         messages.append({"role": "user", "content": question})
@@ -143,7 +143,7 @@ CONVERSATIONS: dict[str, Callable[[], Iterator[list[Message]]]] = {"chat": chat,
 
 
 def prompts(server: Running, upstream: Upstream, position: str, requests: Iterator[list[Message]]) -> list[str]:
-    """What the upstream was asked, request by request, as a chat template writes it."""
+    """The prompts at the upstream, request by request, in the form of a chat template."""
     upstream.prompts.clear()
     augmented = 0
     for messages in requests:
@@ -161,7 +161,7 @@ def prompts(server: Running, upstream: Upstream, position: str, requests: Iterat
 
 
 def rendered(messages: Sequence[Message]) -> str:
-    """The messages in the order and the form that models read them in: role, content, calls."""
+    """The messages in the order and form that a model reads: role, content, calls."""
     parts = []
     for message in messages:
         calls = json.dumps(message["tool_calls"]) if message.get("tool_calls") else ""
@@ -170,12 +170,12 @@ def rendered(messages: Sequence[Message]) -> str:
 
 
 def common(one: str, other: str) -> int:
-    """Characters that both begin with."""
+    """The length of the common prefix in characters."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def row(name: str, position: str, asked: Sequence[str], tokens: EmbedderTokenizer) -> str:
-    """A line of the table: of each request and the next one, what stays and what is new."""
+    """A row of the table: the kept and the new part of each following request."""
     sizes = tokens.counts(asked)
     same = tokens.counts([one[: common(one, other)] for one, other in pairwise(asked)])
     kept = mean(n / size for n, size in zip(same, sizes, strict=False))

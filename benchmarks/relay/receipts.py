@@ -1,11 +1,11 @@
-"""What a receipt costs the chat that leaves it: a gateway that keeps receipts beside one that keeps none.
+"""The cost of a receipt for the chat: a gateway with receipts compared with a gateway without receipts.
 
     python benchmarks/relay/receipts.py [--chunks N] [--pairs N] [--rounds N] [--seconds S] [--anyway]
 
-Both answer through the mock upstream, each with a copy of the same index, and no question is asked twice. One request
-at a time: each question goes to both, in random order. 16 at once: they take turns, in random order in each round; the
-CPU time is of all their processes, and so has the writing as well. Exit code 1: a wrong reply; 2: it cannot run, or the
-machine is busy.
+Both gateways answer through the mock upstream, with copies of the same index, and no question is used twice. With one
+request at a time, each question goes to both gateways in random order. With 16 at once, the gateways take turns, in
+random order in each round. The CPU time covers all processes, including the writing. Exit code 1: a wrong reply; 2: the
+benchmark cannot run, or the machine is busy.
 """
 
 import argparse
@@ -42,16 +42,16 @@ _WRITTEN_S = 1.0  # within which the receipts of a turn are written
 
 @dataclass(slots=True)
 class Gateway:
-    """One of the two, and what was measured of it."""
+    """One of the two gateways, with the measurements."""
 
     running: Running
-    took_ms: list[float] = field(default_factory=list)  # of each request, one at a time
+    took_ms: list[float] = field(default_factory=list)  # per request, one request at a time
     rates: list[float] = field(default_factory=list)  # of each turn, requests a second
     cpu_ms: list[float] = field(default_factory=list)  # of each turn, a request
 
 
 def augmented(reply: Reply) -> None:
-    """Raises Mismatch for any other reply: it would leave less of a receipt, and look fast."""
+    """Raise Mismatch for a reply without passages, whose receipt would be smaller and faster."""
     if reply.status != 200 or reply.headers.get(b"x-rag-status") != b"augmented":
         raise Mismatch(f"answered {reply.status}, {reply.headers.get(b'x-rag-reason')!r}: {bytes(reply.body[:300])!r}")
 
@@ -84,7 +84,7 @@ async def many_at_once(gateways: Sequence[Gateway], asked: Iterator[str], second
 
 
 async def measured(gateways: Sequence[Gateway], texts: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Fill in what the gateways did. Raises Mismatch."""
+    """Measure the gateways. Raises Mismatch."""
     asked, random = questions(texts), Random(1)
     say(f"{arguments.pairs} pairs, one request at a time")
     await one_at_a_time(gateways, asked, arguments.pairs, random)

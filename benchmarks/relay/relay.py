@@ -1,10 +1,11 @@
-"""What the gateway costs: direct, ragway without and with retrieval, LiteLLM's proxy and a hand-made one, one upstream.
+"""The cost of the gateway: direct, ragway without and with retrieval, LiteLLM's proxy and a hand-made proxy, one
+upstream.
 
     python benchmarks/relay/relay.py [--quick] [--anyway] [--client-study] [--skip litellm] [--json FILE]
 
-The tables go to standard output as Markdown. It exits with 1 when a reply is not what direct answers, since then the
-figures would mean nothing, and with 2 when it cannot run or the machine is busy. Linux only: CPU time, memory and load
-come from the kernel.
+The tables go to standard output as Markdown. Exit code 1: a reply differs from direct's reply, so the figures would
+mean nothing; 2: the benchmark cannot run, or the machine is busy. Linux only: CPU time, memory and load come from the
+kernel.
 """
 
 import argparse
@@ -38,10 +39,10 @@ from benchmarks.relay.results import Results, Start
 class Size:
     """How much is measured."""
 
-    chunks: int  # paragraphs in the index: a few of them become two chunks
+    chunks: int  # paragraphs in the index; a few paragraphs become two chunks
     starts: int
     rounds: int  # of latency, BLOCK requests of each system in a row
-    alternating: int  # of one request
+    alternating: int  # blocks of one request
     burst_rounds: int
     turns: int
     turn_s: float
@@ -58,14 +59,14 @@ _TITLES = {
     "httpx": "ASGI + httpx", "httpx2": "ASGI + httpx2", "aiohttp": "ASGI + aiohttp", "copy": "copies bytes alone",
 }  # fmt: skip
 _STUDY = ("httpx2", "aiohttp")
-# With retrieval, 256 streams begun within 20 ms wait seconds for each other's embeddings: that is no test of streams.
+# With retrieval, 256 streams started within 20 ms wait seconds for embeddings: not a test of streaming.
 _MANY = 256
 _NOT_WITH_MANY = frozenset({"on"})
-_ONCE_WITH_MANY = frozenset({"litellm"})  # its turn takes ten times as long as the streams should
+_ONCE_WITH_MANY = frozenset({"litellm"})  # a turn takes ten times as long as the streams should
 
 
 def main() -> int:
-    """Run it."""
+    """Run the benchmark."""
     arguments = _arguments()
     if not sys.platform.startswith("linux"):
         say("This benchmark reads CPU time and memory the way Linux tells them: run it there.")
@@ -139,7 +140,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _keys(arguments: argparse.Namespace) -> list[str]:
-    """The systems of this run but direct."""
+    """The systems of this run, without direct."""
     wanted = ["off", "on", "litellm", "httpx", "copy", *(_STUDY if arguments.client_study else ())]
     keys = [key for key in wanted if key not in arguments.skip]
     missing = [key for key in keys if key in ("httpx", *_STUDY) and not servers.installed(key)]
@@ -177,7 +178,7 @@ class _Run:
         self._asked: Iterator[str] = iter(())
 
     def results(self) -> Results:
-        """Everything, measured. Raises Mismatch, Unmeasurable."""
+        """All measurements. Raises Mismatch, Unmeasurable."""
         cache: Path = self._arguments.cache.resolve()
         passages = corpus.passages(cache, self._size.chunks)
         self._asked = questions(self._random.sample(passages, len(passages)))
@@ -262,7 +263,7 @@ class _Run:
     def _start_all(
         self, launches: dict[str, Launch], running: contextlib.ExitStack
     ) -> tuple[dict[str, list[Start]], dict[str, Running]]:
-        """Start every system some times, each alone; the last ones stay until `running` is closed."""
+        """Start every system several times, each alone; the last start stays until `running` is closed."""
         starts: dict[str, list[Start]] = {key: [] for key in launches}
         left: dict[str, Running] = {}
         for number in range(self._size.starts):
@@ -279,14 +280,14 @@ class _Run:
         ready_mb = server.rss_mb()
         request = system.request(chat(next(self._asked)))
         begin = time.perf_counter()
-        # What it answers is checked in every measurement that follows.
+        # Later measurements check the replies.
         uvloop.run(one_by_one(server.port, [request], lambda reply: None))
         first_reply_s = server.ready_s + time.perf_counter() - begin
         return Start(server.ready_s, first_reply_s, ready_mb, server.rss_mb())
 
     @contextlib.contextmanager
     def _pinned(self, mock: Running, left: Iterable[Running], cores: machine.Cores) -> Iterator[None]:
-        """Servers on these cores, load generator and upstream on their own, while the context lasts."""
+        """Pin servers to their cores, and load generator and upstream to other cores, within the context."""
         for server in left:
             server.pin(cores.server)
         machine.pin([os.getpid(), mock.process.pid], cores.edge)

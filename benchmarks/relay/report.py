@@ -1,4 +1,4 @@
-"""The tables, as Markdown: what must be reached first, then every measurement with all systems."""
+"""The tables as Markdown: the targets first, then every measurement with all systems."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ from benchmarks.relay.results import (
 from benchmarks.relay.targets import HEAD, figure, targets
 
 _RIVAL = "litellm"
-_OF_THE_GATEWAY = ("parse", "retrieval", "upstream")  # the others are parts of retrieval, told in their order
+_OF_THE_GATEWAY = ("parse", "retrieval", "upstream")  # the other stages are parts of retrieval, in order
 _CLIENTS = ("off", "httpx", "httpx2", "aiohttp")
 
 

@@ -1,4 +1,4 @@
-"""Everything measured, and what both the issue's table and the others compute from it."""
+"""All measurements of a run, and the figures computed for the tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,13 +22,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What one run has found. Keys are those of the systems; `workers` has `off` and `two` alone."""
+    """The measurements of a run, by system; `workers` has only `off` and `two`."""
 
     conditions: dict[str, object]
     titles: dict[str, str]  # of the systems, in the order of the tables
     starts: dict[str, list[Start]]
     latency: Latencies
-    alternating: Latencies  # the same in blocks of one request
+    alternating: Latencies  # like `latency`, in blocks of one request
     burst: Latencies
     throughput: dict[int, dict[str, Turns]]  # by number of connections
     streams: dict[int, dict[str, Streams]]  # by number of streams
@@ -36,7 +36,7 @@ class Results:
     rss_end_mb: dict[str, dict[str, float]]
 
     def raw(self) -> dict[str, Any]:
-        """All of it as plain values; of the gaps within streams, millions, three percentiles for each round."""
+        """All measurements as plain values; the gaps within streams (millions) as three percentiles per round."""
         made = asdict(self)
         for count, systems in self.streams.items():
             for key, streams in systems.items():
@@ -48,12 +48,12 @@ class Results:
 
 
 def block_medians(latencies: Latencies, key: str) -> Floats:
-    """Seconds, one for each round."""
+    """Seconds, one value per round."""
     return _floats([float(np.median(block)) for block in latencies.seconds[key]])
 
 
 def added(latencies: Latencies, key: str) -> Floats:
-    """Seconds this system adds to direct in each round, by the medians of the round's requests."""
+    """Seconds that a system adds to direct in each round, from the medians of the round's requests."""
     return np.subtract(block_medians(latencies, key), block_medians(latencies, "direct"))
 
 
@@ -63,12 +63,12 @@ def rates(turns: Turns) -> Floats:
 
 
 def capacities(turns: Turns) -> Floats:
-    """Replies for each CPU second of the busiest process: what the server could do if nobody else used the cores."""
+    """Replies per CPU second of the busiest process: the rate of the server with the cores to itself."""
     return np.divide(_floats(turns.replies), _floats(turns.busiest_s))
 
 
 def cpu_us(turns: Turns, *, per_reply: int = 1, role: str | None = None) -> Floats:
-    """Microseconds of CPU time for each unit, of each round; of all roles or of one."""
+    """Microseconds of CPU time per unit, per round; of all roles or of one role."""
     spent = [sum(cpu.values()) if role is None else cpu.get(role, 0.0) for cpu in turns.cpu_s]
     return np.divide(_floats(spent), _floats(turns.replies)) * (1e6 / per_reply)
 
@@ -79,7 +79,7 @@ def busy(turns: Turns) -> Floats:
 
 
 def of_streams(rounds: Sequence[Sequence[float]]) -> list[list[Floats]]:
-    """One value of each stream as `bootstrap.nested_interval` takes it."""
+    """One value per stream, in the form of `bootstrap.nested_interval`."""
     return [[np.asarray([value]) for value in streams] for streams in rounds]
 
 

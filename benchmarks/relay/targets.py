@@ -1,4 +1,4 @@
-"""What the gateway must reach: measure by measure, with the peer it is measured against in the same run."""
+"""The gateway's targets: each measure with the peer in the same run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _WORKERS_TIMES = 1.6
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One measure. The value is how ours compares with the peer's, and the limit what that must reach."""
+    """One measure. `value` compares ragway with the peer; `limit` is the target."""
 
     measure: str
     peer: str
@@ -33,11 +33,11 @@ class Target:
     value: float
     interval: Interval
     limit: float
-    unit: str  # "times": at least so many; anything else: at most so much
+    unit: str  # "times": at least; any other unit: at most
 
     @property
     def reached(self) -> bool:
-        """Whether the value itself reaches the limit."""
+        """Whether the value reaches the limit."""
         return self._reaches(self.value)
 
     @property
@@ -59,7 +59,7 @@ class Target:
 
 
 def targets(results: Results) -> list[Target]:
-    """Those for which all systems were measured, in the order of the table."""
+    """The targets with measurements of all needed systems, in the order of the table."""
     return [
         *_latency(results),
         *_throughput(results),
@@ -72,19 +72,19 @@ def targets(results: Results) -> list[Target]:
 
 
 def more(measure: str, peer: str, limit: float, ours: Floats, theirs: Floats, unit: str) -> Target:
-    """Ours must be so many times theirs; item i of both belongs to round i."""
+    """ragway must reach a multiple of the peer; item i of both belongs to round i."""
     times, ends = float(ratio(ours, theirs)), interval(ratio, ours, theirs)
     return Target(measure, peer, _median(theirs, unit), _median(ours, unit), times, ends, limit, "times")
 
 
 def less(measure: str, peer: str, limit: float, ours: Floats, theirs: Floats, unit: str) -> Target:
-    """Theirs must be so many times ours."""
+    """The peer must need a multiple of ragway."""
     times, ends = float(ratio(theirs, ours)), interval(ratio, theirs, ours)
     return Target(measure, peer, _median(theirs, unit), _median(ours, unit), times, ends, limit, "times")
 
 
 def figure(value: float) -> str:
-    """Three digits that mean something."""
+    """Three significant digits."""
     if value in (0, float("inf")):
         return "∞" if value else "0"
     if abs(value) >= 100:

@@ -1,14 +1,13 @@
-"""How much of what answers a question a chunker gets into the first k chunks, and how much else with it.
+"""How much of an answer the first k chunks of a chunker contain, and how much other text.
 
     python benchmarks/retrieval/chunking.py DIR [--k K] [--data DIR] [--cache DIR]
 
-DIR holds `docs/` and `queries.jsonl`: of each question its `text` and, in `meta`, the document (`doc`) and the
-character spans in it that answer (`spans`). Token recall, precision and IoU are those of Smith & Troynikov,
-"Evaluating Chunking Strategies for Retrieval" (Chroma, 2024): the tokens of the answer that were retrieved, over the
-tokens of the answer, over all tokens retrieved (repeated ones counted again), and over either. Retrieval is by the
-cosine of the embedder alone, over the chunks of all documents; every chunker has the same embedder, and tokens are that
-embedder's. Differences from recursive 200/0 carry a paired 95 % interval over the questions.
-The table goes to standard output as Markdown; exit code 2 where it cannot run.
+DIR holds `docs/` and `queries.jsonl`: each question has `text` and, in `meta`, the document (`doc`) and the character
+spans of the answer (`spans`). Token recall, precision and IoU follow Smith & Troynikov, "Evaluating Chunking Strategies
+for Retrieval" (Chroma, 2024): the retrieved tokens of the answer, divided by the tokens of the answer, by all retrieved
+tokens (with repetitions), and by the union. Retrieval uses only the embedder's cosine, over the chunks of all
+documents. Every chunker uses the same embedder and the embedder's tokens. Differences from recursive 200/0 have a
+paired 95 % interval over the questions. The table goes to standard output as Markdown; exit code 2: cannot run.
 """
 
 import argparse
@@ -45,7 +44,7 @@ _PEER = "recursive 200/0"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk: where it stands, and the text that is embedded for it."""
+    """A chunk: the position, and the embedded text."""
 
     document: str
     start: int
@@ -55,7 +54,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the half-open spans of one document that answer it."""
+    """A question and the half-open answer spans in a document."""
 
     text: str
     document: str
@@ -66,19 +65,19 @@ Cut = Callable[[Document], Iterator[Piece]]
 
 
 class Ruler:
-    """The tokens of each document, so that spans become sets of them."""
+    """Turns spans into sets of tokens, for each document."""
 
     def __init__(self, documents: Sequence[Document], tokens: EmbedderTokenizer) -> None:
         self._starts = {one.source: [start for start, _ in tokens.offsets(one.text)] for one in documents}
 
     def tokens(self, document: str, spans: Sequence[tuple[int, int]]) -> frozenset[int]:
-        """The numbers of the tokens that begin in these spans."""
+        """The indexes of the tokens that start in the spans."""
         starts = self._starts[document]
         return frozenset(n for a, b in spans for n in range(bisect_left(starts, a), bisect_left(starts, b)))
 
 
 def scores(retrieved: Sequence[Piece], question: Question, ruler: Ruler) -> tuple[float, float, float]:
-    """Recall, precision and IoU of what was retrieved for one question."""
+    """Recall, precision and IoU of the retrieved chunks for one question."""
     gold = ruler.tokens(question.document, question.spans)
     sizes = [(one.document, ruler.tokens(one.document, [(one.start, one.end)])) for one in retrieved]
     seen = frozenset[int]().union(*(tokens for document, tokens in sizes if document == question.document))
@@ -114,7 +113,7 @@ def ours(tokens: EmbedderTokenizer, chunking: Chunking, size: int, overlap: int)
 
 
 def langchain(tokens: EmbedderTokenizer, size: int, overlap: int) -> Cut:
-    """RecursiveCharacterTextSplitter with its own separators, counting the same tokens."""
+    """RecursiveCharacterTextSplitter with the default separators, measured in the same tokens."""
     splitter: Any = import_module("langchain_text_splitters").RecursiveCharacterTextSplitter(
         chunk_size=size, chunk_overlap=overlap, length_function=tokens.count, add_start_index=True
     )
@@ -128,7 +127,7 @@ def langchain(tokens: EmbedderTokenizer, size: int, overlap: int) -> Cut:
 
 
 def chunkers(tokens: EmbedderTokenizer) -> dict[str, tuple[Cut, float]]:
-    """By the name in the table, with the weight of neighbours' vectors; the last one is what `ragway ingest` does."""
+    """Chunkers by name, with the weight of neighbours' vectors; the last is `ragway ingest`'s chunker."""
     found: dict[str, Cut] = {}
     if find_spec("langchain_text_splitters"):
         found |= {f"LangChain recursive {size}/0": langchain(tokens, size, 0) for size in (200, 400)}
@@ -160,7 +159,7 @@ def _difference(a: Floats, b: Floats) -> str:
 
 
 def read(folder: Path) -> tuple[list[Document], list[Question]]:
-    """The documents, without titles, so that no chunker but by the headings in the text knows more than another."""
+    """The documents without titles, so that a chunker knows only the headings in the text."""
     files = sorted((folder / "docs").iterdir())
     documents = [Document(file.name, "", file.read_text("utf-8"), "markdown", 0.0) for file in files]
     rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]

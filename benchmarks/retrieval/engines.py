@@ -1,11 +1,11 @@
-"""The same questions to the embedded engine and to qdrant-client's local mode: whether both find the same.
+"""Do the embedded engine and qdrant-client's local mode find the same for the same questions?
 
     python benchmarks/retrieval/engines.py DIR [DIR…] [--data DIR] [--cache DIR]
 
-Each DIR is a judged set in BEIR's form, as `ragway eval` takes it. Its chunks are put into Qdrant Edge and, with the
-same vectors and words, into qdrant-client's local mode, which compares exactly; both are asked the whole conversations.
-What differs comes from the embedded engine's graphs and 8-bit vectors, and from ties. Local mode takes its time: some
-tens of thousands of chunks are the most.
+Each DIR is a judged set in BEIR's form, as for `ragway eval`. The chunks go into Qdrant Edge and, with the same vectors
+and words, into qdrant-client's local mode, which searches exactly. Both engines get whole conversations. Differences
+come from the embedded engine's graphs and 8-bit vectors, and from ties. Local mode is slow: the maximum is some tens of
+thousands of chunks.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question asked of both engines: what each ranked first, and how good that is."""
+    """A question for both engines: the first results of each engine and the scores."""
 
     rankings: tuple[list[str], list[str]]
     ndcg: tuple[float, float]
@@ -69,7 +69,7 @@ async def compared(judged: JudgedSet, base: Plan, cache: Path) -> tuple[int, lis
 
 
 async def _copied(store: Store, tenant: str, folder: str) -> tuple[Store, int]:
-    """qdrant-client's local mode with the points that a store has of a tenant, and their number."""
+    """qdrant-client's local mode with a copy of a tenant's points, and the number of points."""
     passages = await store.passages(tenant)
     say(f"{len(passages)} chunks into local mode")
     local = None

@@ -1,15 +1,15 @@
-"""What each `retrieval.min_relevance` costs and spares: answerable questions left without context, and others caught.
+"""The cost of each `retrieval.min_relevance`: answerable questions without context, and unanswerable questions caught.
 
     python benchmarks/retrieval/relevance.py DIR [DIR…] [--data DIR] [--cache DIR] [--limit N] [--foreign N]
         [--alike A,B…]
 
-Each DIR is a judged set in BEIR's form, as `ragway eval` takes it, and becomes a collection of its own. Asked of it are
-its own questions (something should be found), its `unanswerable.jsonl`, questions of the other sets (nothing should),
-and small talk in many languages (small_talk.txt; nothing should). Sets that overlap in what they are about
-(named by --alike) are not asked each other's questions. A set weighs the same, however many questions it has.
+Each DIR is a judged set in BEIR's form, as for `ragway eval`, and becomes a collection. The questions for a collection
+are the set's own questions (should find something), `unanswerable.jsonl` and the questions of other sets (should find
+nothing), and small talk in many languages (small_talk.txt; should find nothing). Sets with similar subjects (named by
+--alike) do not get each other's questions. Every set has the same weight.
 
-The page goes to standard output as Markdown; its last lines are the constants of retrieval/search/relevance.py fitted
-on all sets, and on all but one: how far they depend on a single set.
+The page goes to standard output as Markdown. The last lines are the constants of retrieval/search/relevance.py, fitted
+on all sets and on all sets but one, to show the influence of a single set.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question put to a collection: of what kind it is there, and how likely something relevant was found."""
+    """A question for a collection: the kind, and the estimated probability of relevance."""
 
     collection: str
     kind: str
@@ -56,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is asked: at most `limit` of a set's own questions, `foreign` of each other set's."""
+    """The questions: at most `limit` of a set's own, `foreign` of each other set."""
 
     limit: int
     foreign: int
@@ -64,7 +64,7 @@ class Asking:
 
 
 async def ask_all(sets: Sequence[JudgedSet], how: Asking, base: Plan, cache: Path) -> list[Asked]:
-    """Every set as a collection, in an index of their own that goes afterwards, and all questions put to each."""
+    """Ingest every set as a collection of a temporary index, and ask each collection all questions."""
     with tempfile.TemporaryDirectory(prefix="ragway-relevance-") as folder:
         index = await Index.open(scratch_plan(base, Path(folder)), serving=False, scratch=cache)
         try:
@@ -106,12 +106,12 @@ def _questions(one: JudgedSet, sets: Sequence[JudgedSet], how: Asking) -> Iterat
 
 
 def small_talk() -> list[str]:
-    """Greetings, thanks and the like, one a line."""
+    """Greetings, thanks and similar phrases, one per line."""
     return SMALL_TALK.read_text("utf-8").splitlines()
 
 
 def page(asked: Sequence[Asked]) -> str:
-    """The trade-off, the sets one by one, and the constants fitted."""
+    """The trade-off, the sets one by one, and the fitted constants."""
     of = _of(asked)
     collections = sorted({one.collection for one in asked})
     lines = [
@@ -143,9 +143,9 @@ def page(asked: Sequence[Asked]) -> str:
 
 
 def fitted(asked: Sequence[Asked]) -> tuple[float, float]:
-    """Slope and offset of the logistic curve over the evidence: a set's own questions against the others put to it.
+    """Slope and offset of the logistic curve over the evidence, fitted on own questions against other questions.
 
-    Each set weighs 1, half of it its own questions, a third the foreign ones and a sixth small talk.
+    Each set weighs 1: a half for own questions, a third for foreign questions, a sixth for small talk.
     """
     of, share = _of(asked), {OWN: 1 / 2, FOREIGN: 1 / 3, TALK: 1 / 6}
     rows = [
@@ -156,7 +156,7 @@ def fitted(asked: Sequence[Asked]) -> tuple[float, float]:
     ]
     x, y, weights = (np.asarray(column) for column in zip(*rows, strict=True))
     design, beta = np.stack([x, np.ones_like(x)], 1), np.zeros(2)
-    for _ in range(50):  # Newton's method; it converges in ten steps or so
+    for _ in range(50):  # Newton's method; converges in about ten steps
         chance = 1 / (1 + np.exp(-design @ beta))
         gradient = design.T @ (weights * (chance - y)) + 1e-4 * beta
         curvature = (design * (weights * chance * (1 - chance))[:, None]).T @ design + 1e-4 * np.eye(2)
@@ -187,7 +187,7 @@ def _percent(shares: Iterable[float]) -> str:
 
 
 def _area(own: Sequence[float], others: Sequence[float]) -> str:
-    """Area under the ROC curve: how often one of `own` is above one of `others`, ties half."""
+    """Area under the ROC curve: how often a value of `own` exceeds a value of `others`; ties count half."""
     a, b = np.asarray(own)[:, None], np.asarray(others)[None, :]
     return f"{float(((a > b) + 0.5 * (a == b)).mean()):.3f}"
 

@@ -1,11 +1,11 @@
-"""What local rewriting gains where a question follows others, and what it loses where a question changes the subject.
+"""The gain of local rewriting for follow-up questions, and the loss for questions that change the subject.
 
     python benchmarks/retrieval/rewriting.py DIR [DIR…] [--data DIR] [--cache DIR] [--limit N]
 
-Each DIR is a judged set in BEIR's form, as `ragway eval` takes it. Of a set with `history` and `rewrite` the questions
-that follow others are asked as they are, rewritten, and as a person rewrote them. Of every set, questions that come
-first are put behind the history of a conversation of another set: what is found must be what they find alone. The
-tables go to standard output as Markdown; the intervals are paired bootstraps.
+Each DIR is a judged set in BEIR's form, as for `ragway eval`. In a set with `history` and `rewrite`, follow-up
+questions are asked unchanged, rewritten, and in a person's rewrite. In every set, first questions are placed after the
+history of another set's conversation; the results should equal the results of the question alone. The tables go to
+standard output as Markdown; the intervals are paired bootstraps.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ _CHANGING = ("hybrid", "rewriting")
 
 
 def following(judged: JudgedSet) -> JudgedSet:
-    """Its questions that follow others."""
+    """The follow-up questions of a set."""
     questions = tuple(question for question in judged.questions if len(question.turns) > 1)
     return replace(judged, questions=questions, unanswerable=())
 
 
 def changing(judged: JudgedSet, others: Sequence[JudgedSet], *, limit: int) -> JudgedSet:
-    """At most `limit` of its questions that come first, each behind the history of a conversation of another set."""
+    """At most `limit` first questions, each after the history of another set's conversation."""
     draw = random.Random(judged.name)
     histories = [
         question.turns[:-1] for other in others if other is not judged for question in following(other).questions
@@ -51,7 +51,7 @@ def changing(judged: JudgedSet, others: Sequence[JudgedSet], *, limit: int) -> J
 
 
 def gains(results: Sequence[SetResult]) -> str:
-    """The table of questions that follow others, with a row for all sets together."""
+    """The table of follow-up questions, with a row for all sets together."""
     rows, sums = [], dict.fromkeys(MEASURES, (0.0, 0.0))
     for result in results:
         last, local, person = (_rung(result, name) for name in _FOLLOWING)
@@ -78,7 +78,7 @@ def losses(results: Sequence[SetResult]) -> str:
 
 
 def reasons(results: Sequence[SetResult]) -> str:
-    """How the questions that follow others were understood."""
+    """How the search interpreted the follow-up questions."""
     rows = []
     for result in results:
         said = [one.reason for one in _rung(result, "rewriting").outcomes]
@@ -92,7 +92,7 @@ _REASONS = ("found as asked", "leans on the conversation", "stands alone", "firs
 
 def _rung(result: SetResult, name: str) -> RungResult:
     found = result.rung(name)
-    assert found is not None  # it was asked for
+    assert found is not None  # the rung was requested
     return found
 
 
@@ -110,7 +110,7 @@ def _share(gain: float, gap: float) -> str:
 
 
 async def measured(sets: Sequence[JudgedSet], how: MeasureOptions) -> list[SetResult]:
-    """The sets that have questions, one after the other."""
+    """The results of the sets with questions, one set after the other."""
     results = []
     for one in sets:
         if one.questions:

@@ -1,11 +1,11 @@
-"""What a search costs: the index process, asked over its socket, against the naive stack on the same passages.
+"""The cost of a search: the index process over a socket, compared with a naive stack on the same passages.
 
     python benchmarks/retrieval/search.py [--chunks N] [--questions N] [--cache DIR] [--anyway]
 
-The naive stack is what a first version is made of: `SentenceTransformer.encode`, rank-bm25's `get_scores` and a numpy
-product over all vectors, fused by reciprocal rank, in one process. Both answer the same questions in the same run, in
-blocks and in random order, one at a time and 16 at once. No question is asked twice of one of them, and no cache could
-know it. The table goes to standard output as Markdown; exit code 2 where it cannot run or the machine is busy.
+The naive stack is a typical first version: `SentenceTransformer.encode`, rank-bm25's `get_scores` and a numpy product
+over all vectors, fused by reciprocal rank, in one process. Both systems answer the same questions in the same run, in
+blocks and in random order, one at a time and 16 at once. No system gets a question twice, so no cache can help. The
+table goes to standard output as Markdown; exit code 2: cannot run, or the machine is busy.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from retrieval.records.search import Turn
 from retrieval.rpc.client import Client
 
 _AT_ONCE = 16
-_BLOCK = 20  # questions in a row, one at a time
+_BLOCK = 20  # consecutive questions, one at a time
 _CANDIDATES, _K, _RRF_K = 50, 12, 60
 _STAGES = ("rewrite", "embed", "search", "fuse", "pack")
 
@@ -47,7 +47,7 @@ Ask = Callable[[str], Awaitable[None]]
 
 @dataclass(slots=True)
 class Times:
-    """What one system took: milliseconds of each question alone, of its stages, and of each of many at once."""
+    """Milliseconds of one system: of each question alone, of the stages, and of each question among many."""
 
     alone: list[float] = field(default_factory=list)
     stages: dict[str, list[float]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Times:
 
 
 class Ours:
-    """The index process over its socket."""
+    """The index process over a socket."""
 
     def __init__(self, data: Path) -> None:
         self.times = Times()
@@ -74,7 +74,7 @@ class Ours:
 
 
 class Naive:
-    """Everything in this process; in threads, as a web framework would run it."""
+    """The naive stack in this process; in threads, as in a web framework."""
 
     def __init__(self, passages: Sequence[str], vectors: Path) -> None:
         """vectors: where the passages' vectors are kept between runs."""
@@ -113,7 +113,7 @@ class Naive:
 
 
 async def measured(systems: Sequence[Ours | Naive], asked: Iterator[str], count: int, random: Random) -> None:
-    """Every system asked `count` questions one at a time, in blocks by turns, then `count` with 16 at once."""
+    """Ask every system `count` questions one at a time, in alternating blocks, then `count` with 16 at once."""
     for system in systems:
         for question in islice(asked, _BLOCK):
             await system.ask(question)
@@ -169,7 +169,7 @@ def _rate(times: Times) -> str:
 
 
 def start(settled: Plan) -> "subprocess.Popen[bytes]":
-    """The index process on the plan's data folder, when it answers. Raises Unmeasurable."""
+    """Start the index process on the plan's data folder and wait until ready. Raises Unmeasurable."""
     process = subprocess.Popen(
         [sys.executable, "-m", "retrieval.rpc.server"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -213,7 +213,7 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make what is to be searched, measure, and print the table."""
+    """Build the index, measure, and print the table."""
     cache = arguments.cache.resolve()
     passages = corpus.passages(cache, arguments.chunks)
     say(f"index: {len(passages)} passages in {cache} (the first time, they are embedded: minutes)")
@@ -236,7 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
             ours = runner.run(both())
     finally:
         assert process.stdin is not None
-        process.stdin.close()  # which ends it
+        process.stdin.close()  # ends the process
         process.wait()
     print(table(ours.times, naive.times, chunks))
     if busy or watch.elsewhere().disturbing:

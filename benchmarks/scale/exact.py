@@ -1,6 +1,6 @@
-"""The hybrid question answered exactly with numpy: every vector compared, every posting of the question's words added.
+"""Exact hybrid search with numpy: compares every vector and adds every posting of the question's words.
 
-What the embedded store may miss is told by this: its graph looks at some of the vectors, numpy at all of them.
+Exact search shows what the embedded store misses, because the store's graph visits only some of the vectors.
 """
 
 from array import array
@@ -20,7 +20,7 @@ _Rows = NDArray[np.int32]
 
 
 class Exact:
-    """All vectors, (n, d) float32 of unit length, and the postings of all words that are asked for, in memory."""
+    """All vectors, (n, d) float32 of unit length, and the postings of all queried words, in memory."""
 
     def __init__(self, vectors: Matrix, postings: dict[int, tuple[_Rows, NDArray[np.float32]]]) -> None:
         self._vectors = np.asarray(vectors)
@@ -28,13 +28,13 @@ class Exact:
 
     @staticmethod
     def of(base: Bases, chunks: int, cache: Path) -> "Exact":
-        """Of so many grown chunks; from the cache, or made and put there."""
+        """The exact search over grown chunks, from the cache or built and cached."""
         file = cache / f"postings-{len(base.texts)}-{chunks}.npz"
         if not file.exists():
             say(f"counting the words of {chunks} chunks for numpy, once")
             _save(file, base, chunks)
         with np.load(file) as kept:
-            # A word's rows in the order of the chunks; its weights are the contributions of BM25 without its rarity.
+            # A word's rows in the order of the chunks; weights are BM25 contributions without rarity.
             starts = np.cumsum(kept["counts"])[:-1]
             pairs = zip(np.split(kept["rows"], starts), np.split(kept["weights"], starts), strict=True)
             postings = dict(zip(kept["words"].tolist(), pairs, strict=True))
@@ -42,15 +42,15 @@ class Exact:
 
     @property
     def vectors_mb(self) -> float:
-        """What the vectors take of the memory."""
+        """The memory of the vectors."""
         return self._vectors.nbytes / 2**20
 
     def dense(self, vector: Vector, k: int) -> list[ScoredId]:
-        """The k nearest chunks by the scalar product with all of them, best first."""
+        """The k nearest chunks by scalar product with all vectors, best first."""
         return _best(self._vectors @ vector, k)
 
     def bm25(self, asked: Sparse, k: int) -> list[ScoredId]:
-        """The k best chunks by BM25 with Qdrant's rarity of a word, best first; those without a word are none."""
+        """The k best chunks by BM25 with Qdrant's formula for rarity, best first, without chunks of score 0."""
         n = len(self._vectors)
         scores = np.zeros(n, np.float32)
         for word, weight in zip(asked.indices, asked.values, strict=True):
@@ -101,7 +101,7 @@ def _save(file: Path, base: Bases, chunks: int) -> None:
 
 
 def _best(scores: Vector, k: int) -> list[ScoredId]:
-    """Ties in the order of the rows, as the stores have them in that of the ids."""
+    """Ties follow the order of rows, which equals the stores' order of ids."""
     least = -np.partition(-scores, k - 1)[k - 1] if k < len(scores) else -np.inf
     rows = np.flatnonzero(scores >= least)
     ordered = rows[np.lexsort((rows, -scores[rows]))][:k].tolist()

@@ -1,9 +1,9 @@
-"""A large corpus grown from a small real one: thousands of real texts embedded once, then as many chunks as wanted.
+"""A large corpus grown from a small real corpus: thousands of real texts embedded once, then any number of chunks.
 
-Chunk i stands for base text i mod n: its vector is that text's with Gaussian noise of length `NOISE` added, of unit
-length again (cosine to its base about .86, of two chunks of one base about .74); its text is a sentence of that base
-and sentences of others. Questions are the openings of real paragraphs that no chunk is made of, with their real
-vectors. Everything follows from the seed; base texts and vectors are kept in the cache.
+Chunk i comes from base text i mod n. The chunk's vector is the base text's vector plus Gaussian noise of length
+`NOISE`, normalised (cosine to the base about .86, between two chunks of one base about .74). The chunk's text is a
+sentence of the base and sentences of other texts. Questions are the openings of real paragraphs outside the corpus,
+with real vectors. Everything follows from the seed; base texts and vectors are cached.
 """
 
 import re
@@ -24,26 +24,26 @@ from retrieval.lexical.terms import document_vector
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, Sparse
 
-NOISE = 0.6  # length of what is added to a unit vector
+NOISE = 0.6  # length of the noise added to a unit vector
 _SENTENCES = range(2, 5)  # of a chunk: 60 to 110 tokens
 _SEED = 7
-_BLOCK = 10_000  # chunks whose noise is drawn at once
+_BLOCK = 10_000  # chunks per draw of noise
 
 Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Bases:
-    """Real texts with their vectors, and the questions asked of what is grown from them."""
+    """Real texts with vectors, and the questions for the grown corpus."""
 
     texts: list[str]
     vectors: Matrix  # (n, d), unit length
     questions: list[str]
-    asked: Matrix  # their vectors
+    asked: Matrix  # vectors of the questions
 
 
 def bases(cache: Path, texts: int, questions: int, models: Path) -> Bases:
-    """From the cache, or embedded and put there (some 60 texts a second). Raises Unmeasurable."""
+    """The bases from the cache, or embedded and cached (some 60 texts a second). Raises Unmeasurable."""
     folder = cache / f"bases-{texts}-{questions}"
     if not (folder / "vectors.npy").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def bases(cache: Path, texts: int, questions: int, models: Path) -> Bases:
         vectors = _embedded(drawn[:texts] + asked, models)
         (folder / "texts.json").write_bytes(orjson.dumps([drawn[:texts], asked]))
         np.save(folder / "asked.npy", vectors[texts:])
-        np.save(folder / "vectors.npy", vectors[:texts])  # last: its presence says that all is there
+        np.save(folder / "vectors.npy", vectors[:texts])  # written last: the file marks a complete cache
     kept, asked = orjson.loads((folder / "texts.json").read_bytes())
     return Bases(kept, np.load(folder / "vectors.npy"), asked, np.load(folder / "asked.npy"))
 
@@ -101,7 +101,7 @@ def words(base: Bases, count: int) -> Iterator[Sparse]:
 
 
 def points(base: Bases, count: int, *, first: int = 0) -> Iterator[list[Point]]:
-    """The chunks as a store takes them, in blocks; the id of chunk i is `identifier(first + i)`."""
+    """The chunks as points for a store, in blocks; the id of chunk i is `identifier(first + i)`."""
     said, at = texts(base, count), first
     for block in vectors(base, count):
         made = []
@@ -123,7 +123,7 @@ def row(identifier: str) -> int:
 
 
 def passage(number: int, text: str) -> Passage:
-    """What a store keeps of a chunk."""
+    """The stored form of a chunk."""
     return Passage(
         document=f"d{number // 50}",
         revision=1,

@@ -1,4 +1,4 @@
-"""The ingest row of the scale benchmark: texts to points in a store, ours and the stack one writes in an afternoon."""
+"""The ingest row of the scale benchmark: from texts to points in a store, by ragway and by a naive stack."""
 
 import tempfile
 import time
@@ -23,14 +23,14 @@ _TENANT = "docs@1"
 async def measured(
     base: Bases, count: int, tokens: int, cache: Path, models: Path
 ) -> tuple[list[float], list[float], dict[str, object]]:
-    """(ours, the peer's, notes): milliseconds from texts to searchable points, one round each."""
+    """(ragway, peer, notes): milliseconds from texts to searchable points, one round each."""
     from retrieval.embedding.export import DEFAULT_MODEL, load_model, locate
     from retrieval.ingest.prepare import ChunkTexts, Embedding
     from retrieval.ingest.splitting import Recipe
 
     texts = _long(base, count, tokens)
     recipe = Recipe(DEFAULT_MODEL, "auto", models, tokens, 0, embedding=plan(load(environ={}), {}).embedding)
-    embedding = Embedding(recipe)  # as `ragway ingest` has it: in bf16 where that pays
+    embedding = Embedding(recipe)  # like `ragway ingest`: bf16 if bf16 is faster
     embedding.vectors([ChunkTexts(text, text) for text in texts[:2]])  # the model is loaded
     model: Any = load_model(locate(DEFAULT_MODEL)[0])
     model.encode(texts[:2])
@@ -70,7 +70,7 @@ def _points(texts: list[str], dense: Any, sparse: list[Sparse], first: int) -> l
 
 
 def _long(base: Bases, count: int, tokens: int) -> list[str]:
-    """Texts that fill the model's window: base texts one behind the other, some 4.2 characters a token."""
+    """Texts that fill the model's window: concatenated base texts, some 4.2 characters per token."""
     chars, pool = int(tokens * 5.2), len(base.texts)
     made = []
     for i in range(count):

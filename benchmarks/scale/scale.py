@@ -1,14 +1,14 @@
-"""What a search costs at 10,000, 100,000 and 1,000,000 chunks, beside what one would take instead, in the same run.
+"""The cost of a search at 10,000, 100,000 and 1,000,000 chunks, compared with alternatives in the same run.
 
     python benchmarks/scale/scale.py [--chunks N] [--rows hybrid,okapi,...] [--quick] [--json FILE] [--cache DIR]
         [--anyway]
 
-The chunks are grown from 6,000 real texts (`grown`). Every system answers the same questions by turns, with an
-embedding of another text between any two, as in a gateway: caches are as cold as they are there. Rows: hybrid (the
-embedded store against qdrant-client's local mode), exact (against both arms computed by numpy, with recall), okapi (the
-compiled index against `BM25Okapi.get_scores`), path (with the question's embedding, against
-SentenceTransformer.encode + rank-bm25 + local mode), restart, ingest (2,000 chunks of 256 tokens).
-Builds are kept in the cache. Exit code 2 where it cannot run or the machine is busy.
+The chunks are grown from 6,000 real texts (`grown`). The systems answer the same questions in turn, with an embedding
+of another text between two questions, so caches are as cold as in a gateway. Rows: hybrid (the embedded store against
+qdrant-client's local mode), exact (against both retrievers computed by numpy, with recall), okapi (the compiled index
+against `BM25Okapi.get_scores`), path (with the question's embedding, against SentenceTransformer.encode + rank-bm25 +
+local mode), restart, ingest (2,000 chunks of 256 tokens). Builds are cached. Exit code 2: cannot run, or the machine is
+busy.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _TARGETS = {"hybrid": 500.0, "exact": 10.0, "okapi": 200.0, "path": 60.0, "resta
 _RECALLED = 10
 _ARMS = ("dense", "bm25")
 _RESTARTS = 3
-_SPUN_S = 0.1  # numpy's threads spin for some 30 ms once they are done, on the core that the next one asked may need
+_SPUN_S = 0.1  # numpy's threads spin for some 30 ms after the work, on a core that the next system may need
 _INGESTED_TOKENS = 256
 
 Ask = Callable[[int], Awaitable[Any]]
@@ -49,7 +49,7 @@ Arms = Mapping[str, Sequence[ScoredId]]
 
 @dataclass(slots=True)
 class Row:
-    """One comparison: milliseconds of each round, ours and the peer's, and what else is to be said."""
+    """One comparison: milliseconds per round, of ragway and the peer, and notes."""
 
     name: str
     peer: str
@@ -74,7 +74,7 @@ _HEAD = ("row", "chunks", "peer", "peer p50 ms", "ours p50 ms", "ours p95 ms", "
 
 
 class Bench:
-    """Everything built, and asked."""
+    """All systems, built and measured."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._cache: Path = arguments.cache.resolve()
@@ -234,7 +234,7 @@ class Bench:
         return self._corpus
 
     async def _by_turns(self, row: Row, ours: Ask, peer: Ask, *, slow: int | None = None) -> None:
-        """Both asked the same questions; the peer, where it takes seconds, only the first of them."""
+        """Ask both systems the same questions; a peer that takes seconds gets only the first questions."""
         slow = self._slow if slow is None else slow
         last = len(self._base.questions)
         for warm in (last - 1, last - 2):
@@ -245,7 +245,8 @@ class Bench:
             turns = [(ours, row.ours_ms if i < slow else more)] + ([(peer, row.peer_ms)] if i < slow else [])
             for ask, times in self._random.sample(turns, len(turns)):
                 await asyncio.sleep(_SPUN_S)
-                self._embedder.embed_query([self._base.texts[i]])  # what a gateway's caches hold when a search begins
+                # brings the caches into a gateway's state before a search
+                self._embedder.embed_query([self._base.texts[i]])
                 times.append(await _took_ms(ask, i))
         row.notes["p95 of all"] = round(float(np.percentile(row.ours_ms + more, 95)), 3)
 
@@ -257,7 +258,7 @@ async def _took_ms(ask: Ask, i: int) -> float:
 
 
 def _recalls(found: Arms, wanted: Arms) -> list[float]:
-    """Of the exact first ten the share that was found: of the dense arm, the lexical one, and both fused."""
+    """The found share of the exact first ten: dense, lexical, and both fused."""
     lists = [([hit.id for hit in found[arm]], [hit.id for hit in wanted[arm]]) for arm in _ARMS]
     lists.append((systems.fused(*found.values()), systems.fused(*wanted.values())))
     firsts = [({*ours[:_RECALLED]}, {*exact[:_RECALLED]}) for ours, exact in lists]

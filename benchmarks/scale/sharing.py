@@ -1,14 +1,13 @@
-"""What it costs to share one gateway: rights, and a thousand collections in place of one.
+"""The cost of sharing a gateway: rights, and a thousand collections in place of one.
 
     python benchmarks/scale/sharing.py [--chunks N] [--collections N] [--seconds S] [--rounds N] [--json FILE]
         [--anyway]
 
-Searches by POST /v1/knowledge/search, 1, 16 and 64 at once, no question twice, of: a gateway without keys, the same
-with twenty keys that read the collection, and one whose chunks are dealt out to a thousand collections, each searched
-as often as another. A search in one of those has less to look through, so the last is one collection of that size.
-Memory is resident. That includes what was read of the index's files: more, where a thousand collections are searched.
-The gateways take turns, all of them running; each has a copy of its data. Exit code 2 where it cannot run or the
-machine is busy.
+Searches by POST /v1/knowledge/search, 1, 16 and 64 at once, without repeated questions, at four gateways: without keys;
+with twenty keys that read the collection; with the chunks spread over a thousand collections, each searched equally
+often; and with one collection as small as one of the thousand, because a small collection is faster to search. Memory
+is resident and includes read pages of the index's files, which are more for a thousand collections. All gateways run at
+the same time and take turns; each has a copy of the data. Exit code 2: cannot run, or the machine is busy.
 """
 
 import argparse
@@ -46,7 +45,7 @@ _SETTINGS = "models: {echo: {lane: echo}}\nretrieval: {collections: [shelf-0], m
 
 @dataclass(slots=True)
 class Gateway:
-    """One that serves a shelf, and who asks it."""
+    """A gateway on a data folder, with the clients' keys."""
 
     name: str
     running: Running
@@ -56,7 +55,7 @@ class Gateway:
 
 @dataclass(slots=True)
 class Turns:
-    """What a gateway did with so many searches at once: of each turn the rate, and all latencies."""
+    """One gateway's results at a number of concurrent searches: the rate per turn, and all latencies."""
 
     rates: list[float] = field(default_factory=list)
     took_ms: list[list[float]] = field(default_factory=list)
@@ -70,7 +69,7 @@ class Turns:
 
 @contextlib.contextmanager
 def serving(folder: Path, name: str, data: Path, collections: int, *, keys: int = 0) -> Iterator[Gateway]:
-    """`ragway serve` on a copy of that data folder: one belongs to one index process."""
+    """`ragway serve` on a copy of the data folder, because a data folder belongs to one index process."""
     own = folder / name.replace(" ", "-")
     shutil.copytree(data, own, symlinks=True)
     accounts = SqlAccounts(own)
@@ -99,7 +98,7 @@ def _request(gateway: Gateway, question: str, random: Random, collection: int | 
 
 
 async def turn(gateway: Gateway, questions: Iterator[str], at_once: int, seconds: float, random: Random) -> list[float]:
-    """Latencies in ms of all searches that there was time for. Raises Unmeasurable where one finds nothing."""
+    """Latencies in ms of all searches in the given time. Raises Unmeasurable for a search without results."""
     end = time.perf_counter() + seconds
     took: list[float] = []
 
@@ -117,7 +116,7 @@ async def turn(gateway: Gateway, questions: Iterator[str], at_once: int, seconds
 
 
 async def _each_once(gateway: Gateway, questions: Iterator[str]) -> None:
-    """Search each collection once: the first search of one looks whether its points are all there."""
+    """Search each collection once: the first search checks the collection's points."""
     connection = await Connection.open(gateway.running.port)
     for collection in range(gateway.collections):
         await connection.ask(_request(gateway, next(questions), Random(1), collection))
@@ -127,7 +126,7 @@ async def _each_once(gateway: Gateway, questions: Iterator[str]) -> None:
 async def by_turns(
     gateways: Sequence[Gateway], questions: Iterator[str], *, rounds: int, seconds: float
 ) -> dict[int, dict[str, Turns]]:
-    """By the number of searches at once: what each gateway did."""
+    """Number of concurrent searches -> results per gateway."""
     found: dict[int, dict[str, Turns]] = {}
     random = Random(1)
     for gateway in gateways:
@@ -135,7 +134,7 @@ async def by_turns(
     for at_once in _AT_ONCE:
         turns = found[at_once] = {gateway.name: Turns() for gateway in gateways}
         for gateway in gateways:
-            await turn(gateway, questions, at_once, seconds / 5, random)  # what is done once is done now
+            await turn(gateway, questions, at_once, seconds / 5, random)  # excludes one-time work from the measurement
         for _ in range(rounds):
             for gateway in random.sample(gateways, len(gateways)):
                 began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""A data folder with a grown corpus in as many collections as wanted, made without embedding and kept in the cache.
+"""A data folder with a grown corpus in many collections, built without embedding and cached.
 
-The points and the catalog's rows are those that an ingest would have written: documents of 50 chunks, dealt out to the
-collections by turns. The index is optimised.
+Points and catalog rows equal the result of an ingest: documents of 50 chunks, assigned to the collections in turn. The
+index is optimised.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _GAP = "\n\n"
 
 
 def shelf(cache: Path, base: Bases, chunks: int, collections: int, models: Path) -> Path:
-    """The data folder; its collections are `shelf-0`, `shelf-1` and so on."""
+    """The data folder with the collections `shelf-0`, `shelf-1` and so on."""
     data = cache / f"shelf-{len(base.texts)}-{chunks}-{collections}"
     if not (data / "complete").exists():
         shutil.rmtree(data, ignore_errors=True)
@@ -61,7 +61,7 @@ async def _fill(data: Path, base: Bases, chunks: int, collections: int) -> None:
         tqdm(_documents(base, chunks), total=chunks // _CHUNKS, unit=" documents", disable=None)
     ):
         await _write(catalog, store, rows[number % collections], number, points)
-    await store.optimise()  # as a gateway does that has nothing to write
+    await store.optimise()  # an idle gateway does the same
     await store.close()
     catalog.close()
 

@@ -1,13 +1,14 @@
-"""What an ingest does to those who chat meanwhile: how long the gateway's event loop stands still, and added p99.
+"""The effect of an ingest on chats: how long the gateway's event loop is blocked, and the added p99.
 
     python benchmarks/scale/stall.py [--chunks 20000] [--seconds 60] [--rate 10] [--cache DIR] [--anyway]
 
-`ragway serve` with this project's documentation and the built-in echo model; new questions at a steady rate, retrieval
-on, and beside them a probe that asks for /healthz every 10 ms: what it waits for is the event loop. First without an
-ingest, then during `ragway ingest` of so many chunks through the same index process. A virtual machine's host stops
-everybody now and then: so the longest wait is told of all probes, and of those ("calm") while which it took no time,
-as the kernel counts it, in hundredths of seconds. The prober has a core as soon as the gateway's event loop would, but
-not always at once: its own lag is told too. Markdown on standard output; exit code 2 on a busy machine.
+`ragway serve` with this project's documentation and the built-in echo model gets new questions at a steady rate, with
+retrieval. A probe requests /healthz every 10 ms; the probe's wait shows the state of the event loop. The first phase
+has no ingest; in the second phase `ragway ingest` writes chunks through the same index process. The host of a virtual
+machine stops the machine now and then. So the longest wait is reported for all probes, and for the "calm" probes
+without stolen time (counted by the kernel in hundredths of seconds). The prober gets a core as fast as the event loop,
+but not always at once, so the prober's own lag is reported, too. Markdown on standard output; exit code 2 on a busy
+machine.
 """
 
 import argparse
@@ -41,13 +42,13 @@ _MOST_STALL_MS = 20.0
 
 @dataclass(slots=True)
 class Phase:
-    """What was seen while it lasted: milliseconds."""
+    """The measurements of one phase, in milliseconds."""
 
     name: str
     seconds: float = 0.0
     chats_ms: list[float] = field(default_factory=list)
     probes_ms: list[float] = field(default_factory=list)
-    calm_ms: list[float] = field(default_factory=list)  # of the probes those while which the host took no time
+    calm_ms: list[float] = field(default_factory=list)  # probes without time stolen by the host
     own_lag_ms: list[float] = field(default_factory=list)
     augmented: int = 0
 
@@ -83,7 +84,7 @@ async def _chats(phase: Phase, port: int, asked: Iterator[str], rate: float, end
         task = asyncio.create_task(_chat(phase, port, next(asked)))
         running.add(task)
         task.add_done_callback(running.discard)
-        due += 1 / rate  # whatever the last one takes: nobody waits for others to ask
+        due += 1 / rate  # independent of the reply: clients do not wait for other clients
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
     if running:
         await asyncio.wait(running)
@@ -114,7 +115,7 @@ async def _probes(phase: Phase, port: int, end: asyncio.Event) -> None:
 async def measure(
     running: Running, folder: Path, documents: Path, asked: Iterator[str], rate: float, s: float
 ) -> list[Phase]:
-    """Without an ingest, and during one."""
+    """The phases without and with an ingest."""
     port = running.port
     await _for(5, Phase("warm"), port, asked, rate)
     without = await _for(s, Phase("without an ingest"), port, asked, rate)

@@ -1,7 +1,7 @@
 """The systems of the scale benchmark: the embedded store, qdrant-client's local mode, rank-bm25, numpy.
 
-Each is built once into the cache from the same grown chunks, and asked the same questions. What is told of a build is
-kept beside it, so that a later run can state it.
+Each system is built once into the cache from the same grown chunks and gets the same questions. The time and size of a
+build are cached, too, for later reports.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ RRF_K = 60
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build took."""
+    """Time and size of a build."""
 
     written_s: float
     optimised_s: float
@@ -82,7 +82,7 @@ async def build(kind: str, folder: Path, base: Bases, chunks: int) -> Built:
 
 
 def disk_mb(folder: Path) -> float:
-    """What a folder takes of the disk, holes in files not counted."""
+    """The disk usage of a folder, without holes in files."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 2**20
 
 
@@ -92,13 +92,13 @@ def corpus_of_words(base: Bases, chunks: int) -> Iterator[tuple[str, list[str]]]
 
 
 def postings(corpus: list[tuple[str, list[str]]]) -> tuple[Postings, float]:
-    """The compiled index, and the seconds it took."""
+    """The compiled index, and the seconds for the build."""
     began = time.monotonic()
     return Postings.build(corpus), time.monotonic() - began
 
 
 def rank_bm25(corpus: list[tuple[str, list[str]]]) -> tuple[Any, float]:
-    """rank-bm25's own, and the seconds it took."""
+    """rank-bm25's index, and the seconds for the build."""
     from rank_bm25 import BM25Okapi
 
     began = time.monotonic()
@@ -133,7 +133,7 @@ def restart_s(kind: str, folder: Path, question: str, vector: Vector) -> float:
 
 
 def rss_mb() -> tuple[float, float]:
-    """Of this process: anonymous memory, and pages of mapped files, which the kernel may take back."""
+    """Of this process: anonymous memory, and pages of mapped files, which the kernel may reclaim."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     values = {line.partition(":")[0]: line.split()[1] for line in lines if line.startswith("Rss")}
     return int(values["RssAnon"]) / 1024, int(values["RssFile"]) / 1024

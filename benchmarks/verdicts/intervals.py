@@ -1,11 +1,11 @@
-"""How often the bench's intervals hold the truth, beside Student's t on the same draws.
+"""How often the bench's intervals cover the truth, compared with Student's t on the same draws.
 
     python benchmarks/verdicts/intervals.py [--runs N] [--seed N]
 
-Draws many runs of the bench from scores, tokens, times and dollars whose true mean is known, and counts in how many
-the interval holds the truth, and in brackets in how many it lies above and below; –: none is given ("too few to say").
-Beside it stands how often Student's t over the same questions holds it. Of verdicts it counts the words. Nothing is
-asked of a model, and the same seed prints the same tables. 1,000 runs take some three minutes on one core.
+Draws many runs of the bench from scores, tokens, times and dollars with a known true mean. Counts how many intervals
+cover the truth, and in brackets how many lie above and below; –: no interval ("too few to say"). A second column counts
+Student's t over the same questions. For verdicts the table counts the words. No model is called, and the same seed
+prints the same tables. 1,000 runs take about three minutes on one core.
 """
 
 import argparse
@@ -36,21 +36,21 @@ _RESAMPLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way in which the changes of n questions fall. truth: their mean; most: the largest, if there is one."""
+    """A distribution of the changes of n questions. truth: the true mean; most: the largest change, if bounded."""
 
     draw: Draw
     truth: float
     most: float | None = 1.0
-    group: int = 1  # so many questions in a row are of one group
+    group: int = 1  # number of consecutive questions per group
 
 
 def some(values: Sequence[float], chances: Sequence[float], most: float | None = 1.0) -> Way:
-    """One of some values, each with its chance."""
+    """A few values with their probabilities."""
     return Way(lambda random, n: random.choice(values, n, p=chances), float(np.dot(values, chances)), most)
 
 
 def right_or_wrong(worse: float, better: float) -> Way:
-    """Answers that are right or wrong: shares of questions that become wrong and right."""
+    """Right or wrong answers: the shares of questions that become wrong and right."""
     return some((-1.0, 1.0, 0.0), (worse, better, 1 - worse - better))
 
 
@@ -72,19 +72,19 @@ def slow(share: float) -> Way:
 
 
 def thirds(random: np.random.Generator, n: int) -> Floats:
-    """Right or wrong, asked three times, each question with its own chance; the mean gain is 0.15."""
+    """Right or wrong, asked three times, with a chance per question; the mean gain is 0.15."""
     before = random.beta(2, 2, n) * 0.8
     return np.asarray((random.binomial(3, before + 0.15) - random.binomial(3, before)) / 3, np.float64)
 
 
 def solved(random: np.random.Generator, n: int) -> Floats:
-    """Token F1: three of ten answers become good, the others stay as they are; the mean gain is 0.1."""
+    """Token F1: three of ten answers become good, the other answers stay; the mean gain is 0.1."""
     before = random.beta(0.5, 0.5, n)
     return np.where(random.random(n) < 0.3, random.beta(5, 1, n), before) - before
 
 
 def shares(random: np.random.Generator, n: int) -> Floats:
-    """Scores between 0 and 1 that all move; the mean gain is 0.1."""
+    """Scores between 0 and 1 that all change; the mean gain is 0.1."""
     return np.asarray(0.9 * random.beta(2, 2, n) + 0.2 * random.random(n) - 0.9 * random.beta(2, 2, n), np.float64)
 
 
@@ -148,7 +148,7 @@ def turns(mean: float) -> Way:
     return right_or_wrong((0.2 - mean) / 2, (0.2 + mean) / 2)
 
 
-# What is true -> the way of the scores: what the verdicts call it.
+# The true verdict -> the distribution of the scores.
 VERDICTS: Mapping[str, Way] = {
     "no effect, one answer of five turns": turns(0.0),
     "no effect, all move, N(0, 0.1)": normal(0.0, 0.1, 1.0),
@@ -173,7 +173,7 @@ def student(changes: Floats) -> tuple[float, float]:
 
 
 def cells(name: str, n: int, way: Way, *, runs: int, seed: int) -> tuple[str, str]:
-    """Of n questions: what our intervals do, and how often Student's t over all questions holds the truth."""
+    """For n questions: the coverage of the bench's intervals and of Student's t over all questions."""
     random = np.random.default_rng([seed, n, zlib.crc32(name.encode())])
     ours, peer = Counter[str](), 0
     for at in range(runs):
@@ -190,7 +190,7 @@ def cells(name: str, n: int, way: Way, *, runs: int, seed: int) -> tuple[str, st
 
 
 def words(name: str, n: int, way: Way, *, runs: int, seed: int) -> str:
-    """What verdicts on n questions say, of 100 runs: it helps, it does not, it harms. The rest have no verdict."""
+    """Verdicts on n questions per 100 runs: helps, does not help, harms. The remaining runs have no verdict."""
     random = np.random.default_rng([seed, n, zlib.crc32(name.encode())])
     found = (of_few(way.draw(random, n).tolist(), seed=at, resamples=_RESAMPLES) for at in range(runs))
     said = Counter(word_for(one) for one in found)
@@ -198,7 +198,7 @@ def words(name: str, n: int, way: Way, *, runs: int, seed: int) -> str:
 
 
 def _place(low: float, high: float, truth: float) -> str:
-    """Where an interval lies. What reckoning with fractions leaves is no miss."""
+    """The position of an interval relative to the truth, with a tolerance for rounding."""
     slack = 1e-12 * max(1.0, abs(truth))
     return "above" if low > truth + slack else "below" if high < truth - slack else "held"
 

@@ -1,4 +1,4 @@
-"""Questions on a folder of pages, each with the fact that answers it and where that stands, for `verdicts.py`."""
+"""Questions on a folder of pages, each with the answer and the evidence, for `verdicts.py`."""
 
 import random
 import re
@@ -15,37 +15,37 @@ from evaluation.retrieval.judged import read
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _SENTENCE = re.compile(r"[A-Z][^.!?]{60,240}[.!?](?=\s|$)")
-# A name of an API, such as compressorList: nobody says it who has not read it.
+# The name of an API, such as compressorList, which a model cannot guess without the page.
 _NAME = re.compile(r"\b(?:[a-z]+|[A-Z][a-z]+)(?:[A-Z][a-z]+)+\b")
-_IN_PAGES = 4  # a name that more pages have says little about where it was read
+_IN_PAGES = 4  # a name in more pages does not identify the page
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A question, and all that a scripted model must know to be right, wrong or lost."""
+    """A question, with everything that a scripted model needs for a right, wrong or lost answer."""
 
     question: Question
-    right: str  # the answer that every score takes for right
-    evidence: tuple[str, ...]  # any of these in the prompt shows it; (): everybody knows it
+    right: str  # the answer that every score accepts
+    evidence: tuple[str, ...]  # any of these texts in the prompt proves the answer; (): every model knows the answer
 
     @property
     def asked(self) -> str:
-        """All that is said, by which a model knows the question again."""
+        """The whole text of the question, which identifies the question for a model."""
         return conversation(self.question.messages)
 
     @property
     def row(self) -> Mapping[str, Any]:
-        """As the file of questions has it."""
+        """The row in the file of questions."""
         return {name: value for name, value in asdict(self.question).items() if value not in (None, (), [])}
 
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What messages say, in one text."""
+    """The messages as one text."""
     return "\n".join(str(message["content"]) for message in messages)
 
 
 def judged(folder: Path) -> Iterator[Known]:
-    """The judged questions of a set whose corpus ids are the paths of pages. Right is who names a page that answers."""
+    """The judged questions of a set whose corpus ids are paths of pages. A right answer names a relevant page."""
     for one in read(folder).questions:
         gold = tuple(id for id, grade in one.gold.items() if grade > 0)
         messages = [{"role": turn.role, "content": turn.text} for turn in one.turns]
@@ -54,7 +54,7 @@ def judged(folder: Path) -> Iterator[Known]:
 
 
 def chats(file: Path) -> Iterator[Known]:
-    """Conversations with what is expected of their answer, which every model knows, whatever the pages say."""
+    """Conversations with the expected answer, which every model knows without the pages."""
     for number, one in enumerate(yaml.safe_load(file.read_text("utf-8")), 1):
         expected = " ".join(one["expectation"].split())
         question = Question(f"chat-{number}", one["messages"], reference=expected, tags=("chats",))
@@ -62,7 +62,7 @@ def chats(file: Path) -> Iterator[Known]:
 
 
 def gaps(pages: Path, count: int) -> list[Known]:
-    """Sentences of pages with a gap where a name of an API stood: one of a page at most, the same each time."""
+    """Sentences of pages with a gap in place of an API name: at most one per page, always the same."""
     texts = {file.relative_to(pages).as_posix(): file.read_text("utf-8") for file in sorted(pages.rglob("*.md"))}
     spread = Counter(name for text in texts.values() for name in set(_NAME.findall(text)))
     by_text = {one.asked: one for page, text in texts.items() if (one := _gap(page, text, spread))}

@@ -1,18 +1,17 @@
-"""Whether `ragway bench` says the truth of models whose truth is known, on pages and questions of your own.
+"""Does `ragway bench` report the truth about models with known behaviour, on your own pages and questions?
 
     python benchmarks/verdicts/verdicts.py PAGES [--judged DIR] [--chats FILE] [--gaps N] [--folder DIR]
 
-PAGES is a folder of Markdown. Questions are made of it (sentences with a gap), of a judged set in BEIR's form whose ids
-are the paths of pages, and of a YAML file of conversations. The pages become a collection, and every question is asked
-of four models raw and with passages, by the command, through a real gateway, before a scripted upstream:
+PAGES is a folder of Markdown. The questions come from the pages (sentences with a gap), from a judged set in BEIR's
+form whose ids are the paths of pages, and from a YAML file of conversations. The pages become a collection. The command
+asks four models every question raw and with passages, through a real gateway and a scripted upstream:
 
-    reader    says what a page says only where the passage is in front of it
-    deaf      answers half of the questions, whatever is in front of it
-    misled    knows everything, and says something wrong of half of the questions where passages are in front of it
-    dice      is right by chance, one time of two
+    reader    repeats a page's fact only if the prompt contains the passage
+    deaf      answers half of the questions, with or without passages
+    misled    knows everything, but answers half of the questions wrong if the prompt contains passages
+    dice      is right by chance, one time in two
 
-What each said is noted where it is said. The verdicts, and the questions told to be helped and harmed, must agree with
-it.
+Each model records its answers. The verdicts, and the helped and harmed questions, must agree with the record.
 """
 
 import argparse
@@ -57,7 +56,8 @@ class Models:
         """Reply to one request."""
         body = asked_of(received)
         messages = body["messages"]
-        passages = messages[0]["content"] if messages[0]["role"] == "system" else ""  # the gateway puts them in front
+        # the gateway puts passages in the system message
+        passages = messages[0]["content"] if messages[0]["role"] == "system" else ""
         known = self.known[conversation(messages[1:] if passages else messages)]
         right = is_right(body["model"], known, passages)
         self.right[body["model"], known.question.id][bool(passages)] = right
@@ -66,13 +66,13 @@ class Models:
         await wire.send(streamed(said[:8], said[8:], usage=usage))
 
     def changes(self, model: str) -> dict[str, int]:
-        """Question -> 1: passages helped, -1: they harmed, 0. One that none were found for was asked raw twice."""
+        """Question -> 1: passages helped, -1: passages harmed, 0: no change (also without passages)."""
         asked = {question: by for (one, question), by in self.right.items() if one == model}
         return {question: by.get(True, by[False]) - by[False] for question, by in asked.items()}
 
 
 def is_right(model: str, known: Known, passages: str) -> bool:
-    """Whether a model answers this question rightly with these passages in front of it; "": none."""
+    """Whether a model answers a question rightly with these passages; "": no passages."""
     if model == "reader":
         return not known.evidence or any(each in passages for each in known.evidence)
     if model == "misled":
@@ -86,14 +86,14 @@ def _coin(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on one model, and whether it is due."""
+    """The verdict on one model, and whether the verdict is right."""
 
     row: Sequence[str]
     wrong: Sequence[str]
 
 
 def findings(report: Mapping[str, Any], models: Models) -> list[Finding]:
-    """What the report says of each model, beside what is true."""
+    """The report's verdicts compared with the truth."""
     by_name = {one["variant"]["name"]: one for one in report["variants"]}
     own = {one["variant"].partition(" ")[0]: one for one in report["verdicts"] if one["own"]}
     return [_finding(model, own[model], by_name[own[model]["variant"]], models.changes(model)) for model in DUE]
@@ -119,7 +119,7 @@ def _finding(model: str, verdict: Mapping[str, Any], variant: Mapping[str, Any],
 
 
 def told(found: Sequence[Finding], report: Mapping[str, Any]) -> str:
-    """The table, and what retrieval found."""
+    """The table, and the retrieval scores."""
     head = ("model", "verdict", "raw", "with passages", "difference", "harmed", "unchanged", "helped", "detectable",
             "injected tokens", "first token, ms", "$ a question")  # fmt: skip
     reader = next(one for one in report["variants"] if one["variant"]["name"].startswith("reader rag"))
@@ -132,7 +132,7 @@ def told(found: Sequence[Finding], report: Mapping[str, Any]) -> str:
 
 
 def measured(known: Sequence[Known], pages: Path, folder: Path) -> tuple[Mapping[str, Any], Models]:
-    """The report of the run, and what the models said."""
+    """The report of the run, and the models with their records."""
     models = Models({one.asked: one for one in known})
     run, file = folder / f"run-{time.strftime('%H%M%S')}", folder / "questions.jsonl"
     file.write_text("".join(json.dumps(one.row) + "\n" for one in known), "utf-8")
@@ -150,7 +150,7 @@ def measured(known: Sequence[Known], pages: Path, folder: Path) -> tuple[Mapping
 
 
 def _ragway(folder: Path, *command: str) -> None:
-    """A command of ragway in this folder. Raises Unmeasurable."""
+    """Run a command of ragway in a folder. Raises Unmeasurable."""
     done = subprocess.run(
         [sys.executable, "-m", "cli", *command, "--data", str(folder / "data")],
         check=False,
@@ -164,7 +164,7 @@ def _ragway(folder: Path, *command: str) -> None:
 
 
 def main() -> int:
-    """Ask, report, compare with the truth; exit code 1: a verdict that is not due."""
+    """Run, report and compare with the truth; exit code 1: a wrong verdict."""
     options = argparse.ArgumentParser(description="Whether ragway bench says the truth of models whose truth is known.")
     options.add_argument("pages", type=Path, help="a folder of Markdown")
     options.add_argument("--judged", type=Path, metavar="DIR", help="a judged set in BEIR's form on these pages")
