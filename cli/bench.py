@@ -175,7 +175,7 @@ async def _bench(args: _BenchArgs, settings: Settings) -> int:
     if outcome.stopped and unfinished(outcome):
         return report_progress(folder, outcome, "replies are there")
     made = write_report(folder)
-    failures = sum(sum(one.faults.values()) for one in made.variants)
+    failures = sum(sum(variant.faults.values()) for variant in made.variants)
     return report_progress(folder, outcome, "replies are there", failures=failures, many=made.many_failures)
 
 

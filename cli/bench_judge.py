@@ -89,7 +89,7 @@ async def _judge(folder: Path, kinds: Sequence[str], args: JudgeArgs, settings: 
     try:
         found = Run.read_answers(folder)
         prompts = JudgePrompts.read(args.prompts)
-        questions = {one.id: one for one in found.questions}
+        questions = {question.id: question for question in found.questions}
         replies = [reply for reply in found.replies().values() if fault_of(reply) is None]
         pairs = baselines(found.manifest.variants)
         every = list(tasks(questions, replies, pairs, prompts, kinds=kinds or _KINDS))  # type: ignore[arg-type]

@@ -177,8 +177,8 @@ def _print(found: "Sequence[Comparison]", judge: str, settings: Settings, form: 
     from evaluation.shadow.summary import as_json, shadow_report
     from evaluation.shadow.text import text
 
-    every = [each for one in found for each in judgements(one)]
-    said = Counter(each.model for each in every)
+    every = [judgement for item in found for judgement in judgements(item)]
+    said = Counter(judgement.model for judgement in every)
     if judge and every and judge not in said:
         raise click.ClickException(f"{judge} has judged none of these comparisons; judges: {', '.join(sorted(said))}")
     judge = judge or next((model for model, _ in said.most_common(1)), "")

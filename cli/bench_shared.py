@@ -167,8 +167,8 @@ class ModelFacts:
         """
         from evaluation.answers.records import BenchError
 
-        self._prices = dict(_price(each) for each in prices)
-        self._windows = dict(_window(each) for each in windows)
+        self._prices = dict(_price(text) for text in prices)
+        self._windows = dict(_window(text) for text in windows)
         self._targets: dict[str, Target] = {}
         if settings is not None:
             routes = Routes(targets(settings, os.environ))

@@ -53,17 +53,17 @@ def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
         elif dataclasses.is_dataclass(section):
             for entry in dataclasses.fields(section):
                 key = f"{field.name}.{entry.name}"
-                yield key, _shown(getattr(section, entry.name), entry.name), settings.origins[key]
+                yield key, _value_text(getattr(section, entry.name), entry.name), settings.origins[key]
         elif field.name != "origins":
-            yield field.name, _shown(section, field.name), settings.origins[field.name]
+            yield field.name, _value_text(section, field.name), settings.origins[field.name]
 
 
 def _model(row: Model) -> str:
     fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    return ", ".join(f"{name}={_shown(value, name)}" for name, value in fields.items() if value is not None)
+    return ", ".join(f"{name}={_value_text(value, name)}" for name, value in fields.items() if value is not None)
 
 
-def _shown(value: Any, name: str) -> str:
+def _value_text(value: Any, name: str) -> str:
     if name == "api_key_env":
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
     if name == "url":  # also of a database URL, whose password may contain a slash

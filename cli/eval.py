@@ -175,7 +175,7 @@ async def _eval(args: _EvalArgs, how: Sequence["MeasureOptions"]) -> int:
 
 
 def _check_names(sets: Sequence["JudgedSet"]) -> None:
-    names = [one.name for one in sets]
+    names = [result_set.name for result_set in sets]
     if twice := {name for name in names if names.count(name) > 1}:
         raise click.UsageError(f"two folders are named {twice.pop()!r}: results are told apart by the folder's name")
 

@@ -76,7 +76,7 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
         first = not accounts.keys()
         key, secret = grant.make(accounts)
     click.echo(secret)
-    echo(f"{key.id} {_told(key)}; keep it now, it cannot be shown again", err=True)
+    echo(f"{key.id} {_rights_text(key)}; keep it now, it cannot be shown again", err=True)
     if first:
         echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
 
@@ -94,7 +94,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
     if not keys:
         echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)
     for key in keys:
-        echo(f"{key.id}  {key.name}  {key.team or '-'}  {_told(key)}")
+        echo(f"{key.id}  {key.name}  {key.team or '-'}  {_rights_text(key)}")
 
 
 @command.command()
@@ -143,7 +143,7 @@ def _wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def _told(key: Key) -> str:
+def _rights_text(key: Key) -> str:
     """The rights of a key and the expiry, in words."""
     granted = [("reads", key.rights.read), ("writes", key.rights.write), ("calls", key.rights.models)]
     parts = [f"{verb} {','.join(names.granted)}" for verb, names in granted if names.granted]

@@ -44,7 +44,7 @@ async def _search(
         click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
         return 0
     for number, hit in enumerate(found.hits, 1):
-        echo(_shown(number, hit))
+        echo(_passage_text(number, hit))
     names = ", ".join(collections)
     if not found.hits:
         echo(f"nothing found in {names}{_likely(found, settings)}", err=True)
@@ -61,7 +61,7 @@ def _likely(found: Retrieved, settings: Settings) -> str:
     return f": the best is relevant with probability {found.relevance:.2f}, retrieval.min_relevance is {least:g}"
 
 
-def _shown(number: int, hit: Hit) -> str:
+def _passage_text(number: int, hit: Hit) -> str:
     arms = ", ".join(f"{arm} #{rank} {hit.scores[arm]:.3g}" for arm, rank in sorted(hit.ranks.items()))
     passage = hit.passage
     path = " > ".join(part for part in (passage.title, *passage.headings) if part)

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerSettings:
     host: str
     port: int
     workers: int
@@ -22,7 +22,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Auth:
+class AuthSettings:
     open: bool
     required: bool
     pass_client_key: bool
@@ -41,7 +41,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamSettings:
     connect_timeout_s: float
     first_byte_timeout_s: float
     idle_timeout_s: float
@@ -51,7 +51,7 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class RetrievalSettings:
     enabled: bool
     collections: tuple[str, ...]
     mode: Literal["auto", "hybrid", "sequential", "whole", "dense", "bm25"]
@@ -81,7 +81,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Inject:
+class InjectSettings:
     position: Literal["lead", "merge", "tail"]
     template: str
     budget_tokens: int
@@ -90,7 +90,7 @@ class Inject:
 
 
 @dataclass(frozen=True, slots=True)
-class Embedder:
+class EmbedderSettings:
     model: str
     backend: Literal["auto", "onnx", "torch", "remote"]
     threads: int
@@ -106,7 +106,7 @@ class Embedder:
 
 
 @dataclass(frozen=True, slots=True)
-class Ingest:
+class IngestSettings:
     chunking: Literal["auto", "structure", "recursive", "fixed"]
     chunk_tokens: int
     overlap_tokens: int
@@ -126,12 +126,12 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class CatalogSettings:
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Qdrant:
+class QdrantSettings:
     url: str
     api_key_env: str
     collection: str
@@ -142,13 +142,13 @@ class Qdrant:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipts:
+class ReceiptsSettings:
     keep_hours: float
     max_mb: int
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class BenchSettings:
     shadow: float
     compare: Literal["admin", "all", "off"]
     usd_per_day: float
@@ -159,6 +159,6 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageSettings:
     record: Literal["with_keys", "always", "never"]
     keep_days: int

@@ -19,19 +19,19 @@ import yaml
 
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
 from config.sections import (
-    Auth,
-    Bench,
-    Catalog,
-    Embedder,
-    Ingest,
-    Inject,
+    AuthSettings,
+    BenchSettings,
+    CatalogSettings,
+    EmbedderSettings,
+    IngestSettings,
+    InjectSettings,
     Model,
-    Qdrant,
-    Receipts,
-    Retrieval,
-    Server,
-    Upstream,
-    Usage,
+    QdrantSettings,
+    ReceiptsSettings,
+    RetrievalSettings,
+    ServerSettings,
+    UpstreamSettings,
+    UsageSettings,
 )
 
 __all__ = [
@@ -60,19 +60,19 @@ KEY, BENCH_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY"
 class Settings:
     """All sections, and the origin of each dotted key."""
 
-    server: Server
-    auth: Auth
+    server: ServerSettings
+    auth: AuthSettings
     models: Mapping[str, Model]
-    upstream: Upstream
-    retrieval: Retrieval
-    inject: Inject
-    embedder: Embedder
-    ingest: Ingest
-    catalog: Catalog
-    qdrant: Qdrant
-    receipts: Receipts
-    bench: Bench
-    usage: Usage
+    upstream: UpstreamSettings
+    retrieval: RetrievalSettings
+    inject: InjectSettings
+    embedder: EmbedderSettings
+    ingest: IngestSettings
+    catalog: CatalogSettings
+    qdrant: QdrantSettings
+    receipts: ReceiptsSettings
+    bench: BenchSettings
+    usage: UsageSettings
     data: str
     origins: Mapping[str, str]
 

@@ -101,11 +101,11 @@ def _messages(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
         return ({"role": "user", "content": text},)
     messages = row["messages"]
     if not isinstance(messages, list) or not all(
-        isinstance(each, dict) and isinstance(each.get("role"), str) and {"content", "tool_calls"} & set(each)
-        for each in messages
+        isinstance(message, dict) and isinstance(message.get("role"), str) and {"content", "tool_calls"} & set(message)
+        for message in messages
     ):
         raise _Wrong("'messages' must be a list of objects with 'role' and 'content'")
-    if not any(each["role"] == "user" for each in messages):
+    if not any(message["role"] == "user" for message in messages):
         raise _Wrong("'messages' has no message with the role 'user': add the question")
     return tuple(messages)
 

@@ -150,5 +150,5 @@ def reply_from(row: Mapping[str, Any]) -> Reply:
 
 
 def _known(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+    names = {field_.name for field_ in fields(kind)}
     return {name: value for name, value in row.items() if name in names}

@@ -151,8 +151,8 @@ class Run:
                 )
             variants = [variant_from(variant) for variant in row.pop("variants")]
             row["leaked"] = {id: leak_from(leak) for id, leak in (row.get("leaked") or {}).items()}
-            known = {one.name: row[one.name] for one in fields(RunManifest) if one.name in row}
-            questions = [question_from(each) for each in rows_of(folder / _QUESTIONS)]
+            known = {field_.name: row[field_.name] for field_ in fields(RunManifest) if field_.name in row}
+            questions = [question_from(row) for row in rows_of(folder / _QUESTIONS)]
             return Run(folder, RunManifest(**known, variants=variants), questions)
         except OSError as error:
             text = f"{folder} is not a run of ragway bench: {_MANIFEST} cannot be read ({error.strerror or error})"
@@ -250,7 +250,7 @@ def differences(before: Run, manifest: RunManifest, questions: Sequence[Question
         if old != new
     ]
     changes += _changed_items(
-        "variant", *(({one.name: one for one in each.variants}) for each in (before.manifest, manifest))
+        "variant", *(({variant.name: variant for variant in each.variants}) for each in (before.manifest, manifest))
     )
     return changes + _changed_items(
         "question", *({one.id: one for one in each} for each in (before.questions, questions))

@@ -46,9 +46,9 @@ def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]
 def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:
     """The scores of a finished run."""
     return {
-        (one.name, one.embedder, rung.name): {metric: rung.values(metric) for metric in METRICS}
-        for one in sets
-        for rung in one.rungs
+        (result_set.name, result_set.embedder, rung.name): {metric: rung.values(metric) for metric in METRICS}
+        for result_set in sets
+        for rung in result_set.rungs
     }
 
 

@@ -53,15 +53,15 @@ class RungResult:
 
     @property
     def answerable(self) -> list[QuestionResult]:
-        return [one for one in self.outcomes if one.answerable]
+        return [outcome for outcome in self.outcomes if outcome.answerable]
 
     @property
     def unanswerable(self) -> list[QuestionResult]:
-        return [one for one in self.outcomes if not one.answerable]
+        return [outcome for outcome in self.outcomes if not outcome.answerable]
 
     def values(self, metric: str) -> dict[str, float]:
         """Question -> score, without missing scores (for example precision without injected passages)."""
-        return {one.id: score for one in self.answerable if (score := one.scores.get(metric)) is not None}
+        return {result.id: score for result in self.answerable if (score := result.scores.get(metric)) is not None}
 
     def mean(self, metric: str) -> float | None:
         values = self.values(metric)
@@ -69,7 +69,7 @@ class RungResult:
 
     def ms(self, percent: float) -> float:
         """A percentile of the milliseconds per question."""
-        return float(np.percentile([one.ms for one in self.outcomes], percent))
+        return float(np.percentile([outcome.ms for outcome in self.outcomes], percent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def averages(sets: Sequence[SetResult], *, seed: int) -> list[Average]:
     fullest = max(sets, key=lambda one: len(one.rungs))
     found = []
     for rung in fullest.rungs:
-        there = [(one, other) for one in sets if (other := one.rung(rung.name)) is not None]
+        there = [(result_set, other) for result_set in sets if (other := result_set.rung(rung.name)) is not None]
         pairs = []
         for one, other in there:
             before = one.rung(other.against)
@@ -174,26 +174,26 @@ def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]
     return {
         "ragway_eval": VERSION,
         "seed": seed,
-        "sets": [_set_json(one) for sets in runs for one in sets],
+        "sets": [_set_json(result_set) for sets in runs for result_set in sets],
         "average": [
             {"embedder": sets[0].embedder, **asdict(one)} for sets in runs for one in averages(sets, seed=seed)
         ],
     }
 
 
-def _set_json(one: SetResult) -> dict[str, Any]:
+def _set_json(set_result: SetResult) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "origin": one.origin,
-        "embedder": one.embedder,
-        "documents": one.documents,
-        "chunks": one.chunks,
-        "questions": one.questions,
-        "k": one.k,
-        "timed": one.timed,
-        "load": one.load,
-        "notes": one.notes,
-        "rungs": [_rung_json(rung) for rung in one.rungs],
+        "name": set_result.name,
+        "origin": set_result.origin,
+        "embedder": set_result.embedder,
+        "documents": set_result.documents,
+        "chunks": set_result.chunks,
+        "questions": set_result.questions,
+        "k": set_result.k,
+        "timed": set_result.timed,
+        "load": set_result.load,
+        "notes": set_result.notes,
+        "rungs": [_rung_json(rung) for rung in set_result.rungs],
     }
 
 
@@ -208,7 +208,8 @@ def _rung_json(rung: RungResult) -> dict[str, Any]:
             "p50": rung.ms(50),
             "p95": rung.ms(95),
             "stages_p50": {
-                stage: float(np.median([one.stages_ms.get(stage, 0.0) for one in rung.outcomes])) for stage in stages
+                stage: float(np.median([outcome.stages_ms.get(stage, 0.0) for outcome in rung.outcomes]))
+                for stage in stages
             },
         },
         "against": rung.against,
@@ -217,20 +218,20 @@ def _rung_json(rung: RungResult) -> dict[str, Any]:
             "answerable": {"questions": len(rung.answerable), "nothing": nothing(rung.answerable)},
             "unanswerable": {"questions": len(rung.unanswerable), "nothing": nothing(rung.unanswerable)},
         },
-        "scores": {one.id: dict(one.scores) for one in rung.answerable},
+        "scores": {result.id: dict(result.scores) for result in rung.answerable},
     }
 
 
 def nothing(outcomes: Sequence[QuestionResult]) -> int:
     """How many questions got no passage at all."""
-    return sum(not one.injected for one in outcomes)
+    return sum(not outcome.injected for outcome in outcomes)
 
 
 def per_query(sets: Sequence[SetResult]) -> list[dict[str, Any]]:
     """A row per question and rung: question, rewrite, found and expected documents, and every metric."""
     return [
-        {"set": one.name, "embedder": one.embedder, "rung": rung.name, **asdict(outcome)}
-        for one in sets
-        for rung in one.rungs
+        {"set": result_set.name, "embedder": result_set.embedder, "rung": rung.name, **asdict(outcome)}
+        for result_set in sets
+        for rung in result_set.rungs
         for outcome in rung.outcomes
     ]

@@ -36,14 +36,14 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
     """The ladder over several sets, each set counting the same."""
     rows = [
         [
-            one.label if one.sets == len(sets) else f"{one.label} ({one.sets} of {len(sets)} sets)",
-            *(_number(one.means[metric]) for metric in _COLUMNS.values()),
-            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (one.p50_ms, one.p95_ms)),
-            _change(one.change),
+            average.label if average.sets == len(sets) else f"{average.label} ({average.sets} of {len(sets)} sets)",
+            *(_number(average.means[metric]) for metric in _COLUMNS.values()),
+            *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (average.p50_ms, average.p95_ms)),
+            _change(average.change),
         ]
-        for one in averages
+        for average in averages
     ]
-    title = f"Average of {len(sets)} sets: {', '.join(one.name for one in sets)}; {sets[0].embedder}"
+    title = f"Average of {len(sets)} sets: {', '.join(result_set.name for result_set in sets)}; {sets[0].embedder}"
     return table(title, _HEAD, rows, [], markdown=markdown)
 
 
@@ -52,17 +52,17 @@ def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool
     head = ["set", "rung", "metric", "before", "after", "difference [95 %]", "better", "worse", "questions"]
     cells = [
         [
-            one.set,
-            one.rung,
-            one.metric,
-            _number(one.before),
-            _number(one.after),
-            _change(one.change),
-            str(one.better),
-            str(one.worse),
-            str(one.change.questions),
+            row.set,
+            row.rung,
+            row.metric,
+            _number(row.before),
+            _number(row.after),
+            _change(row.change),
+            str(row.better),
+            str(row.worse),
+            str(row.change.questions),
         ]
-        for one in rows
+        for row in rows
     ]
     return table(
         title, head, cells, [] if rows else ["nothing to compare: no set and rung in common"], markdown=markdown
@@ -71,9 +71,9 @@ def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool
 
 def load_line(sets: Sequence[SetResult]) -> str:
     """The load of the machine, for readers of the times."""
-    if not all(one.timed for one in sets):
+    if not all(result_set.timed for result_set in sets):
         return "no times: the vectors of the questions were kept (--untimed)"
-    highest, cores = max(load for one in sets for load in one.load), os.cpu_count() or 1
+    highest, cores = max(load for result_set in sets for load in result_set.load), os.cpu_count() or 1
     busy = "; the machine was busy with other work, so the times are too long" if highest > cores else ""
     return f"load average at most {highest:.1f} on {cores} cores{busy}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
 from evaluation.answers.client.budget import NO_COST, Budget
-from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
 from evaluation.answers.client.sender import Outcome, Progress, Sender
 from evaluation.answers.judges.judge_runner import Judge, judgement_of, left_of
 from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, JudgeTask, tasks
@@ -47,7 +47,7 @@ class ShadowJudgeRunner(Sender[JudgeTask]):
         kept_with = _Kept(self._shelf)
         return await self._send_all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=kept_with)
 
-    def _request(self, task: JudgeTask) -> ChatRequest:
+    def _request(self, task: JudgeTask) -> BenchRequest:
         return self._judge.request(task, usage=self._judge.variant.model not in self._without_usage)
 
     def _row(self, task: JudgeTask, reply: Reply) -> Judgement:
@@ -59,7 +59,7 @@ class ShadowJudgeRunner(Sender[JudgeTask]):
 
 def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) -> list[JudgeTask]:
     """The tasks without a judgement of this judge for the current prompt."""
-    return left_of(every, [each for comparison in found for each in judgements(comparison)], model)
+    return left_of(every, [judgement for comparison in found for judgement in judgements(comparison)], model)
 
 
 class _Kept:
@@ -83,5 +83,7 @@ class _Nowhere:
 def _with(content: bytes, said: Judgement) -> bytes:
     """The comparison with a new judgement, which replaces the same model's earlier judgement of the same task."""
     comparison = comparison_from(content)
-    others = [each for each in judgements(comparison) if (each.key, each.model) != (said.key, said.model)]
+    others = [
+        judgement for judgement in judgements(comparison) if (judgement.key, judgement.model) != (said.key, said.model)
+    ]
     return kept(replace(comparison, judged=[asdict(each) for each in (*others, said)]))

@@ -55,55 +55,55 @@ class ShadowReport:
     unpriced: int
 
 
-def answered(one: Comparison) -> bool:
+def answered(comparison: Comparison) -> bool:
     """Whether both replies brought an answer in words."""
-    return _answers(one.rag) and _answers(one.raw)
+    return _answers(comparison.rag) and _answers(comparison.raw)
 
 
-def pair_of(one: Comparison) -> tuple[Question, Reply, Reply]:
+def pair_of(comparison: Comparison) -> tuple[Question, Reply, Reply]:
     """The judge's material: the question, the reply with passages, the raw reply."""
-    question = Question(one.id, [{"role": turn.role, "content": turn.text} for turn in one.turns])
-    return question, _reply(one, RAG, one.rag), _reply(one, RAW, one.raw)
+    question = Question(comparison.id, [{"role": turn.role, "content": turn.text} for turn in comparison.turns])
+    return question, _reply(comparison, RAG, comparison.rag), _reply(comparison, RAW, comparison.raw)
 
 
 def shadow_report(
     found: Sequence[Comparison], said: Sequence[Judgement], judge: str | None, keys: Mapping[str, str], *, seed: int
 ) -> ShadowReport:
     """said: the judgements of this judge; keys: id -> the name for readers."""
-    ids = {one.id for one in found if answered(one)}
+    ids = {item.id for item in found if answered(item)}
     pairs = {id: scores for (id, *_), scores in in_both_orders(said).items() if id in ids}
     known = {id: statistics.fmean(scores) for id, scores in pairs.items()}
     groups: dict[Name, list[Comparison]] = {}
     for one in found:
         for name in _names(one, keys):
             groups.setdefault(name, []).append(one)
-    begun = groups_of(Question(one.id, _opening(one)) for one in found)
+    begun = groups_of(Question(item.id, _opening(item)) for item in found)
     return ShadowReport(
         [_group(name, groups[name], known, begun, seed=seed) for name in _distinct(groups)],
         judge,
         len(known),
-        sum(each.score is None for each in said),
+        sum(judgement.score is None for judgement in said),
         sum(first != second for first, second in pairs.values()),
-        sum(one.raw.cost_usd or 0.0 for one in found),
-        sum(each.cost_usd or 0.0 for each in said),
-        sum(one.raw.cost_usd is None for one in found),
+        sum(item.raw.cost_usd or 0.0 for item in found),
+        sum(judgement.cost_usd or 0.0 for judgement in said),
+        sum(item.raw.cost_usd is None for item in found),
     )
 
 
-def as_json(made: ShadowReport) -> dict[str, Any]:
+def as_json(report: ShadowReport) -> dict[str, Any]:
     """As plain values."""
-    row = asdict(made)
-    for group, told in zip(made.groups, row["groups"], strict=True):
+    row = asdict(report)
+    for group, told in zip(report.groups, row["groups"], strict=True):
         told["sentence"] = None if group.preference is None else group.preference.sentence()
     return {"ragway_bench_live": 1, **row}
 
 
-def _names(one: Comparison, keys: Mapping[str, str]) -> Iterable[Name]:
+def _names(comparison: Comparison, keys: Mapping[str, str]) -> Iterable[Name]:
     yield ALL
-    yield "sample", "asked for" if one.asked else "drawn"
-    yield "collection", ", ".join(one.collections) or "(none that the key may read)"
-    yield "key", keys.get(one.key, one.key) or "(no key)"
-    yield "model", one.model
+    yield "sample", "asked for" if comparison.asked else "drawn"
+    yield "collection", ", ".join(comparison.collections) or "(none that the key may read)"
+    yield "key", keys.get(comparison.key, comparison.key) or "(no key)"
+    yield "model", comparison.model
 
 
 def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
@@ -113,35 +113,35 @@ def _distinct(groups: Mapping[Name, Sequence[Comparison]]) -> list[Name]:
     return sorted((name for name in groups if name[0] not in alone), key=lambda name: (kinds.index(name[0]), name[1]))
 
 
-def _opening(one: Comparison) -> list[dict[str, str]]:
+def _opening(comparison: Comparison) -> list[dict[str, str]]:
     """The first message of a user, by which the chats of a conversation are known."""
-    return [{"role": "user", "content": turn.text} for turn in one.turns if turn.role == "user"][:1]
+    return [{"role": "user", "content": turn.text} for turn in comparison.turns if turn.role == "user"][:1]
 
 
 def _group(
     name: Name, found: Sequence[Comparison], known: Mapping[str, float], groups: Mapping[str, str], *, seed: int
 ) -> ComparisonGroup:
-    both = [one for one in found if answered(one)]
-    after = {one.id: known[one.id] for one in both if one.id in known}
+    both = [item for item in found if answered(item)]
+    after = {item.id: known[item.id] for item in both if item.id in known}
     refused = [
-        {one.id: float(refuses(one.raw.answer or "")) for one in both},
-        {one.id: float(refuses(one.rag.answer or "")) for one in both},
+        {item.id: float(refuses(item.raw.answer or "")) for item in both},
+        {item.id: float(refuses(item.rag.answer or "")) for item in both},
     ]
     return ComparisonGroup(
         *name,
         len(found),
         len(both),
-        sum(_answers(one.rag) and not _answers(one.raw) for one in found),
-        sum(_answers(one.raw) and not _answers(one.rag) for one in found),
+        sum(_answers(item.rag) and not _answers(item.raw) for item in found),
+        sum(_answers(item.raw) and not _answers(item.rag) for item in found),
         compared("preference", *_both(after), seed=seed, groups=groups, wrong=_with_failures(found, after)),
         compared("refusal", *refused, seed=seed, groups=groups),
         extra(
-            [(one.id, _quantities(one.raw, 0)) for one in both],
-            [(one.id, _quantities(one.rag, one.injected_tokens)) for one in both],
+            [(item.id, _quantities(item.raw, 0)) for item in both],
+            [(item.id, _quantities(item.rag, item.injected_tokens)) for item in both],
             seed=seed,
             groups=groups,
         ),
-        sum(one.rag.tokens.estimated or one.raw.tokens.estimated for one in both),
+        sum(item.rag.tokens.estimated or item.raw.tokens.estimated for item in both),
     )
 
 
@@ -180,12 +180,12 @@ def _quantities(side: Side, injected: int) -> Quantities:
     }
 
 
-def _reply(one: Comparison, variant: str, side: Side) -> Reply:
+def _reply(comparison: Comparison, variant: str, side: Side) -> Reply:
     return Reply(
-        one.id,
+        comparison.id,
         variant,
         0,
-        one.at_s,
+        comparison.at_s,
         side.status,
         side.answer,
         side.finish_reason,

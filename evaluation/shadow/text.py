@@ -15,12 +15,12 @@ _COSTS = {"first_ms": "first token, ms", "total_ms": "in all, ms", "prompt": "to
 _MOST_NAMED = 10
 
 
-def text(made: ShadowReport, *, markdown: bool) -> str:
+def text(report: ShadowReport, *, markdown: bool) -> str:
     """Lift and harm, then extra cost, then the number of answers."""
-    whole = made.groups[0]
-    costs_below = _costs_below(made, whole)
+    whole = report.groups[0]
+    costs_below = _costs_below(report, whole)
     tables = [
-        ("Lift and harm", _LIFT, _lift, _lift_below(made, whole)),
+        ("Lift and harm", _LIFT, _lift, _lift_below(report, whole)),
         ("What a chat with passages takes more than one without [95 %]", _COSTS.values(), _costs, costs_below),
         ("Answers", _ANSWERS, _answers, ["a refusal is told by its words, and says nothing of whether it is right"]),
     ]
@@ -28,7 +28,7 @@ def text(made: ShadowReport, *, markdown: bool) -> str:
         table(
             title,
             ["comparisons of", *head],
-            [[_title(one), *row(one)] for one in made.groups],
+            [[_title(group), *row(group)] for group in report.groups],
             below,
             markdown=markdown,
         )
@@ -36,18 +36,18 @@ def text(made: ShadowReport, *, markdown: bool) -> str:
     )
 
 
-def comparison_text(one: Comparison, key: str) -> str:
+def comparison_text(comparison: Comparison, key: str) -> str:
     """One comparison: the question and both answers."""
-    asked = [f"{turn.role}: {turn.text}" for turn in one.turns]
-    said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in one.judged]
+    asked = [f"{turn.role}: {turn.text}" for turn in comparison.turns]
+    said = [f"{row['model']}, order {row['order']}: {row['score']} ({row['reason']})" for row in comparison.judged]
     parts = "\n\n".join(
         [
-            f"{one.id}: {one.model}, {', '.join(one.collections)}, {key or 'no key'}, "
-            f"{'asked for' if one.asked else 'drawn'}",
+            f"{comparison.id}: {comparison.model}, {', '.join(comparison.collections)}, {key or 'no key'}, "
+            f"{'asked for' if comparison.asked else 'drawn'}",
             *asked,
-            _side(RAG, one.rag),
-            f"sources: {', '.join(one.sources)}",
-            _side(RAW, one.raw),
+            _side(RAG, comparison.rag),
+            f"sources: {', '.join(comparison.sources)}",
+            _side(RAW, comparison.raw),
             *(["judged, 1 for the answer with passages:\n" + "\n".join(said)] if said else []),
         ]
     )
@@ -63,41 +63,41 @@ def _side(name: str, side: Side) -> str:
     return f"--- {name}: {', '.join([*times, tokens, money])}\n{side.error or side.answer or '(no text)'}"
 
 
-def _lift(one: ComparisonGroup) -> list[str]:
-    found = one.preference
+def _lift(group: ComparisonGroup) -> list[str]:
+    found = group.preference
     if found is None:
         return ["0", *[_NONE] * 4, "no verdict"]
     counts = (str(len(each)) for each in (found.helped, found.unchanged, found.harmed))
     return [str(found.change.questions), interval(found.change, "+z.2f"), *counts, _WORDS.get(found.word, found.word)]
 
 
-def _costs(one: ComparisonGroup) -> list[str]:
+def _costs(group: ComparisonGroup) -> list[str]:
     return [
         _NONE
-        if (change := one.more.get(name)) is None
+        if (change := group.more.get(name)) is None
         else interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f")
         for name in _COSTS
     ]
 
 
-def _answers(one: ComparisonGroup) -> list[str]:
-    counts = [str(each) for each in (one.comparisons, one.both, one.only_rag, one.only_raw)]
-    found = one.refusals
+def _answers(group: ComparisonGroup) -> list[str]:
+    counts = [str(each) for each in (group.comparisons, group.both, group.only_rag, group.only_raw)]
+    found = group.refusals
     if found is None:
         return [*counts, *[_NONE] * 3]
     return [*counts, f"{found.before:.0%}", f"{found.after:.0%}", interval(found.change, "+z.2f")]
 
 
-def _lift_below(made: ShadowReport, whole: ComparisonGroup) -> list[str]:
-    lines = [f"{made.unreadable} replies of the judge could not be read"] if made.unreadable else []
+def _lift_below(report: ShadowReport, whole: ComparisonGroup) -> list[str]:
+    lines = [f"{report.unreadable} replies of the judge could not be read"] if report.unreadable else []
     if whole.preference is None:
-        why = "no pair was judged in both orders" if made.unreadable else "no model has judged these answers"
+        why = "no pair was judged in both orders" if report.unreadable else "no model has judged these answers"
         return [*lines, f"no verdict: {why} (ragway bench live --model MODEL)"]
-    if whole.both > made.judged:
-        lines.append(f"{whole.both - made.judged} of {whole.both} pairs are not judged, or not in both orders")
-    lines.append(f"{made.judge} judged {made.judged} pairs: {whole.preference.sentence()}")
-    if made.swayed:
-        lines.append(f"in {made.swayed} pairs the judge preferred otherwise in the other order")
+    if whole.both > report.judged:
+        lines.append(f"{whole.both - report.judged} of {whole.both} pairs are not judged, or not in both orders")
+    lines.append(f"{report.judge} judged {report.judged} pairs: {whole.preference.sentence()}")
+    if report.swayed:
+        lines.append(f"in {report.swayed} pairs the judge preferred otherwise in the other order")
     return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval misses the truth by chance"]
 
 
@@ -108,17 +108,17 @@ def _named(what: str, found: ScoreComparison) -> list[str]:
     return [f"{what}: {', '.join(ids[:_MOST_NAMED])}{more}"] if ids else []
 
 
-def _costs_below(made: ShadowReport, whole: ComparisonGroup) -> list[str]:
-    lines = [f"the raw requests cost ${made.raw_usd:.4f}, this judge ${made.judge_usd:.4f}"]
-    if made.unpriced:
-        lines.append(f"without {made.unpriced} raw requests for models whose price is not known")
+def _costs_below(report: ShadowReport, whole: ComparisonGroup) -> list[str]:
+    lines = [f"the raw requests cost ${report.raw_usd:.4f}, this judge ${report.judge_usd:.4f}"]
+    if report.unpriced:
+        lines.append(f"without {report.unpriced} raw requests for models whose price is not known")
     if whole.estimated:
         lines.append(f"tokens of {whole.estimated} of {whole.both} comparisons are estimated")
     return lines
 
 
-def _title(one: ComparisonGroup) -> str:
-    return _harmless(f"{one.of} {one.name}".strip())
+def _title(group: ComparisonGroup) -> str:
+    return _harmless(f"{group.of} {group.name}".strip())
 
 
 def _harmless(text: str) -> str:

@@ -54,7 +54,11 @@ class Ended(Protocol):
 def answer_cap(settings: Mapping[str, Any], size: Size) -> int | None:
     """The most tokens an answer may have: as the request says, else as the model can; None: not known."""
     said = [settings[name] for name in ("max_completion_tokens", "max_tokens") if name in settings]
-    caps = [each for each in said if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+    caps = [
+        judgement
+        for judgement in said
+        if isinstance(judgement, int) and not isinstance(judgement, bool) and judgement > 0
+    ]
     return max(caps) if caps else size.answer_tokens
 
 

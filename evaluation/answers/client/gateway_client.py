@@ -27,7 +27,7 @@ _MOST_ERROR_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
+class BenchRequest:
     """A request to the gateway, for one item of the work."""
 
     key: RequestKey
@@ -87,7 +87,7 @@ class GatewayClient:
                 headers["collections"] = response.json().get("data")
         return headers
 
-    async def ask(self, request: ChatRequest, at_s: float) -> AttemptResult:
+    async def ask(self, request: BenchRequest, at_s: float) -> AttemptResult:
         """Send the request and return the result. Only cancellation raises."""
         stopwatch = _Stopwatch()
         headers_sent = {"content-type": "application/json", "accept-encoding": "identity", **request.headers}
@@ -150,12 +150,14 @@ class _Stopwatch:
         return (time.perf_counter() - self._begun) * 1000
 
 
-def _connection_failure(request: ChatRequest, at_s: float, error: str) -> Reply:
+def _connection_failure(request: BenchRequest, at_s: float, error: str) -> Reply:
     """The reply of an attempt that could not connect."""
     return Reply(*request.key, at_s, 0, None, None, error, Rag(), None, 0.0, None, None, {}, request.stored_body, "")
 
 
-async def _refused(request: ChatRequest, at_s: float, response: httpx.Response, stopwatch: _Stopwatch) -> AttemptResult:
+async def _refused(
+    request: BenchRequest, at_s: float, response: httpx.Response, stopwatch: _Stopwatch
+) -> AttemptResult:
     """The result of a reply whose status is not 200."""
     body = b""
     async for received in response.aiter_bytes():
@@ -229,7 +231,7 @@ def stages_of(server_timing: str) -> Mapping[str, float]:
     return found
 
 
-def _estimated(request: ChatRequest, reader: ReplyReader, rag: Rag) -> Tokens:
+def _estimated(request: BenchRequest, reader: ReplyReader, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
     prompt = estimated_tokens(orjson.dumps(request.body["messages"])) + (rag.injected_tokens or 0)
     return Tokens(prompt, -(-reader.text_bytes() // BYTES_PER_TOKEN), estimated=True)

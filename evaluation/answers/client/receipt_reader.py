@@ -51,7 +51,9 @@ def _with(rag: Rag, row: dict[str, Any]) -> Rag:
     if isinstance(passages, list):
         texts = ("source", "title", "text", "document")
         shown = [
-            ShownPassage(*(str(each.get(name) or "") for name in texts)) for each in passages if isinstance(each, dict)
+            ShownPassage(*(str(passage.get(name) or "") for name in texts))
+            for passage in passages
+            if isinstance(passage, dict)
         ]
     return replace(rag, passages=shown, injected_tokens=tokens if isinstance(tokens, int) else None)
 

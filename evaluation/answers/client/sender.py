@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from evaluation.answers.client.budget import NO_COST, Budget, Cost, cost_at_max, cost_of
-from evaluation.answers.client.gateway_client import AttemptResult, ChatRequest, GatewayClient
+from evaluation.answers.client.gateway_client import AttemptResult, BenchRequest, GatewayClient
 from evaluation.answers.records import Reply
 
 _FIRST_PAUSE_S = 1.0
@@ -74,7 +74,7 @@ class Sender(ABC, Generic[T]):
         self._done = self._total = 0
 
     @abstractmethod
-    def _request(self, item: T) -> ChatRequest: ...
+    def _request(self, item: T) -> BenchRequest: ...
 
     @abstractmethod
     def _row(self, item: T, reply: Reply) -> object: ...
@@ -159,7 +159,7 @@ class Sender(ABC, Generic[T]):
                 self.stop(f"{self._consecutive_failures} in a row got no answer, the last: {reply.error}")
         return True
 
-    async def _attempt(self, item: T, request: ChatRequest) -> AttemptResult | None:
+    async def _attempt(self, item: T, request: BenchRequest) -> AttemptResult | None:
         """Send one request and write the result to the folder. None: the request was not sent."""
         if not await self._budget.reserve(request.max_cost):
             self.stop(self._budget.refusal(request.max_cost))

@@ -82,7 +82,7 @@ class DraftFile:
 
     def _catch_up(self) -> None:
         """Process the replies that a crash left without a row in the log."""
-        left = [each for each in self._run.replies().values() if each.done and each.question not in self._dropped]
+        left = [reply for reply in self._run.replies().values() if reply.done and reply.question not in self._dropped]
         self._mend(left)
         there = read_any(self._out)
         self._there = {question.id for question in there}

@@ -101,7 +101,7 @@ class KnownQuestions:
     """The existing questions, for the check whether a draft is new."""
 
     def __init__(self, questions: Iterable[Question]) -> None:
-        self._all = [(_words(_asked(one)), {_words(fact) for fact in one.must}) for one in questions]
+        self._all = [(_words(_asked(question)), {_words(fact) for fact in question.must}) for question in questions]
 
     def has(self, draft: Draft) -> bool:
         """Whether a question with the same words exists, or a question with most of the words and a common fact."""

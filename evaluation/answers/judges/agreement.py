@@ -50,32 +50,35 @@ class JudgeReport:
 
 def judge_report(model: str, attempts: Iterable[Judgement], found: Iterable[ScoredReply]) -> JudgeReport:
     """The report about one judge. The cost includes failed and repeated requests."""
-    its = [one for one in attempts if one.model == model]
+    its = [attempt for attempt in attempts if attempt.model == model]
     said = said_by(model, its)
-    by_rule = {one.reply.asked: score for one in found if (score := one.scores["score"]) is not None}
-    usages = [one.usage for one in its if one.usage is not None]
-    stands = {one.key: one for one in its} | {one.key: one for one in said}
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in stands.values())]
+    by_rule = {item.reply.asked: score for item in found if (score := item.scores["score"]) is not None}
+    usages = [item.usage for item in its if item.usage is not None]
+    stands = {item.key: item for item in its} | {judgement.key: judgement for judgement in said}
+    kinds = [kind for kind in KINDS if any(judgement.kind == kind for judgement in stands.values())]
     both = in_both_orders(said).values()
     return JudgeReport(
         model=model,
-        asked={kind: sum(one.kind == kind for one in stands.values()) for kind in kinds},
-        faults={kind: counted(_fault(one) for one in stands.values() if one.kind == kind) for kind in kinds},
-        tokens_in=sum(one.prompt for one in usages),
-        tokens_out=sum(one.completion for one in usages),
-        cost_usd=sum(one.cost_usd or 0.0 for one in its),
-        cost_unknown=sum(one.cost_usd is None for one in its),
+        asked={kind: sum(judgement.kind == kind for judgement in stands.values()) for kind in kinds},
+        faults={
+            kind: counted(_fault(judgement) for judgement in stands.values() if judgement.kind == kind)
+            for kind in kinds
+        },
+        tokens_in=sum(usage.prompt for usage in usages),
+        tokens_out=sum(usage.completion for usage in usages),
+        cost_usd=sum(item.cost_usd or 0.0 for item in its),
+        cost_unknown=sum(item.cost_usd is None for item in its),
         swapped=len(both),
         swayed=sum(first != second for first, second in both),
         agreement={kind: _agreement(kind, said, by_rule) for kind in kinds if kind != "relevance"},
     )
 
 
-def _fault(one: Judgement) -> Fault | None:
+def _fault(judgement: Judgement) -> Fault | None:
     """Why a judgement has no verdict; an earlier version did not store the reason."""
-    if one.error is not None:
+    if judgement.error is not None:
         return "failed"
-    return None if one.verdict is not None else one.fault or "unreadable"
+    return None if judgement.verdict is not None else judgement.fault or "unreadable"
 
 
 def _agreement(kind: str, judgements: Sequence[Judgement], by_rule: Mapping[RequestKey, float]) -> Agreement:
@@ -89,11 +92,11 @@ def _scored(
 ) -> list[tuple[float, float]]:
     """(judged score, rule-based score) of each answer with both scores."""
     return [
-        (one.score, rule)
-        for one in judgements
-        if one.kind == kind
-        and one.score is not None
-        and (rule := by_rule.get((one.question, one.variant, one.repeat))) is not None
+        (judgement.score, rule)
+        for judgement in judgements
+        if judgement.kind == kind
+        and judgement.score is not None
+        and (rule := by_rule.get((judgement.question, judgement.variant, judgement.repeat))) is not None
     ]
 
 

@@ -21,7 +21,7 @@ from evaluation.answers.client.budget import (
     max_cost_of,
     spend_of,
 )
-from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
 from evaluation.answers.client.sender import Outcome, Progress, Sender
 from evaluation.answers.judges.judge_tasks import Judgement, JudgeReply, JudgeTask, read_reply
 from evaluation.answers.judges.judgement_files import (
@@ -53,7 +53,7 @@ class Judge:
     concurrency: int
     retries: int
 
-    def request(self, task: JudgeTask, *, usage: bool) -> ChatRequest:
+    def request(self, task: JudgeTask, *, usage: bool) -> BenchRequest:
         """The request for a task."""
         body = request_of(self.variant, [{"role": "user", "content": task.prompt}], usage=usage)
         max_cost = max_cost_of(body, self.variant, budget_tokens=0, cap=self.answer_tokens, price=self.price)
@@ -67,7 +67,7 @@ class Judge:
             "order": order,
             "model": self.variant.model,
         }
-        return ChatRequest(
+        return BenchRequest(
             (question, self.variant.name, repeat),
             key,
             self.variant.model,
@@ -129,12 +129,12 @@ class JudgeRunner(Sender[JudgeTask]):
             used = spend(self._folder, self._price_of).cost
             return await self._send_all(left, total=len(tasks), used=used, before=before, after=after)
 
-    def _request(self, one: JudgeTask) -> ChatRequest:
-        return self._judge.request(one, usage=self._judge.variant.model not in self._without_usage)
+    def _request(self, judge_task: JudgeTask) -> BenchRequest:
+        return self._judge.request(judge_task, usage=self._judge.variant.model not in self._without_usage)
 
-    def _row(self, one: JudgeTask, reply: Reply) -> Mapping[str, Any]:
+    def _row(self, judge_task: JudgeTask, reply: Reply) -> Mapping[str, Any]:
         return {
-            **asdict(judgement_of(one, reply, self._judge.variant.model)),
+            **asdict(judgement_of(judge_task, reply, self._judge.variant.model)),
             "request": reply.request,
             "reply": reply.answer if reply.error is None else reply.reply,
         }
@@ -152,7 +152,7 @@ def left_of(tasks: Iterable[JudgeTask], attempts: Iterable[Judgement], model: st
 def spend(folder: Path, price_of: PriceOf) -> Spend:
     """The cost of all requests to judges in a run's folder."""
     asked = (((key, model, at_s), max_cost, price_of(model)) for key, model, at_s, max_cost in sent_requests(folder))
-    return spend_of(asked, {(one.key, one.model, one.at_s): one for one in attempts(folder)})
+    return spend_of(asked, {(attempt.key, attempt.model, attempt.at_s): attempt for attempt in attempts(folder)})
 
 
 def judgement_of(task: JudgeTask, reply: Reply, model: str) -> Judgement:

@@ -39,12 +39,14 @@ def attempts(folder: Path) -> Iterator[Judgement]:
 
 def said_by(model: str, attempts: Iterable[Judgement]) -> list[Judgement]:
     """The valid judgements of one judge."""
-    return list({one.key: one for one in attempts if one.model == model and one.error is None}.values())
+    return list(
+        {attempt.key: attempt for attempt in attempts if attempt.model == model and attempt.error is None}.values()
+    )
 
 
 def judges(attempts: Iterable[Judgement]) -> list[str]:
     """The models with at least one judgement; the latest judge comes last."""
-    return list(dict.fromkeys(reversed([one.model for one in attempts if one.error is None])))[::-1]
+    return list(dict.fromkeys(reversed([attempt.model for attempt in attempts if attempt.error is None])))[::-1]
 
 
 def sent_requests(folder: Path) -> Iterator[tuple[Key, str, float, MaxCost]]:
@@ -63,7 +65,7 @@ def prompt_hash(prompt: str) -> str:
 def judgement_from(row: Mapping[str, Any]) -> Judgement:
     """The judgement of a row. Raises TypeError where a member is missing."""
     usage = row.get("usage")
-    names = {one.name for one in fields(Judgement)}
-    tokens = {one.name for one in fields(Tokens)}
+    names = {field_.name for field_ in fields(Judgement)}
+    tokens = {field_.name for field_ in fields(Tokens)}
     usage_tokens = None if usage is None else Tokens(**{name: value for name, value in usage.items() if name in tokens})
     return Judgement(**{name: value for name, value in row.items() if name in names} | {"usage": usage_tokens})

@@ -67,7 +67,7 @@ def diff(before: Measured, after: Measured) -> Diffs:
     """The changes between two runs. Variants match by name, questions by the whole row."""
     same = {id for id, question in after.questions.items() if before.questions.get(id) == question}
     judges = [_judge(run) for run in (before, after)]
-    common = [one.name for one in after.manifest.variants if one.name in before.values]
+    common = [variant.name for variant in after.manifest.variants if variant.name in before.values]
     return Diffs(
         before.manifest.id,
         after.manifest.id,
@@ -90,7 +90,7 @@ def text(found: Diffs, *, markdown: bool = False) -> str:
     """The changes as tables and lists for a terminal."""
     rows = [
         [
-            f"{one.variant}: {each.score}",
+            f"{variant.variant}: {each.score}",
             each.word,
             number(each.before),
             number(each.after),
@@ -99,12 +99,12 @@ def text(found: Diffs, *, markdown: bool = False) -> str:
             str(len(each.unchanged)),
             str(len(each.helped)),
         ]
-        for one in found.variants
-        for each in one.scores.values()
+        for variant in found.variants
+        for each in variant.scores.values()
     ]
     rows += [
         [
-            f"{one.variant}: {QUANTITIES[name]}",
+            f"{variant.variant}: {QUANTITIES[name]}",
             "",
             "",
             "",
@@ -113,13 +113,13 @@ def text(found: Diffs, *, markdown: bool = False) -> str:
             "",
             "",
         ]
-        for one in found.variants
-        for name, change in one.more.items()
+        for variant in found.variants
+        for name, change in variant.more.items()
     ]
     head = ["score or cost", "verdict", "before", "after", "difference [95 %]", "harmed", "unchanged", "helped"]
     below = [f"differs: {line}" for line in found.settings]
     below += [] if found.settings else ["settings: no difference in what the runs keep of them"]
-    below += [line for one in found.variants for line in (*_turned(one), *_questions(one))]
+    below += [line for variant in found.variants for line in (*_turned(variant), *_questions(variant))]
     for name, ids in (
         ("only before", found.only_before),
         ("only after", found.only_after),
@@ -159,9 +159,9 @@ def _diff(name: str, before: Measured, after: Measured, same: set[str]) -> Diff:
     }
     rows = [
         [
-            (one.reply.question, one.costs)
-            for one in run.scored
-            if one.reply.variant == name and one.reply.question in same
+            (answer.reply.question, answer.costs)
+            for answer in run.scored
+            if answer.reply.variant == name and answer.reply.question in same
         ]
         for run in (before, after)
     ]
@@ -223,16 +223,16 @@ def _judge(run: Measured) -> str:
     return run.judges[-1] if run.judges else ""
 
 
-def _missing(one: Measured, other: Measured) -> tuple[str, ...]:
-    names = [each.name for each in one.manifest.variants if each.name not in other.values]
-    return (*names, *(id for id in one.questions if id not in other.questions))
+def _missing(measured: Measured, other: Measured) -> tuple[str, ...]:
+    names = [variant.name for variant in measured.manifest.variants if variant.name not in other.values]
+    return (*names, *(id for id in measured.questions if id not in other.questions))
 
 
-def _turned(one: Diff) -> list[str]:
+def _turned(diff: Diff) -> list[str]:
     """The questions with a changed result, one per line."""
     lines = []
-    for name, rows in one.turned.items():
-        lines.append(f"{one.variant}: {name} ({len(rows)}, {one.score}):")
+    for name, rows in diff.turned.items():
+        lines.append(f"{diff.variant}: {name} ({len(rows)}, {diff.score}):")
         lines += [
             f"    {row.id} {number(row.before, '.2f')} -> {number(row.after, '.2f')}  {_short(row.asked)}"
             for row in rows[:_MOST_NAMED]
@@ -246,14 +246,14 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _MOST_CHARS else plain[: _MOST_CHARS - 1] + "…"
 
 
-def _questions(one: Diff) -> list[str]:
+def _questions(diff: Diff) -> list[str]:
     """The helped and harmed questions, the largest change first."""
-    if one.main is None:
+    if diff.main is None:
         return []
-    named = [("harmed", one.main.harmed), ("helped", one.main.helped)]
+    named = [("harmed", diff.main.harmed), ("helped", diff.main.helped)]
     return [
-        f"{one.variant}: {what} ({one.main.score}): "
-        + ", ".join(f"{id} {one.main.changes[id]:+z.2f}" for id in ids[:_MOST_NAMED])
+        f"{diff.variant}: {what} ({diff.main.score}): "
+        + ", ".join(f"{id} {diff.main.changes[id]:+z.2f}" for id in ids[:_MOST_NAMED])
         + (f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else "")
         for what, ids in named
         if ids

@@ -29,12 +29,12 @@ _FENCE = re.compile(r"`{3,}")
 _MARKS = re.compile(r"[\\`*_<>#!~]|\](?=[(\[:])")
 
 
-def write(made: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
+def write(report: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
     """Write all three files, each whole or not at all. Raises OSError."""
     contents = {
-        "report.json": orjson.dumps(as_json(made), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+        "report.json": orjson.dumps(as_json(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
         "report.md": markdown(shown).encode("utf-8", "replace"),
-        "report.html": page(made, shown).encode("utf-8", "replace"),
+        "report.html": page(report, shown).encode("utf-8", "replace"),
     }
     for name, content in contents.items():
         new = folder / f"{name}.new"
@@ -47,19 +47,22 @@ def write(made: BenchReport, shown: ReportView, folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def summary(made: BenchReport, shown: ReportView) -> list[str]:
+def summary(report: BenchReport, shown: ReportView) -> list[str]:
     """The failures, then one or two lines per verdict, for a terminal."""
-    lines = failures(made) + [
+    lines = failures(report) + [
         line
-        for one in shown.verdicts
-        for line in (one.title, *(f"    {text}" for text in (one.sentence, one.counts, one.price) if text))
+        for verdict in shown.verdicts
+        for line in (
+            verdict.title,
+            *(f"    {text}" for text in (verdict.sentence, verdict.counts, verdict.price) if text),
+        )
     ]
     lines += [f"{compared}: {word}, {change}" for compared, word, _, _, change, *_ in shown.beside.rows]
-    about = about_drafted(made.questions.values())
+    about = about_drafted(report.questions.values())
     return [*lines, about] if about else lines
 
 
-def page(made: BenchReport, shown: ReportView) -> str:
+def page(report: BenchReport, shown: ReportView) -> str:
     """The page."""
     from jinja2 import Environment
 
@@ -72,7 +75,7 @@ def page(made: BenchReport, shown: ReportView) -> str:
         verdicts=shown.verdicts,
         tables=shown.tables,
         reading=shown.reading,
-        plots=_plots(made),
+        plots=_plots(report),
         beside=shown.beside,
         at_once=_AT_ONCE,
     )
@@ -98,10 +101,10 @@ def markdown(shown: ReportView) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _changed(what: str, one: VerdictCard, of: str, rows: Sequence[ChangedQuestion]) -> list[str]:
+def _changed(what: str, card: VerdictCard, of: str, rows: Sequence[ChangedQuestion]) -> list[str]:
     if not rows:
         return []
-    parts = [f"## {what}: {_line(one.title)}", of]
+    parts = [f"## {what}: {_line(card.title)}", of]
     for each in rows:
         parts += [f"### {each.change} {_line(each.id)}", _fenced(each.asked)]
         parts += ["\n".join(f"- {name}: {_line(text)}" for name, text in each.known)]
@@ -114,12 +117,16 @@ def _changed(what: str, one: VerdictCard, of: str, rows: Sequence[ChangedQuestio
     return parts
 
 
-def _plots(made: BenchReport) -> list[tuple[str, str]]:
+def _plots(report: BenchReport) -> list[tuple[str, str]]:
     """(caption, SVG)."""
     found = []
-    mains = [(f"{one.variant} against {one.against}", one.main) for one in made.leading if one.main]
-    beside = [(f"{one.variant} against {one.against}", one.main) for one in made.beside if one.main]
-    tags = [(f"By tag: {one.variant}", list(one.tags.items())) for one in made.leading[:_MOST_OF_EACH]]
+    mains = [
+        (f"{verdict.variant} against {verdict.against}", verdict.main) for verdict in report.leading if verdict.main
+    ]
+    beside = [
+        (f"{verdict.variant} against {verdict.against}", verdict.main) for verdict in report.beside if verdict.main
+    ]
+    tags = [(f"By tag: {verdict.variant}", list(verdict.tags.items())) for verdict in report.leading[:_MOST_OF_EACH]]
     for caption, rows in (
         ("Mean difference of the score, with its 95 % interval", mains),
         *tags,
@@ -138,14 +145,18 @@ def _plots(made: BenchReport) -> list[tuple[str, str]]:
         ("first_ms", "Time to the first token: median and 95th percentile"),
         ("total_ms", "Time of the whole answer: median and 95th percentile"),
     ):
-        slow = [(one.variant.name, its.p50, its.p95) for one in made.variants if (its := one.costs.spent.get(name))]
+        slow = [
+            (variant.variant.name, its.p50, its.p95)
+            for variant in report.variants
+            if (its := variant.costs.spent.get(name))
+        ]
         if slow:
             found.append((caption, plots.times(slow[:_MOST_ROWS], title=caption, axis="ms")))
     return found
 
 
-def _bar(label: str, one: ScoreComparison) -> Bar:
-    return Bar(label, one.change.mean, one.change.low, one.change.high, _TONES[one.word])
+def _bar(label: str, comparison: ScoreComparison) -> Bar:
+    return Bar(label, comparison.change.mean, comparison.change.low, comparison.change.high, _TONES[comparison.word])
 
 
 def _line(text: str) -> str:

@@ -88,7 +88,9 @@ class Measured:
 
     def answers(self, question: str, variant: str) -> list[ScoredReply]:
         """The answers of a variant to a question, by repeat."""
-        found = [one for one in self.scored if (one.reply.question, one.reply.variant) == (question, variant)]
+        found = [
+            answer for answer in self.scored if (answer.reply.question, answer.reply.variant) == (question, variant)
+        ]
         return sorted(found, key=lambda one: one.reply.repeat)
 
 
@@ -106,7 +108,7 @@ class BenchReport(Measured):
     @property
     def many_failures(self) -> bool:
         """Whether failures may hide or cause a difference that matters."""
-        shares = [(sum(one.faults.values()), one.asked) for one in self.variants]
+        shares = [(sum(variant.faults.values()), variant.asked) for variant in self.variants]
         if self.judge is not None:
             shares.append((self.judge.failures, sum(self.judge.asked.values())))
         depends = any(one.main is not None and one.main.word == "depends" for one in (*self.leading, *self.beside))
@@ -131,12 +133,12 @@ def measured(
     if judge is not None:
         if judge not in models:
             raise BenchError(f"{judge} has judged nothing of this run; {', '.join(models) or 'no model'} has")
-        models = [*(one for one in models if one != judge), judge]
+        models = [*(model for model in models if model != judge), judge]
     judged = said_by(models[-1], attempts) if models else []
     found = scored(known, replies)
-    faulty = {one.asked for one in replies if fault_of(one) is not None}
-    values = {one.name: _values(one.name, found, judged, faulty) for one in manifest.variants}
-    its = [one for one in attempts if models and one.model == models[-1]]
+    faulty = {reply.asked for reply in replies if fault_of(reply) is not None}
+    values = {variant.name: _values(variant.name, found, judged, faulty) for variant in manifest.variants}
+    its = [attempt for attempt in attempts if models and attempt.model == models[-1]]
     wrong = {
         name: {
             score: wrong_judged_values(judged, its, name, score, faulty)
@@ -147,10 +149,10 @@ def measured(
         }
         for name, scores in values.items()
     }
-    missing = sum(_missing(one.name, manifest, known, replies) for one in manifest.variants)
+    missing = sum(_missing(variant.name, manifest, known, replies) for variant in manifest.variants)
     faults = {
-        one.name: counted(fault_of(reply) for reply in replies if reply.variant == one.name)
-        for one in manifest.variants
+        variant.name: counted(fault_of(reply) for reply in replies if reply.variant == variant.name)
+        for variant in manifest.variants
     }
     return Measured(manifest, known, found, values, wrong, models, groups_of(questions), faults, missing)
 
@@ -182,7 +184,7 @@ def report(
         of.groups,
         of.faults,
         of.missing,
-        [_variant(one, replies, of) for one in manifest.variants],
+        [_variant(variant, replies, of) for variant in manifest.variants],
         [_verdict(*pair, of, preferences, own=bool(own), parts=True) for pair in leading],
         [_verdict(*pair, of, preferences, own=False, parts=False) for pair in beside],
         judge_report(of.judges[-1], attempts, of.scored) if of.judges else None,
@@ -190,33 +192,35 @@ def report(
     )
 
 
-def as_json(made: BenchReport) -> dict[str, Any]:
+def as_json(result: BenchReport) -> dict[str, Any]:
     """The report as plain values, with every question's means, without the texts (which the folder has)."""
     return {
         "ragway_bench_report": VERSION,
-        "run": asdict(made.manifest),
-        "questions": len(made.questions),
-        "groups": len(set(made.groups.values())),
-        "drafted": sum(one.drafted is not None for one in made.questions.values()),
-        "unasked": made.unasked,
-        "complete": not made.missing,
-        "many_failures": made.many_failures,
-        "variants": [asdict(one) for one in made.variants],
-        "verdicts": [{**asdict(one), "sentence": sentence_of(made, one)} for one in (*made.leading, *made.beside)],
-        "judge": asdict(made.judge) if made.judge else None,
-        "by_question": made.values,
+        "run": asdict(result.manifest),
+        "questions": len(result.questions),
+        "groups": len(set(result.groups.values())),
+        "drafted": sum(question.drafted is not None for question in result.questions.values()),
+        "unasked": result.unasked,
+        "complete": not result.missing,
+        "many_failures": result.many_failures,
+        "variants": [asdict(variant) for variant in result.variants],
+        "verdicts": [
+            {**asdict(one), "sentence": sentence_of(result, one)} for one in (*result.leading, *result.beside)
+        ],
+        "judge": asdict(result.judge) if result.judge else None,
+        "by_question": result.values,
     }
 
 
-def sentence_of(of: Measured, one: Verdict) -> str:
+def sentence_of(of: Measured, verdict: Verdict) -> str:
     """A verdict for a reader, in one or two sentences."""
     if of.missing:
         return f"No verdict: the run is not complete, {of.missing} replies are missing."
-    if one.main is not None:
-        return one.main.sentence(own=one.own)
+    if verdict.main is not None:
+        return verdict.main.sentence(own=verdict.own)
     answered = [
-        {each.reply.question for each in of.scored if each.reply.variant == name and each.fault is None}
-        for name in (one.variant, one.against)
+        {answer.reply.question for answer in of.scored if answer.reply.variant == name and answer.fault is None}
+        for name in (verdict.variant, verdict.against)
     ]
     if not answered[0] & answered[1]:
         return "No verdict: no question has an answer in both."
@@ -242,7 +246,7 @@ def _values(
 
 def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> VariantReport:
     its = [reply for reply in replies if reply.variant == variant.name]
-    answered = [one for one in of.scored if one.reply.variant == variant.name]
+    answered = [answer for answer in of.scored if answer.reply.variant == variant.name]
     asked = len(of.questions) * of.manifest.repeats
     faulty = {reply.question: None for reply in its if fault_of(reply) is not None}
     return VariantReport(
@@ -253,13 +257,13 @@ def _variant(variant: Variant, replies: Sequence[Reply], of: Measured) -> Varian
         of.faults[variant.name],
         tuple(faulty),
         dict(Counter(reply.error for reply in its if reply.error is not None).most_common()),
-        sum(one.fault is None and refuses(one.reply.answer or "") for one in answered),
+        sum(answer.fault is None and refuses(answer.reply.answer or "") for answer in answered),
         dict(Counter(reply.rag.status for reply in its if reply.error is None and reply.rag.status).most_common()),
         {
             score: statistics.fmean(grouped(values, of.groups).values())
             for score, values in of.values[variant.name].items()
         },
-        costs([one.costs for one in answered], [one.reply.stages_ms for one in answered]),
+        costs([answer.costs for answer in answered], [answer.reply.stages_ms for answer in answered]),
     )
 
 
@@ -268,7 +272,7 @@ def _verdict(
 ) -> Verdict:
     """parts: whether every score, tag and origin has a verdict, too. preferences: with failures counted."""
     rows = {
-        name: [(one.reply.question, one.costs) for one in of.scored if one.reply.variant == name]
+        name: [(answer.reply.question, answer.costs) for answer in of.scored if answer.reply.variant == name]
         for name in (against, variant)
     }
     more = extra(rows[against], rows[variant], seed=of.manifest.seed, groups=of.groups)

@@ -111,34 +111,36 @@ class ReportView:
     reading: str = _READING
 
 
-def view(made: BenchReport) -> ReportView:
+def view(report: BenchReport) -> ReportView:
     """All parts of a report, in reading order."""
-    manifest = made.manifest
+    manifest = report.manifest
     day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(manifest.created_s))
     repeats = f", each asked {manifest.repeats} times" if manifest.repeats > 1 else ""
-    cards = [_card(made, one) for one in made.leading]
-    title = cards[0].title if len(cards) == 1 else f"{len(made.questions)} questions, {len(manifest.variants)} variants"
+    cards = [_card(report, verdict) for verdict in report.leading]
+    title = (
+        cards[0].title if len(cards) == 1 else f"{len(report.questions)} questions, {len(manifest.variants)} variants"
+    )
     return ReportView(
         title=title,
-        about=f"Run {manifest.id}, {day}; {len(made.questions)} questions of "
-        f"{Path(manifest.questions_file).name}{repeats}; {', '.join(one.name for one in manifest.variants)}",
-        notes=_notes(made),
+        about=f"Run {manifest.id}, {day}; {len(report.questions)} questions of "
+        f"{Path(manifest.questions_file).name}{repeats}; {', '.join(variant.name for variant in manifest.variants)}",
+        notes=_notes(report),
         verdicts=cards,
-        beside=_beside(made),
+        beside=_beside(report),
         tables=[
             table
             for table in (
-                _differences(made),
-                _origins(made),
-                _tags(made),
-                _scores(made),
-                _found(made),
-                _costs(made),
-                _more(made),
-                _stages(made),
-                _failures(made),
-                _judge(made),
-                _agreement(made),
+                _differences(report),
+                _origins(report),
+                _tags(report),
+                _scores(report),
+                _found(report),
+                _costs(report),
+                _more(report),
+                _stages(report),
+                _failures(report),
+                _judge(report),
+                _agreement(report),
             )
             if table.rows
         ],
@@ -149,17 +151,17 @@ def number(value: float | None, form: str = ".3f") -> str:
     return _NONE if value is None else format(value, form)
 
 
-def failures(made: BenchReport) -> list[str]:
+def failures(report: BenchReport) -> list[str]:
     """The failures of each variant, which a reader must see before any verdict."""
-    lines = [leaked] if (leaked := about_leaks(made.manifest.leaked, len(made.questions))) else []
-    if made.unasked > 0:
+    lines = [leaked] if (leaked := about_leaks(report.manifest.leaked, len(report.questions))) else []
+    if report.unasked > 0:
         lines.append(
-            f"The run is not complete: {made.unasked} answers are missing. `ragway bench` with the same "
+            f"The run is not complete: {report.unasked} answers are missing. `ragway bench` with the same "
             "questions and --run goes on with it."
         )
-    for one in made.variants:
+    for one in report.variants:
         lines += [f"{one.variant.name}: {line}" for line in _failures_of(one)]
-    if (judge := made.judge) is not None and judge.failures:
+    if (judge := report.judge) is not None and judge.failures:
         faults = sum((Counter(found) for found in judge.faults.values()), Counter[Fault]())
         lines.append(
             f"The judge {judge.model}: {judge.failures} of {sum(judge.asked.values())} judgements have no score "
@@ -168,57 +170,61 @@ def failures(made: BenchReport) -> list[str]:
     return lines
 
 
-def _failures_of(one: VariantReport) -> Iterator[str]:
-    if failed := sum(one.faults.values()):
-        most = next(iter(one.failures.items()), None)
+def _failures_of(report: VariantReport) -> Iterator[str]:
+    if failed := sum(report.faults.values()):
+        most = next(iter(report.failures.items()), None)
         why = "" if most is None else f"; {most[1]} times: {most[0][:_MOST_ERROR_CHARS]}"
-        yield f"{failed} of {one.asked} answers are failures ({describe_faults(one.faults)}{why})."
-    if one.variant.mode == "rag" and (none := sum(one.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
-        yield f"retrieval found nothing for {none} of {one.asked} answers, which are as good as raw."
-    if one.declined:
-        yield f"{one.declined} of {one.asked} answers say that they cannot be given; they are scored as answers."
+        yield f"{failed} of {report.asked} answers are failures ({describe_faults(report.faults)}{why})."
+    if report.variant.mode == "rag" and (none := sum(report.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
+        yield f"retrieval found nothing for {none} of {report.asked} answers, which are as good as raw."
+    if report.declined:
+        yield f"{report.declined} of {report.asked} answers say that they cannot be given; they are scored as answers."
 
 
-def _notes(made: BenchReport) -> list[str]:
-    notes = failures(made)
-    if about := about_drafted(made.questions.values()):
+def _notes(report: BenchReport) -> list[str]:
+    notes = failures(report)
+    if about := about_drafted(report.questions.values()):
         notes.append(about)
-    if one := _one_question(made):
+    if one := _one_question(report):
         notes.append(one)
-    if made.judges[1:]:
-        others = ", ".join(made.judges[:-1])
-        notes.append(f"Judged scores are those of {made.judges[-1]}. {others} judged, too: `report --judge` shows it.")
-    estimated = sum(one.reply.usage is not None and one.reply.usage.estimated for one in made.scored)
+    if report.judges[1:]:
+        others = ", ".join(report.judges[:-1])
+        notes.append(
+            f"Judged scores are those of {report.judges[-1]}. {others} judged, too: `report --judge` shows it."
+        )
+    estimated = sum(answer.reply.usage is not None and answer.reply.usage.estimated for answer in report.scored)
     if estimated:
         notes.append(f"The upstream did not say the tokens of {estimated} answers: they are estimated.")
-    notes += [f"{name} was left out: {why}" for name, why in made.manifest.left_out.items()]
+    notes += [f"{name} was left out: {why}" for name, why in report.manifest.left_out.items()]
     return notes
 
 
-def _one_question(made: BenchReport) -> str:
+def _one_question(report: BenchReport) -> str:
     """A note about the groups of questions; "" without groups."""
-    forms = Counter(made.groups.values())
+    forms = Counter(report.groups.values())
     many = [f"{id} ({times})" for id, times in forms.most_common(_MOST_GROUPS) if times > 1]
     if not many:
         return ""
     more = " …" if sum(times > 1 for times in forms.values()) > len(many) else ""
     return (
-        f"{len(made.groups)} questions count as {len(forms)}: those of one `group` or that ask the same are one "
+        f"{len(report.groups)} questions count as {len(forms)}: those of one `group` or that ask the same are one "
         f"question. The largest, by their first: {', '.join(many)}{more}."
     )
 
 
-def _card(made: BenchReport, one: Verdict) -> VerdictCard:
-    title = f"{one.variant} against {one.against}"
-    price = f"A question costs {more}.{_too_few(one)}" if (more := _price(one)) else "What it costs is not known."
-    if one.main is None:
-        return VerdictCard(title, "none", sentence_of(made, one), "", 0, 0, 0, price, "", [], "", [])
-    main = one.main
+def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
+    title = f"{verdict.variant} against {verdict.against}"
+    price = (
+        f"A question costs {more}.{_too_few(verdict)}" if (more := _price(verdict)) else "What it costs is not known."
+    )
+    if verdict.main is None:
+        return VerdictCard(title, "none", sentence_of(report, verdict), "", 0, 0, 0, price, "", [], "", [])
+    main = verdict.main
     counts = f"{len(main.harmed)} harmed, {len(main.unchanged)} unchanged, {len(main.helped)} helped"
     return VerdictCard(
-        title=f"{title}: {_TITLES[main.word][not one.own]}",
+        title=f"{title}: {_TITLES[main.word][not verdict.own]}",
         css=main.word,
-        sentence=f"{sentence_of(made, one)} {_named(main.score).capitalize()} {main.before:.3f} before, "
+        sentence=f"{sentence_of(report, verdict)} {_named(main.score).capitalize()} {main.before:.3f} before, "
         f"{main.after:.3f} after.",
         counts=counts,
         helped=len(main.helped),
@@ -226,25 +232,25 @@ def _card(made: BenchReport, one: Verdict) -> VerdictCard:
         harmed=len(main.harmed),
         price=price,
         max_cost_of=_of(main.harmed, MOST_SHOWN),
-        worst=_changed(made, one, main.harmed[:MOST_SHOWN]),
+        worst=_changed(report, verdict, main.harmed[:MOST_SHOWN]),
         best_of=_of(main.helped, MOST_HELPED),
-        best=_changed(made, one, main.helped[:MOST_HELPED]),
+        best=_changed(report, verdict, main.helped[:MOST_HELPED]),
     )
 
 
-def _beside(made: BenchReport) -> Table:
+def _beside(report: BenchReport) -> Table:
     rows = [
         [
-            f"{one.variant} against {one.against}",
-            _TITLES[one.main.word][1],
-            *_compared(one.main),
+            f"{verdict.variant} against {verdict.against}",
+            _TITLES[verdict.main.word][1],
+            *_compared(verdict.main),
             *(
-                number(one.more[name].mean if name in one.more else None, form)
+                number(verdict.more[name].mean if name in verdict.more else None, form)
                 for name, form in (("first_ms", "+z,.0f"), ("cost_usd", "+z.6f"))
             ),
         ]
-        for one in made.beside
-        if one.main
+        for verdict in report.beside
+        if verdict.main
     ]
     text = "Whether it does as well as another model without passages."
     return Table(
@@ -261,7 +267,7 @@ def _named(score: str) -> str:
     return f"judged {score}" if score in JUDGED else score.replace("_", " ")
 
 
-def _price(one: Verdict) -> str:
+def _price(verdict: Verdict) -> str:
     """The extra cost of a question, in one line."""
     parts = []
     for name, unit, form in (
@@ -271,28 +277,28 @@ def _price(one: Verdict) -> str:
         ("completion", "tokens out", "+z,.0f"),
         ("cost_usd", "$", "+z.6f"),
     ):
-        if name in one.more:
-            parts.append(f"{one.more[name].mean:{form}} {unit}")
+        if name in verdict.more:
+            parts.append(f"{verdict.more[name].mean:{form}} {unit}")
     return ", ".join(parts)
 
 
-def _too_few(one: Verdict) -> str:
+def _too_few(verdict: Verdict) -> str:
     """A warning where the run has too few questions for an interval of the costs; "" where the run has enough."""
-    questions = max((change.questions for change in one.more.values()), default=0)
+    questions = max((change.questions for change in verdict.more.values()), default=0)
     few = f" Too few questions to say what other questions cost: {questions} of {FEWEST}."
     return few if questions < FEWEST else ""
 
 
-def _changed(made: BenchReport, one: Verdict, ids: Sequence[str]) -> list[ChangedQuestion]:
+def _changed(report: BenchReport, verdict: Verdict, ids: Sequence[str]) -> list[ChangedQuestion]:
     """The changed questions of a verdict; the first question is open."""
-    if one.main is None:
+    if verdict.main is None:
         return []
-    return [_change(made, one, id, one.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
+    return [_change(report, verdict, id, verdict.main.changes[id], first=at == 0) for at, id in enumerate(ids)]
 
 
-def _change(made: BenchReport, one: Verdict, id: str, change: float, *, first: bool) -> ChangedQuestion:
-    question = made.questions[id]
-    before, after = made.answers(id, one.against), made.answers(id, one.variant)
+def _change(report: BenchReport, verdict: Verdict, id: str, change: float, *, first: bool) -> ChangedQuestion:
+    question = report.questions[id]
+    before, after = report.answers(id, verdict.against), report.answers(id, verdict.variant)
     shown = next((each.reply.rag for each in after if each.reply.rag.passages), after[0].reply.rag) if after else None
     known = [
         ("reference", question.reference or ""),
@@ -310,58 +316,58 @@ def _change(made: BenchReport, one: Verdict, id: str, change: float, *, first: b
         asked=asked_text(question),
         tags=", ".join(question.tags),
         known=[(name, text) for name, text in known if text],
-        said=[_said(each) for rows in (before, after) for each in rows],
+        said=[_said(row) for rows in (before, after) for row in rows],
         passages=shown.passages if shown else None,
         sources=", ".join(shown.sources) if shown else "",
         open=first,
     )
 
 
-def _said(one: ScoredReply) -> ShownAnswer:
-    scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := one.scores.get(name)) is not None)
-    repeat = f" (repeat {one.reply.repeat + 1})" if one.reply.repeat else ""
-    fault = f" ({FAULT_WORDS[one.fault]})" if one.fault else ""
-    return ShownAnswer(one.reply.variant + repeat + fault, scores, one.reply.answer or "(an empty answer)")
+def _said(answer: ScoredReply) -> ShownAnswer:
+    scores = ", ".join(f"{name} {score:.2f}" for name in RULES if (score := answer.scores.get(name)) is not None)
+    repeat = f" (repeat {answer.reply.repeat + 1})" if answer.reply.repeat else ""
+    fault = f" ({FAULT_WORDS[answer.fault]})" if answer.fault else ""
+    return ShownAnswer(answer.reply.variant + repeat + fault, scores, answer.reply.answer or "(an empty answer)")
 
 
-def _differences(made: BenchReport) -> Table:
+def _differences(report: BenchReport) -> Table:
     rows = [
-        [_once(one, at), _named(each.score), *_compared(each)]
-        for one in made.leading
-        for at, each in enumerate(one.scores.values())
+        [_once(verdict, at), _named(each.score), *_compared(each)]
+        for verdict in report.leading
+        for at, each in enumerate(verdict.scores.values())
     ]
     text = "The verdict is made of the first one that there is."
     return Table("Every score", text, ["compared", "score", *_COMPARED], rows)
 
 
-def _once(one: Verdict, at: int) -> str:
+def _once(verdict: Verdict, at: int) -> str:
     """The label of the first of several rows; "" for the other rows."""
-    return "" if at else f"{one.variant} against {one.against}"
+    return "" if at else f"{verdict.variant} against {verdict.against}"
 
 
 _COMPARED = ("before", "after", "difference [95 %]", "harmed", "unchanged", "helped", "detectable", "needed")
 
 
-def _compared(each: ScoreComparison) -> list[str]:
+def _compared(comparison: ScoreComparison) -> list[str]:
     return [
-        number(each.before),
-        number(each.after),
-        interval(each.change),
-        str(len(each.harmed)),
-        str(len(each.unchanged)),
-        str(len(each.helped)),
-        number(each.detectable, ".2f"),
-        f"{each.needed:,}",
+        number(comparison.before),
+        number(comparison.after),
+        interval(comparison.change),
+        str(len(comparison.harmed)),
+        str(len(comparison.unchanged)),
+        str(len(comparison.helped)),
+        number(comparison.detectable, ".2f"),
+        f"{comparison.needed:,}",
     ]
 
 
-def _origins(made: BenchReport) -> Table:
+def _origins(report: BenchReport) -> Table:
     text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
-    return _parts("Drafted and written", text, [(one, one.origins) for one in made.leading])
+    return _parts("Drafted and written", text, [(verdict, verdict.origins) for verdict in report.leading])
 
 
-def _tags(made: BenchReport) -> Table:
-    return _parts("By tag", "", [(one, one.tags) for one in made.leading])
+def _tags(report: BenchReport) -> Table:
+    return _parts("By tag", "", [(verdict, verdict.tags) for verdict in report.leading])
 
 
 def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str, ScoreComparison]]]) -> Table:
@@ -374,27 +380,27 @@ def _parts(title: str, text: str, verdicts: Sequence[tuple[Verdict, Mapping[str,
     return Table(title, text, ["questions of", "verdict", *_COMPARED], rows)
 
 
-def _scores(made: BenchReport) -> Table:
+def _scores(report: BenchReport) -> Table:
     text = "Means over the questions that have the score. docs/bench-scores.md says what each is."
-    return _means(made, "Scores of each variant", text, (*RULES, *JUDGED))
+    return _means(report, "Scores of each variant", text, (*RULES, *JUDGED))
 
 
-def _found(made: BenchReport) -> Table:
-    return _means(made, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
+def _found(report: BenchReport) -> Table:
+    return _means(report, "What was found and cited", "Means over the questions whose documents are known.", FOUND)
 
 
-def _means(made: BenchReport, title: str, text: str, scores: Sequence[str]) -> Table:
-    names = [name for name in scores if any(name in one.scores for one in made.variants)]
+def _means(report: BenchReport, title: str, text: str, scores: Sequence[str]) -> Table:
+    names = [name for name in scores if any(name in variant.scores for variant in report.variants)]
     rows = [
-        [one.variant.name, *(number(one.scores.get(name)) for name in names)]
-        for one in made.variants
-        if any(name in one.scores for name in names)
+        [variant.variant.name, *(number(variant.scores.get(name)) for name in names)]
+        for variant in report.variants
+        if any(name in variant.scores for name in names)
     ]
     return Table(title, text, ["variant", *map(_named, names)], rows)
 
 
-def _costs(made: BenchReport) -> Table:
-    rows = [[one.variant.name, str(one.replies), *_spent(one.costs)] for one in made.variants]
+def _costs(report: BenchReport) -> Table:
+    rows = [[variant.variant.name, str(variant.replies), *_spent(variant.costs)] for variant in report.variants]
     head = [
         "variant",
         "answers",
@@ -425,39 +431,41 @@ def _spent(its: Costs) -> list[str]:
     return [*cells, number(money.mean if money else None, ".6f"), number(money.total if money else None, ".4f")]
 
 
-def _more(made: BenchReport) -> Table:
+def _more(report: BenchReport) -> Table:
     rows = [
         [
-            _once(one, at),
+            _once(verdict, at),
             QUANTITIES[name],
             interval(change, "+z.6f" if name == "cost_usd" else "+z,.0f"),
             str(change.questions),
         ]
-        for one in made.leading
-        for at, (name, change) in enumerate(one.more.items())
+        for verdict in report.leading
+        for at, (name, change) in enumerate(verdict.more.items())
     ]
     return Table("What a question costs more", "", ["compared", "of", "difference [95 %]", "questions"], rows)
 
 
-def _stages(made: BenchReport) -> Table:
-    longest_first = sorted((list(one.costs.stages_ms) for one in made.variants), key=len, reverse=True)
+def _stages(report: BenchReport) -> Table:
+    longest_first = sorted((list(variant.costs.stages_ms) for variant in report.variants), key=len, reverse=True)
     names = list(dict.fromkeys(stage for stages in longest_first for stage in stages))
     rows = [
-        [one.variant.name, *(number(one.costs.stages_ms.get(name), ",.1f") for name in names)]
-        for one in made.variants
-        if one.costs.stages_ms
+        [variant.variant.name, *(number(variant.costs.stages_ms.get(name), ",.1f") for name in names)]
+        for variant in report.variants
+        if variant.costs.stages_ms
     ]
     return Table("Stages", "Median milliseconds in the gateway, from Server-Timing.", ["variant", *names], rows)
 
 
-def _failures(made: BenchReport) -> Table:
+def _failures(report: BenchReport) -> Table:
     rows = [
-        [one.variant.name, str(times), error[:300]] for one in made.variants for error, times in one.failures.items()
+        [variant.variant.name, str(times), error[:300]]
+        for variant in report.variants
+        for error, times in variant.failures.items()
     ]
     rows += [
-        [one.variant.name, str(times), f"{FAULT_WORDS[fault]}; questions: {_some(one.faulty)}"]
-        for one in made.variants
-        for fault, times in one.faults.items()
+        [variant.variant.name, str(times), f"{FAULT_WORDS[fault]}; questions: {_some(variant.faulty)}"]
+        for variant in report.variants
+        for fault, times in variant.faults.items()
     ]
     text = "They count in no mean; a verdict holds only where it is the same with these counted as wrong answers."
     return Table("Failures", text, ["variant", "times", "what"], rows)
@@ -467,8 +475,8 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_MOST_FAULTY]) + (f" and {len(ids) - _MOST_FAULTY} more" if len(ids) > _MOST_FAULTY else "")
 
 
-def _judge(made: BenchReport) -> Table:
-    judge = made.judge
+def _judge(report: BenchReport) -> Table:
+    judge = report.judge
     if judge is None:
         return Table("The judge", "", [], [])
     text = (
@@ -480,10 +488,10 @@ def _judge(made: BenchReport) -> Table:
     return Table("The judge", text, ["kind", "asked", "without a score"], rows)
 
 
-def _agreement(made: BenchReport) -> Table:
+def _agreement(report: BenchReport) -> Table:
     rows = [
         [kind, f"{one.same} of {one.of}", number(one.tau, ".2f")]
-        for kind, one in (made.judge.agreement.items() if made.judge else ())
+        for kind, one in (report.judge.agreement.items() if report.judge else ())
     ]
     text = (
         "The deterministic score of the same answers beside the judged one: both above or both below one half (of "

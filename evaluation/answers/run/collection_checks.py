@@ -35,7 +35,7 @@ _MANY = 50  # documents per batch
 
 def searched(variants: Iterable[Variant]) -> list[str]:
     """The collections that the variants name."""
-    named = (name for one in variants if one.mode != "raw" for name in one.collections or ())
+    named = (name for variant in variants if variant.mode != "raw" for name in variant.collections or ())
     return list(dict.fromkeys(named))
 
 
@@ -52,7 +52,7 @@ async def checked(
     for name in names:
         if await _empty(client, name):
             raise BenchError(f"the collection {name!r} has no documents: ingest documents first")
-    if listed is not None and any(one.mode != "raw" and not one.collections for one in variants):
+    if listed is not None and any(variant.mode != "raw" and not variant.collections for variant in variants):
         there = [name for name in default if name in listed]
         full = [name for name in there if name in names or not await _empty(client, name)]
         if not full:

@@ -54,7 +54,10 @@ def largest(
     remaining: Iterable[RequestKey], questions: Sequence[Question], variants: Sequence[Variant], options: RunOptions
 ) -> tuple[MaxCost, str] | None:
     """The maximum cost of the most expensive remaining request, and the variant; None: no request remains."""
-    questions_by_id, variants_by_name = {one.id: one for one in questions}, {one.name: one for one in variants}
+    questions_by_id, variants_by_name = (
+        {question.id: question for question in questions},
+        {variant.name: variant for variant in variants},
+    )
     totals = [
         (_max_cost(questions_by_id[id], variants_by_name[name], options), name)
         for id, name in {one[:2] for one in remaining}
@@ -94,15 +97,15 @@ def table(rows: Sequence[Estimate]) -> str:
 
 def unknown_prices(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known price."""
-    return [model for model in dict.fromkeys(one.model for one in variants) if options.price_of(model) is None]
+    return [model for model in dict.fromkeys(variant.model for variant in variants) if options.price_of(model) is None]
 
 
 def unknown_caps(variants: Sequence[Variant], options: RunOptions) -> list[str]:
     """The models without a known longest answer."""
     caps: Mapping[str, int | None] = {
-        one.name: answer_cap(one.settings, options.size_of(one.model)) for one in variants
+        variant.name: answer_cap(variant.settings, options.size_of(variant.model)) for variant in variants
     }
-    return list(dict.fromkeys(one.model for one in variants if caps[one.name] is None))
+    return list(dict.fromkeys(variant.model for variant in variants if caps[variant.name] is None))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

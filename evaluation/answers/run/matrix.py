@@ -25,7 +25,7 @@ def variants(
     collections: each "a" or "a,b" (searched together); empty: the gateway's default. settings: each
     "name=value,name=value", for one variant; empty: the gateway's default.
     """
-    chosen: Sequence[Sequence[str] | None] = [names_of(each) for each in collections] or [None]
+    chosen: Sequence[Sequence[str] | None] = [names_of(collection) for collection in collections] or [None]
     sets: Sequence[Settings] = [settings_of(each) for each in settings] or [{}]
     found: dict[str, Variant] = {}
     for model in models:

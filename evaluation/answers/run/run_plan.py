@@ -57,7 +57,7 @@ class RunPlan:
     @property
     def variants(self) -> list[Variant]:
         """The variants that can run."""
-        return [one for one in self._spec.variants if one.name not in self._left_out]
+        return [variant for variant in self._spec.variants if variant.name not in self._left_out]
 
     def _manifest(self, gateway: Mapping[str, Any], leaked: Mapping[str, Leak]) -> RunManifest:
         spec, now_s = self._spec, time.time()
@@ -106,7 +106,7 @@ class RunPlan:
         found: dict[str, WholeText] = {}
         texts: dict[tuple[str, ...], str] = {}
         left_out = dict(self._left_out)
-        for variant in (one for one in self.variants if one.mode == "whole"):
+        for variant in (variant for variant in self.variants if variant.mode == "whole"):
             names = tuple(variant.collections or default)
             file = Run.whole_text_path(self.folder, names)
             if names not in texts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation.answers.client.budget import Budget, PriceOf, answer_cap, max_cost_of, spend
-from evaluation.answers.client.gateway_client import ChatRequest, GatewayClient
+from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
 from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, ignore_reply
 from evaluation.answers.records import Question, Reply, RequestKey, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
@@ -88,23 +88,25 @@ class Runner(Sender[RequestKey]):
             used = spend(run, self._options.price_of).cost
             return await self._send_all(left, total=len(order), used=used, before=before, after=after)
 
-    def _request(self, one: RequestKey) -> ChatRequest:
-        question, variant, options = self._questions[one[0]], self._variants[one[1]], self._options
+    def _request(self, request_key: RequestKey) -> BenchRequest:
+        question, variant, options = self._questions[request_key[0]], self._variants[request_key[1]], self._options
         whole = options.wholes.get(variant.name)
         body = body_of(question, variant, whole, usage=variant.model not in self._without_usage)
         price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
         max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
-        key = {"question": one[0], "variant": one[1], "repeat": one[2]}
-        return ChatRequest(one, key, variant.model, body, _kept(body, whole), max_cost, price, headers_of(variant))
+        key = {"question": request_key[0], "variant": request_key[1], "repeat": request_key[2]}
+        return BenchRequest(
+            request_key, key, variant.model, body, _stored_body(body, whole), max_cost, price, headers_of(variant)
+        )
 
-    def _row(self, one: RequestKey, reply: Reply) -> Reply:
+    def _row(self, request_key: RequestKey, reply: Reply) -> Reply:
         return reply
 
     def _is_final(self, reply: Reply) -> bool:
         return reply.done
 
 
-def _kept(body: Mapping[str, Any], whole: WholeText | None) -> Mapping[str, Any]:
+def _stored_body(body: Mapping[str, Any], whole: WholeText | None) -> Mapping[str, Any]:
     """The body for the folder, with the name of the file in place of a whole collection's text."""
     if whole is None:
         return body

@@ -39,19 +39,19 @@ def scored(questions: Mapping[str, Question], replies: Iterable[Reply]) -> list[
 
 def values_of(found: Iterable[ScoredReply], variant: str, score: str) -> Values:
     """Question -> the mean score in a variant, without failures."""
-    its = (one for one in found if one.reply.variant == variant and one.fault is None)
-    return means((one.reply.question, one.scores.get(score)) for one in its)
+    its = (item for item in found if item.reply.variant == variant and item.fault is None)
+    return means((item.reply.question, item.scores.get(score)) for item in its)
 
 
 def wrong_values(
     questions: Mapping[str, Question], found: Iterable[ScoredReply], replies: Iterable[Reply], variant: str, score: str
 ) -> Values:
     """Like `values_of`, with failures as wrong answers: score 0, if an empty answer would have that score."""
-    known = {one.reply.asked: one.scores.get(score) for one in found if one.fault is None}
-    its = (one for one in replies if one.variant == variant and one.question in questions)
+    known = {item.reply.asked: item.scores.get(score) for item in found if item.fault is None}
+    its = (reply for reply in replies if reply.variant == variant and reply.question in questions)
     return means(
-        (one.question, known[one.asked] if one.asked in known else _lowest(questions[one.question], score))
-        for one in its
+        (item.question, known[item.asked] if item.asked in known else _lowest(questions[item.question], score))
+        for item in its
     )
 
 
@@ -63,10 +63,14 @@ def judged_values(
     faulty: failed answers, whose judgements do not count.
     """
     without = set(faulty)
-    its = [one for one in judgements if (one.variant, one.kind) == (variant, kind) and not without & set(_judged(one))]
+    its = [
+        judgement
+        for judgement in judgements
+        if (judgement.variant, judgement.kind) == (variant, kind) and not without & set(_judged(judgement))
+    ]
     if kind == "preference":
         return means((key[0], score) for key, scores in in_both_orders(its).items() for score in scores)
-    return means((one.question, one.score) for one in its)
+    return means((item.question, item.score) for item in its)
 
 
 def wrong_judged_values(
@@ -77,7 +81,11 @@ def wrong_judged_values(
     asked: all attempts of the judge.
     """
     without = set(faulty)
-    scores = {one.key: one.score for one in judgements if one.score is not None or one.verdict is not None}
+    scores = {
+        judgement.key: judgement.score
+        for judgement in judgements
+        if judgement.score is not None or judgement.verdict is not None
+    }
     keys = {one.key for one in asked if (one.variant, one.kind) == (variant, kind)}
     rows = [(key[0], 0.0 if (key[0], variant, key[3]) in without else scores.get(key, 0.0)) for key in sorted(keys)]
     judged = {(key[0], variant, key[3]) for key in keys}
@@ -92,7 +100,11 @@ def wrong_preferences(
 
     A pair without a readable judgement counts as lost in the first result and as won in the second result.
     """
-    its = [one for one in judgements if (one.variant, one.against, one.kind) == (variant, against, "preference")]
+    its = [
+        judgement
+        for judgement in judgements
+        if (judgement.variant, judgement.against, judgement.kind) == (variant, against, "preference")
+    ]
     known = {(key[0], key[3]): statistics.fmean(scores) for key, scores in in_both_orders(its).items()}
     sound = {reply.asked: fault_of(reply) is None for reply in replies}
     both = [(id, repeat) for id, name, repeat in sound if name == variant and (id, against, repeat) in sound]
@@ -140,17 +152,24 @@ def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:
 
     In a run without a raw variant: every variant with the first variant.
     """
-    raw = [one for one in variants if one.mode == "raw"]
+    raw = [variant for variant in variants if variant.mode == "raw"]
     if not raw:
-        return [(one.name, variants[0].name) for one in variants[1:]]
+        return [(variant.name, variants[0].name) for variant in variants[1:]]
     return [
-        (one.name, other.name) for one in variants for other in raw if one.mode != "raw" and one.model != other.model
+        (variant.name, other.name)
+        for variant in variants
+        for other in raw
+        if variant.mode != "raw" and variant.model != other.model
     ]
 
 
-def _judged(one: Judgement) -> list[RequestKey]:
+def _judged(judgement: Judgement) -> list[RequestKey]:
     """The answers that a judgement compares."""
-    return [(one.question, name, one.repeat) for name in (one.variant, one.against) if name is not None]
+    return [
+        (judgement.question, name, judgement.repeat)
+        for name in (judgement.variant, judgement.against)
+        if name is not None
+    ]
 
 
 def _lowest(question: Question, score: str) -> float | None:
@@ -163,7 +182,7 @@ def _lowest(question: Question, score: str) -> float | None:
 
 def _scores(question: Question, reply: Reply) -> Scores:
     answer, passages = reply.answer or "", reply.rag.passages
-    sources = [one.source for one in passages] if passages is not None else list(reply.rag.sources)
+    sources = [passage.source for passage in passages] if passages is not None else list(reply.rag.sources)
     return answer_scores(
         answer,
         reference=question.reference,

@@ -73,7 +73,7 @@ class ScoreComparison:
 
     def _wrong(self) -> str:
         """The result with failures as wrong answers."""
-        found = " or ".join(f"{interval(one)} over {one.questions}" for one in self.with_failures)
+        found = " or ".join(f"{interval(change)} over {change.questions}" for change in self.with_failures)
         return f"counted as wrong: {found}"
 
     def _crossed(self) -> str:

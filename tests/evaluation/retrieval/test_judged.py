@@ -140,7 +140,7 @@ WRONG = [
     ("queries.jsonl", '["q1", "a"]\n', 'queries.jsonl, line 1: holds ["q1", "a"]; expected an object'),
     ("queries.jsonl", '{"text": "a"}\n', 'queries.jsonl, line 1: "_id" is missing; expected a text'),
     ("queries.jsonl", '{"_id": "q1", "text": " "}\n', 'line 1: "text" is " "; expected a text that is not empty'),
-    ("queries.jsonl", '{"_id": "q1", "text": "a"}\n\n{"_id": "q1", "text": "b"}', "line 3: the _id 'q1' stands in"),
+    ("queries.jsonl", '{"_id": "q1", "text": "a"}\n\n{"_id": "q1", "text": "b"}', "line 3: the _id 'q1' is already in"),
     ("queries.jsonl", '{"_id": "q1", "text": "a", "history": "b"}', '"history" is "b"; expected a list of messages'),
     ("queries.jsonl", '{"_id": "q1", "text": "a", "history": ["b"]}', '"history" holds "b"; expected {"role"'),
     ("queries.jsonl", '{"_id": "q1", "text": "a", "history": [{"role": "user", "content": 3}]}', '"content" of'),
