@@ -1,12 +1,12 @@
-"""What litellm may not do for a client of ours: follow a redirect, ask a second time, fetch, check a reply's schema.
+"""Keeps litellm from following a redirect, asking twice, fetching, and checking a reply against a client's schema.
 
-They follow a redirect to any host, with the prompt and now and then the key, and send a request again whose connection
-broke, though the provider may have begun to work on it. litellm has no switch for either, and its providers go through
-several clients: so it is stopped where all of them pass, in httpx, and in aiohttp for the one that does without.
+litellm's clients follow a redirect to any host, with the prompt and now and then the key, and repeat a request whose
+connection broke, though the provider may have begun the work. litellm has no switch for either, and the providers go
+through several clients. So this module stops the calls in httpx, where all clients but one pass, and in aiohttp.
 
 litellm also fetches a picture whose address the provider does not take, checks replies against a client's JSON schema
-(`jsonschema` opens what a `$ref` names, and runs any regex) and writes out a schema's references one by one (ten lines
-make a billion). `translated_request` lets little of that through; here the functions themselves are replaced.
+(`jsonschema` opens every `$ref`, and runs any regex) and writes out a schema's references one by one (ten lines make a
+billion). `request` lets little of all this through; `calls` replaces the functions themselves.
 """
 
 import contextlib
@@ -21,70 +21,71 @@ import httpx
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What became of the POST requests made for the client's request at hand, by their URL."""
+class _PostedRequests:
+    """The outcome of each POST for the client's request, by URL."""
 
     outcomes: dict[str, httpx.HTTPError] = field(default_factory=dict)
     newest: httpx.Response | None = None
 
 
 class TooLarge(httpx.RequestError):
-    """An answer, or one event of a stream, is more than can be worked on without holding up the worker."""
+    """An answer, or an event of a stream, is too large: litellm's work on the answer would hold up the worker."""
 
     def __init__(self, request: httpx.Request) -> None:
         words = f"{LARGEST_BYTES >> 20} MB or {_MOST_OBJECTS:,} objects and lists"
         super().__init__(f"The upstream sent more than {words} as one answer or event.", request=request)
 
 
-LARGEST_BYTES = 32 << 20  # of an answer or of one event of a stream: one with pictures or sound has 20 MB
-# Opening braces and brackets in it, those within texts, too. 168,000 are 4,000 tokens with the 20 likeliest others of
-# each. Parts of litellm's work on objects keep Python's lock, so that a thread is no help: 0.25 s for 90,000.
+LARGEST_BYTES = 32 << 20  # of an answer or of an event of a stream: an answer with pictures or sound has 20 MB
+# Opening braces and brackets of an answer, within texts, too. 168,000 are 4,000 tokens with 20 alternatives per token.
+# Parts of litellm's work on objects keep Python's lock, so a thread does not help: 0.25 s for 90,000.
 _MOST_OBJECTS = 200_000
-_LARGEST_ERROR_BYTES = 16 << 10  # litellm's expressions look through an error's text: 112 s for 20 MB, 0.3 s for 64 KB
+# litellm's regular expressions search an error's text: 112 s for 20 MB, 0.3 s for 64 KB.
+_LARGEST_ERROR_BYTES = 16 << 10
 _STREAMS = (
     "text/event-stream",
     "application/x-ndjson",
     "application/stream+json",
     "application/vnd.amazon.eventstream",
 )
-_asked: ContextVar[_Asked | None] = ContextVar("asked", default=None)
+_asked: ContextVar[_PostedRequests | None] = ContextVar("asked", default=None)
 _LARGEST_SCHEMA_BYTES = 1_000_000  # a schema with its references written out: a second's work for litellm
 _restraining, _restrained = threading.Lock(), threading.Event()  # litellm may be loaded by two threads at once
 
 
 @contextlib.contextmanager
 def asking_once() -> Iterator[None]:
-    """Within the block, and in the tasks and threads begun there, no URL is posted to twice.
+    """Within the block, and in tasks and threads begun in the block, allow a single POST per URL.
 
-    The second time raises httpx.RequestError, its cause being the first one's error or the HTTPStatusError of its
+    A second POST raises httpx.RequestError; the cause is the first POST's error, or the HTTPStatusError of the first
     reply.
     """
-    asked = _Asked()
+    asked = _PostedRequests()
     token = _asked.set(asked)
     try:
         yield
     finally:
         _asked.reset(token)
-        asked.outcomes, asked.newest = {}, None  # a task of litellm's that lives on may keep the record
+        asked.outcomes, asked.newest = {}, None  # a task of litellm may live on and keep the record
 
 
 def answered() -> httpx.Response | None:
-    """The newest reply to a POST request within `asking_once`: the provider's, before litellm's hands are on it."""
+    """The newest reply to a POST within `asking_once`: the provider's own, before litellm changes the reply."""
     asked = _asked.get()
     return asked.newest if asked is not None else None
 
 
 def asked_nothing() -> bool:
-    """Whether no provider was asked within `asking_once`: litellm stumbled over the request itself."""
+    """Whether no POST was made within `asking_once`: litellm failed on the request itself."""
     asked = _asked.get()
     return asked is not None and not asked.outcomes
 
 
 def restrain() -> None:
-    """Make every httpx and aiohttp client of this process follow no redirect, whatever it was told.
+    """Make every httpx and aiohttp client of the process follow no redirect, whatever the caller of the client sets.
 
-    And give litellm's clients of the openai library no retries, and litellm nothing to fetch, check or write out
-    without end. Calling it again changes nothing.
+    Also: no retries in litellm's clients of the openai library, and nothing that litellm fetches, checks or writes out
+    without end. A second call changes nothing.
     """
     with _restraining:
         if not _restrained.is_set():
@@ -106,16 +107,16 @@ def _replace_calls() -> None:
     def check_nothing(schema: Any, response: Any) -> None:
         return None
 
-    litellm.user_url_validation = True  # without it `validate_url` is passed over
-    vars(url_utils)["validate_url"] = fetch_nothing  # before every fetch of an address that stands in a request
+    litellm.user_url_validation = True  # else litellm skips `validate_url`
+    vars(url_utils)["validate_url"] = fetch_nothing  # called before every fetch of an address in a request
     vars(json_validation_rule)["validate_schema"] = check_nothing
-    unpack_defs.__defaults__ = (_LARGEST_SCHEMA_BYTES,)  # most of its callers set no limit
+    unpack_defs.__defaults__ = (_LARGEST_SCHEMA_BYTES,)  # most callers set no limit
 
     send_async, send = httpx.AsyncClient.send, httpx.Client.send
     ask, client_of = aiohttp.ClientSession._request, OpenAIChatCompletion._get_openai_client
 
     async def send_async_once(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
-        with _noted(request) as note:
+        with _posted_once(request) as note:
             options["follow_redirects"] = False
             if _asked.get() is None:
                 return await send_async(self, request, **options)
@@ -130,7 +131,7 @@ def _replace_calls() -> None:
             return note(response)
 
     def send_once(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
-        with _noted(request) as note:
+        with _posted_once(request) as note:
             return note(send(self, request, **{**options, "follow_redirects": False}))
 
     async def ask_directly(self: aiohttp.ClientSession, *where: Any, **options: Any) -> aiohttp.ClientResponse:
@@ -153,9 +154,9 @@ def _replace_calls() -> None:
 
 
 def _bound(response: httpx.Response) -> None:
-    """Have no more read of the response than litellm can work on; what counts are unpacked bytes, whoever reads them.
+    """Limit the unpacked bytes that any reader gets of the response to a size that litellm can work on.
 
-    An error's text is cut, a larger answer or line of a stream (litellm reads lines) raises TooLarge.
+    A longer error text is cut. A longer answer, or line of a stream (litellm reads lines), raises TooLarge.
     """
     read, failed = response.aiter_bytes, response.status_code >= 400
     streamed = response.headers.get("content-type", "").lower().startswith(_STREAMS)
@@ -182,8 +183,8 @@ def _objects_in(part: bytes) -> int:
 
 
 @contextlib.contextmanager
-def _noted(request: httpx.Request) -> Iterator[Callable[[httpx.Response], httpx.Response]]:
-    """Refuse a second POST to the same URL. What is yielded notes the reply to the first, and gives it back."""
+def _posted_once(request: httpx.Request) -> Iterator[Callable[[httpx.Response], httpx.Response]]:
+    """Refuse a second POST to the same URL. The yielded function notes and returns the reply to the first POST."""
     asked, url = _asked.get(), str(request.url)
     if asked is None or request.method != "POST":
         yield lambda response: response

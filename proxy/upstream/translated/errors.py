@@ -1,7 +1,7 @@
-"""What litellm raises, as errors in OpenAI's shape that say what the provider said.
+"""litellm's exceptions to errors in OpenAI's shape, with the provider's own status and words.
 
-litellm's own status is a guess from the words (a 404 that mentions a rate limit becomes 429), and its text carries
-class names, addresses and now and then a key. The provider's answer is in the chain of causes: that is where we look.
+litellm guesses a status from the words (a 404 that mentions a rate limit becomes 429), and litellm's text carries class
+names, addresses and now and then a key. The chain of causes has the provider's answer: this module reads the chain.
 """
 
 import json
@@ -27,28 +27,31 @@ _ADVICE = re.compile(
 )
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
-# Of the reply's body as it came over the wire, not of the one that is made of it.
+# Headers about the body on the wire; the client gets another body.
 _OF_THE_BODY = re.compile(rb"content-.*|etag|digest|repr-digest|accept-ranges")
 
 
 class ProviderError(ApiError):
-    """The provider's own error, in its words. `noted` is what the log is told: they may quote the key or the prompt."""
+    """The provider's own error, in the provider's words.
 
-    def __init__(self, status: int, said: Json, *, noted: str, headers: Headers | None = None) -> None:
+    `log_text` goes to the log in place of the words: the words may quote the key or the prompt.
+    """
+
+    def __init__(self, status: int, said: Json, *, log_text: str, headers: Headers | None = None) -> None:
         kind = said["type"] or "upstream_error"
         super().__init__(
             status, said["message"], code=said["code"] or kind, type=kind, param=said["param"], headers=headers
         )
-        self.noted = noted
+        self.log_text = log_text
         self._said = said
 
     def body(self) -> bytes:
-        """OpenAI's error body, null where the provider said null."""
+        """OpenAI's error body; null where the provider sent null."""
         return orjson.dumps({"error": self._said})
 
 
-class SaidError(Exception):
-    """An error that the provider put where the answer was to be."""
+class ErrorInReply(Exception):
+    """An error that the provider sent in place of an answer."""
 
     def __init__(self, said: Any) -> None:
         super().__init__()
@@ -56,28 +59,28 @@ class SaidError(Exception):
 
 
 def headers_of(response: httpx.Response) -> Headers:
-    """The provider's headers that travel to the client: those of the relay, but for what describes the body."""
+    """The provider's headers for the client: the same as in the relay, without headers about the body."""
     headers = end_to_end(response.headers.raw, response.status_code)
     return [header for header in headers if not _OF_THE_BODY.fullmatch(header[0])]
 
 
 @contextmanager
 def provider_errors(target: Target) -> Iterator[None]:
-    """Turn what litellm and its clients raise inside the block into an ApiError."""
-    import openai  # loaded with litellm: every exception of litellm's is one of openai's
+    """Turn the exceptions of litellm and of HTTP clients inside the block into an ApiError."""
+    import openai  # litellm has loaded openai; every exception of litellm is a subclass of openai's
 
     try:
         yield
-    except SaidError as error:
-        raise _told(502, _object_of(error.said), target, noted="upstream_error") from None
+    except ErrorInReply as error:
+        raise _provider_error(502, _object_of(error.said), target, log_text="upstream_error") from None
     except (openai.OpenAIError, httpx.HTTPError) as error:
         raise _api_error(error, target) from None
-    except (ValueError, RecursionError):  # also of numbers with too many digits, and of what is nested too deeply
+    except (ValueError, RecursionError):  # also numbers with too many digits, and values that are nested too deeply
         raise upstream_error(502, "The upstream sent a chunk that is not JSON.", "upstream_garbled") from None
 
 
 def _api_error(error: BaseException, target: Target) -> ApiError:
-    """The provider's own status and words where it answered, 504 where it was too slow, 502 where it was not there."""
+    """The provider's own status and words; 504 for a slow provider, 502 for a provider out of reach."""
     for link in _causes(error):
         if isinstance(link, httpx.HTTPStatusError):
             if link.response.status_code < 400:
@@ -87,9 +90,9 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
             return _failure(link)
     words = _redacted(_words(error), target)
     if (reply := answered()) is not None and reply.status_code == 200 and (said := _json_of(reply).get("error")):
-        return _told(502, _object_of(said), target, noted="upstream_error", headers=headers_of(reply))
+        return _provider_error(502, _object_of(said), target, log_text="upstream_error", headers=headers_of(reply))
     status = getattr(error, "status_code", None) or 502
-    if status in range(400, 500):  # refused by litellm itself, mostly a parameter that this provider does not have
+    if status in range(400, 500):  # refused by litellm, mostly for a parameter that the provider does not have
         return ApiError(status, words, code="unsupported_by_provider")
     if asked_nothing():
         return ApiError(400, f"The request cannot be put for this provider: {words}", code="unsupported_by_provider")
@@ -97,7 +100,7 @@ def _api_error(error: BaseException, target: Target) -> ApiError:
 
 
 def _failure(error: httpx.RequestError) -> ApiError:
-    """502 or 504 where no whole answer came."""
+    """502 or 504 for an answer that did not arrive whole."""
     if isinstance(error, TooLarge):
         return upstream_error(502, f"{error} Ask for less at once.", "upstream_too_large")
     if isinstance(error, httpx.TimeoutException):
@@ -107,7 +110,7 @@ def _failure(error: httpx.RequestError) -> ApiError:
 
 
 def _no_answer(status: int) -> ApiError:
-    """A 502 for a status that is neither an answer nor an error, without the address a redirect names."""
+    """A 502 for a status that is neither an answer nor an error, without the address in a redirect."""
     if status in range(300, 400):
         words = f"The upstream answered {status}, a redirect, and redirects are not followed: correct its `api_base`."
         return upstream_error(502, words, "upstream_redirect")
@@ -115,15 +118,19 @@ def _no_answer(status: int) -> ApiError:
 
 
 def _refusal(response: httpx.Response, words: str, target: Target) -> ProviderError:
-    """The error of a reply with an error's status; `words` where its body has none that can be read."""
+    """The error of a reply with an error's status; `words` where the body has no readable message."""
     body, status = _json_of(response), response.status_code
     said = _object_of(body.get("error", body))
     said = {**said, "message": said.get("message") or words}
-    return _told(status, said, target, noted=f"the upstream answered {status}", headers=headers_of(response))
+    return _provider_error(
+        status, said, target, log_text=f"the upstream answered {status}", headers=headers_of(response)
+    )
 
 
-def _told(status: int, said: Json, target: Target, *, noted: str, headers: Headers | None = None) -> ProviderError:
-    """The provider's error in OpenAI's shape; a code it does not have is told by its type."""
+def _provider_error(
+    status: int, said: Json, target: Target, *, log_text: str, headers: Headers | None = None
+) -> ProviderError:
+    """The provider's error in OpenAI's shape; the type stands for a missing code."""
 
     def text(name: str) -> str | None:
         return _redacted(str(said[name]), target) if said.get(name) else None
@@ -135,11 +142,11 @@ def _told(status: int, said: Json, target: Target, *, noted: str, headers: Heade
         "param": text("param") if isinstance(said.get("param"), str) else None,
         "code": text("code") if "code" in said else kind or "upstream_error",
     }
-    return ProviderError(status, body, noted=noted, headers=headers)
+    return ProviderError(status, body, log_text=log_text, headers=headers)
 
 
 def _json_of(response: httpx.Response) -> Json:
-    """The object that the body is, or that its list begins with (Google); empty where it is neither."""
+    """The body as an object, or the first object of a list (Google); empty for any other body."""
     try:
         body = json.loads(response.content)
     except (ValueError, RecursionError, httpx.StreamError):
@@ -149,12 +156,12 @@ def _json_of(response: httpx.Response) -> Json:
 
 
 def _object_of(said: Any) -> Json:
-    """What stands under `error`: an object (OpenAI, Anthropic, Google), or plain words."""
+    """The value of `error` as an object: an object already (OpenAI, Anthropic, Google), or plain words."""
     return said if isinstance(said, dict) else {"message": said}
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and, one by one, what caused it."""
+    """The error and the chain of causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -163,7 +170,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _words(error: BaseException) -> str:
-    """The message without litellm's class names in front and its advice behind."""
+    """The message without litellm's class names before and litellm's advice after."""
     words = str(getattr(error, "message", "") or error)
     while _PREFIX.match(words):
         words = _PREFIX.sub("", words)
@@ -171,8 +178,8 @@ def _words(error: BaseException) -> str:
 
 
 def _redacted(words: str, target: Target) -> str:
-    """The words without any key that the call may have carried: some providers echo it, some take it in their URL."""
+    """The words without any key of the call: some providers echo the key, some take the key in the URL."""
     of_environment = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     for secret in {target.api_key, *(value for value in of_environment if len(value) >= _SHORTEST_SECRET_CHARS)}:
         words = words.replace(secret, "***") if secret else words
-    return words.encode("utf-8", "backslashreplace").decode()  # it may hold half a surrogate pair
+    return words.encode("utf-8", "backslashreplace").decode()  # the words may hold half a surrogate pair

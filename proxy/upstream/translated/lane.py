@@ -1,9 +1,9 @@
 """The translated lane: a chat completion answered by any provider that litellm knows, in OpenAI's dialect.
 
-`translated_request` says what of the client's body reaches litellm, `translated_calls` what litellm's HTTP clients may
-not do, `translated_reply` what of litellm's replies reaches the client, `translated_errors` the same for what goes
-wrong. All of it happens in a thread of its own (`translated_thread`). litellm is imported on first use (seconds), so
-`serve` calls `warm` before it is ready. docs/translated-lane.md lists what differs from the relay.
+`request` selects the parts of the client's body for litellm, `calls` restrains litellm's HTTP clients, `reply` and
+`errors` turn litellm's replies and exceptions into OpenAI's JSON. The lane works in a thread of its own (`thread`). The
+first use imports litellm (seconds), so `serve` calls `warm` before readiness. docs/translated-lane.md lists the
+differences from the relay.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ class Translated:
     def __init__(self, *, connect_timeout_s: float, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
         self._first_byte_timeout_s = first_byte_timeout_s
         self._idle_timeout_s = idle_timeout_s
-        # litellm's read limit only has to come after ours; connecting is litellm's alone.
+        # litellm's read limit must come after the lane's own limits; only litellm limits the connecting.
         self._timeout = httpx.Timeout(max(first_byte_timeout_s, idle_timeout_s) + 1, connect=connect_timeout_s)
         self._thread = LoopThread("litellm")
 
     async def warm(self) -> None:
-        """Import litellm and all that its first calls import (seconds more), so that no request pays for it.
+        """Import litellm and the modules of litellm's first calls (seconds), so that no request pays for the imports.
 
-        The calls go to a port of this machine where nobody listens, and to litellm's mock for the first chunk.
+        The calls go to a closed port of the machine, and to litellm's mock for the first chunk.
         """
         await self._thread.run(self._warm())
 
@@ -69,7 +69,7 @@ class Translated:
             pass
 
     def window_tokens(self, model: str) -> int:
-        """The input tokens that litellm's table gives a model; 0 where it has none, or litellm is not imported yet."""
+        """The input tokens of a model by litellm's table; 0 for an unknown model, or before litellm is imported."""
         if not _litellm.cache_info().currsize:
             return 0
         table = _litellm().model_cost
@@ -78,15 +78,15 @@ class Translated:
         return most if isinstance(most, int) else 0
 
     async def close(self) -> None:
-        """Close the connections that litellm keeps for this process; nothing to do where it was never used."""
+        """Close litellm's connections; nothing happens where litellm was never used."""
         if _litellm.cache_info().currsize:
             await self._thread.run(_close_clients())
         await self._thread.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the provider and send what it says, an error included.
+        """Ask the provider and send the answer, an error included.
 
-        A client that leaves is the server's to notice: it cancels this task, and with it the provider's call.
+        The server notices a client that leaves, and cancels the task: the provider's call ends with the task.
         """
         exchange = exchange_of(scope)
         body = exchange.body
@@ -111,7 +111,7 @@ class Translated:
                         whole = completion_of(reply)
                     headers = headers_of(received) if (received := answered()) is not None else []
         except ApiError as error:
-            exchange.status, exchange.error = error.status, _noted(error)
+            exchange.status, exchange.error = error.status, _log_text(error)
             await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
             return
         finally:
@@ -125,14 +125,14 @@ class Translated:
             await self._stream(exchange, first, frames, send)
 
     async def _ask(self, target: Target, parameters: dict[str, Any]) -> Any:
-        """The reply of litellm: a whole one, or a stream whose first chunk may still be on its way."""
+        """litellm's reply: whole, or a stream whose first chunk may not have arrived yet."""
         litellm = await asyncio.to_thread(_litellm)
         with provider_errors(target):
             return await litellm.acompletion(
                 **parameters,
                 model=target.model,
                 api_base=target.api_base or None,
-                # With no key litellm takes one from the environment: not to be sent to an address configured here.
+                # Without a key litellm takes a key from the environment: no such key goes to a configured address.
                 api_key=target.api_key or ("none" if target.api_base else None),
                 timeout=self._timeout,
                 num_retries=0,
@@ -152,7 +152,7 @@ class Translated:
                 async with _limit(self._idle_timeout_s, "sent nothing for"):
                     frame = await anext(frames, None)
         except ApiError as error:
-            exchange.error = _noted(error)
+            exchange.error = _log_text(error)
             frame = exchange.dialect.error_frame(error, exchange.id)
             await send({"type": "http.response.body", "body": frame, "more_body": True})
             return
@@ -160,7 +160,7 @@ class Translated:
 
 
 async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
-    """The chunks of a reply as event-stream frames, at least one. Raises ApiError where it broke."""
+    """The chunks of a reply as event-stream frames, at least one frame. Raises ApiError: the reply broke off."""
     with provider_errors(target):
         try:
             async with aclosing(chunks_of(reply)) as chunks:
@@ -173,13 +173,13 @@ async def _frames(reply: Any, target: Target) -> AsyncGenerator[bytes]:
 async def _close_clients() -> None:
     litellm = _litellm()
     await litellm.close_litellm_async_clients()
-    litellm.in_memory_llm_clients_cache.flush_cache()  # or a closed client would be taken again,
+    litellm.in_memory_llm_clients_cache.flush_cache()  # or litellm would take a closed client again,
     vars(litellm).pop("module_level_aclient", None)  # from either place
 
 
 @contextlib.asynccontextmanager
 async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
-    """Raise ApiError 504 when the block takes longer."""
+    """Raise ApiError 504 when the block takes longer than the limit."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -187,13 +187,13 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
         raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
 
 
-def _noted(error: ApiError) -> str:
-    """What the log is told: never the provider's words, nor its code."""
-    return error.noted if isinstance(error, ProviderError) else error.code
+def _log_text(error: ApiError) -> str:
+    """The error for the log: never the provider's words or the provider's code."""
+    return error.log_text if isinstance(error, ProviderError) else error.code
 
 
 def prices(model: str) -> tuple[float, float] | None:
-    """Dollars of a token in and of one out by litellm's table; None where it knows none. Imports litellm."""
+    """Dollars per input token and per output token by litellm's table; None for an unknown model. Imports litellm."""
     table = _litellm().model_cost
     row = table.get(model) or table.get(model.partition("/")[2]) or {}
     into, out = row.get("input_cost_per_token"), row.get("output_cost_per_token")
@@ -202,23 +202,23 @@ def prices(model: str) -> tuple[float, float] | None:
 
 @functools.cache
 def _litellm() -> Any:
-    """Import litellm and tell it to fetch nothing, print nothing, report nothing, follow nothing, retry nothing."""
+    """Import litellm, set to fetch, print, report, follow and retry nothing."""
     for name in ("LITELLM_LOCAL_MODEL_COST_MAP", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"):
         os.environ[name] = "True"
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or it loads any .env file in sight into our environment
-    # Of classes of litellm's that pydantic builds when first used; nothing a reader of the log could do about it.
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or litellm loads any .env file in sight into the environment
+    # pydantic warns of classes of litellm on first use; a reader of the log can do nothing against the warning.
     warnings.filterwarnings("ignore", message="Items? .* on TypedDict class", category=UserWarning)
     import litellm
 
     restrain()
-    sys.set_int_max_str_digits(640)  # the least there is: time grows with the square, and a reply may be full of them
+    sys.set_int_max_str_digits(640)  # the lowest possible limit: parsing time grows with the square of the digits
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # the "Give Feedback" banner
     litellm.disable_streaming_logging = True  # a thread and an event loop per chunk
     litellm.drop_params = False
     litellm.callbacks, litellm.success_callback, litellm.failure_callback = [], [], []
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its warnings quote prompts and replies
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # litellm's warnings quote prompts and replies
     for name in ("openai", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)  # OPENAI_LOG=debug would write bodies, headers and URLs
     return litellm

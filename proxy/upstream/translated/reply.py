@@ -1,7 +1,7 @@
-"""litellm's replies as OpenAI's JSON, without what litellm invents.
+"""litellm's replies as OpenAI's JSON, without litellm's inventions.
 
-It writes a clean end under a stream whose bytes just stopped, counts a usage that nobody reported, and fills every
-object with nulls and fields of its own. What comes out must hold against the schemas of OpenAI's OpenAPI file.
+litellm ends a stream cleanly whose bytes just stopped, counts a usage that no provider reported, and fills every object
+with nulls and fields of litellm's own. The result must hold against the schemas of OpenAI's OpenAPI file.
 """
 
 import json
@@ -15,7 +15,7 @@ from proxy.dialects import sse
 from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.translated.calls import LARGEST_BYTES, TooLarge, answered
-from proxy.upstream.translated.errors import SaidError
+from proxy.upstream.translated.errors import ErrorInReply
 
 Json = dict[str, Any]
 
@@ -23,21 +23,21 @@ _DONE = b"[DONE]"
 _TOTALS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _ANTHROPIC = "litellm.llms.anthropic.chat.handler"
 
-# litellm's readers of streams that speak OpenAI's dialect already: we read the same bytes ourselves. One that is not
-# listed (Mistral's turns lists of thoughts into `reasoning_content`) goes through litellm.
+# litellm's readers of streams in OpenAI's dialect: the gateway reads the same bytes without litellm. Streams of other
+# readers go through litellm (Mistral's reader turns lists of thoughts into `reasoning_content`).
 _OPENAI_DIALECT = frozenset(
     f"{name}ChatCompletionStreamingHandler" for name in ("OpenAI", "EdenAI", "FireworksAI", "Groq", "OpenRouter", "XAI")
 )
 
 
 def chunks_of(reply: Any) -> AsyncGenerator[bytes]:
-    """The data of a streamed reply's events: chunks as JSON, one at least, and [DONE] where the provider was done.
+    """The data of a streamed reply's events: chunks as JSON, at least one, and [DONE] at the provider's own end.
 
-    The generator raises ApiError where the stream broke off.
+    The generator raises ApiError: the stream broke off.
     """
     from openai import AsyncStream
 
-    if not hasattr(reply, "completion_stream"):  # a provider whose streams litellm hands on without its own wrapper
+    if not hasattr(reply, "completion_stream"):  # litellm passes some providers' streams on without a wrapper
         words = "`stream` is not supported for this provider in the translated lane: ask without it."
         raise ApiError(400, words, param="stream", code="unsupported_by_provider")
     stream = reply.completion_stream
@@ -49,9 +49,9 @@ def chunks_of(reply: Any) -> AsyncGenerator[bytes]:
 
 
 def completion_of(reply: Any) -> bytes:
-    """A whole reply: as it came where it was in OpenAI's dialect already, else as litellm puts it.
+    """A whole reply: the provider's bytes where the provider speaks OpenAI's dialect, else litellm's version.
 
-    Of that, nulls and empty fields are left out, and what the schema requires is put in.
+    Nulls and empty fields of litellm's version are left out; members that the schema requires are added.
     """
     from litellm.constants import openai_compatible_providers
 
@@ -69,7 +69,7 @@ def completion_of(reply: Any) -> bytes:
         refusal = message.get("refusal") or fields.pop("refusal", None)
         choice["message"] = {**_without_nulls(message), "content": message.get("content"), "refusal": refusal}
         for call in message.get("tool_calls") or ():
-            call.pop("index", None)  # it belongs to a stream
+            call.pop("index", None)  # a member for streams
         choice.setdefault("logprobs", None)
         if not choice.get("provider_specific_fields"):
             choice.pop("provider_specific_fields", None)
@@ -79,9 +79,9 @@ def completion_of(reply: Any) -> bytes:
 
 
 def _is_completion(body: bytes, reply: Any) -> bool:
-    """Whether a body is a completion that an OpenAI client can read, and litellm found the same tool calls in it.
+    """Whether an OpenAI client can read the body as a completion, and litellm found the same tool calls.
 
-    It finds fewer where it asked for JSON by way of a tool of its own; and some providers' content is a list.
+    litellm finds fewer calls after asking for JSON by way of a tool; and some providers' content is a list.
     """
     try:
         choices = json.loads(body)["choices"]
@@ -96,7 +96,7 @@ def _is_completion(body: bytes, reply: Any) -> bool:
 
 
 def _restore(choice: Json) -> None:
-    """Put back what litellm moved aside of an OpenAI-dialect answer: unknown fields, an unknown reason to finish."""
+    """Put back the unknown fields and the unknown finish reason that litellm moved aside."""
     message = choice["message"]
     unknown = message.pop("provider_specific_fields", None) or {}
     if "reasoning" in unknown and message.get("reasoning_content") == unknown["reasoning"]:
@@ -108,25 +108,25 @@ def _restore(choice: Json) -> None:
 
 
 async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The chunks of an OpenAI-dialect provider as they came.
+    """The chunks of an OpenAI-dialect provider, as received.
 
-    litellm's readers are passed over: they replace `id`, `created` and `model`, drop unknown fields, streamed refusals
-    and the finish reasons of all choices but one, lose a chunk whose text holds U+2028 or "[DONE]", and put a price
-    into the usage.
+    litellm's readers do not touch the chunks: the readers replace `id`, `created` and `model`, drop unknown fields,
+    streamed refusals and the finish reasons of all choices but one, lose a chunk whose text holds U+2028 or "[DONE]",
+    and put a price into the usage.
     """
     reader = ChatReplyReader(streamed=True, keep_text=False)
     done = False
     async for data in _data_in(response):
         if done := data.strip() == _DONE:
             break
-        chunk = json.loads(data)  # orjson takes no half surrogate pairs, which providers do send
+        chunk = json.loads(data)  # orjson refuses half a surrogate pair, and providers send halves
         if not isinstance(chunk, dict):
             raise upstream_error(502, "The upstream sent a chunk that is no JSON object.", "upstream_garbled")
         if error := chunk.get("error"):
-            raise SaidError(error)
+            raise ErrorInReply(error)
         reader.read_event(chunk)
-        yield data.replace(b"\n", b" ")  # a line end between two tokens: within a string it would be escaped
-    # Where neither [DONE] nor the framing tells the end, the end of the connection may be a break.
+        yield data.replace(b"\n", b" ")  # a line end between two tokens: within a string JSON escapes a line end
+    # Without [DONE] and without framing, the end of the connection may be a break.
     framed = "transfer-encoding" in response.headers or "content-length" in response.headers
     if not all(reader.finished.values()) or not (done or (reader.finished and framed)):
         raise _cut()
@@ -135,7 +135,7 @@ async def _as_received(response: httpx.Response) -> AsyncGenerator[bytes]:
 
 
 async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
-    """The data of each event; of a last one without its blank line too, where it is whole. Raises ApiError if not."""
+    """The data of each event, and of a whole last event without a blank line. Raises ApiError: the event is cut."""
     frames, events = sse.FrameSplitter(), 0
     async for received in response.aiter_bytes():
         for data in filter(None, map(sse.data_of, frames.whole(received))):
@@ -151,7 +151,7 @@ async def _data_in(response: httpx.Response) -> AsyncGenerator[bytes]:
         raise _cut()
     elif not events and _is_json(rest):
         if error := json.loads(rest).get("error"):
-            raise SaidError(error)
+            raise ErrorInReply(error)
         words = "The upstream answered with a whole reply where a stream was asked for: ask without `stream`."
         raise upstream_error(502, words, "upstream_garbled")
 
@@ -165,17 +165,17 @@ def _is_json(data: bytes | str) -> bool:
 
 
 class _Lines:
-    """The lines of a stream on their way to litellm's reader, which takes any end of them for a good one."""
+    """The lines of a stream on the way to litellm's reader; the reader takes any end of the lines for a good end."""
 
     def __init__(self) -> None:
         self._lines: Any = None  # where litellm's reader reads no lines
         self.broken = False
         self.stopped = False  # Anthropic's last event came
-        self.error: Any = None  # what the provider said went wrong
+        self.error: Any = None  # the error that the provider sent
 
     @classmethod
     def of(cls, reply: Any) -> "_Lines":
-        """Put between the provider and litellm's reader, which may have to be made yet (Gemini)."""
+        """Put the lines between the provider and litellm's reader; the reader may come later (Gemini)."""
         lines, make_call = cls(), reply.make_call
         if reply.completion_stream is not None:
             lines._step_into(reply.completion_stream)
@@ -193,7 +193,7 @@ class _Lines:
         return reader
 
     async def until_stopped(self) -> None:
-        """Read on to Anthropic's last event. Raises ApiError where it is missing."""
+        """Read on to Anthropic's last event. Raises ApiError: the event is missing."""
         while self._lines is not None and not self.stopped:
             if await anext(self, None) is None:
                 raise _cut()
@@ -219,10 +219,10 @@ class _Lines:
 
 
 async def _rebuilt(reply: Any) -> AsyncGenerator[bytes]:
-    """The chunks litellm makes of another dialect, without those it invents."""
+    """litellm's chunks of another dialect, without the invented chunks."""
     model, lines = "", _Lines.of(reply)
-    async for chunk in _told_of_errors(reply, lines):
-        if any(choice.finish_reason for choice in chunk.choices) and not _said_to_finish(reply):
+    async for chunk in _with_provider_errors(reply, lines):
+        if any(choice.finish_reason for choice in chunk.choices) and not _has_finish_reason(reply):
             raise _cut()  # litellm writes `stop` when the provider's bytes just end
         model = chunk._hidden_params.get("provider_response_model") or model or chunk.model
         slim = {**_slim_chunk(chunk), "model": model}
@@ -231,14 +231,14 @@ async def _rebuilt(reply: Any) -> AsyncGenerator[bytes]:
         if slim["choices"] or "usage" in slim:
             yield orjson.dumps(slim)
     if type(reply.completion_stream).__module__ == _ANTHROPIC:
-        await lines.until_stopped()  # litellm stops reading at the reason to finish
-    if not _said_to_finish(reply) or lines.broken:
+        await lines.until_stopped()  # litellm stops reading at the finish reason
+    if not _has_finish_reason(reply) or lines.broken:
         raise _cut()
     yield _DONE
 
 
-async def _told_of_errors(reply: Any, lines: _Lines) -> AsyncGenerator[Any]:
-    """litellm's chunks. Raises SaidError with the provider's own error object where litellm makes words of it."""
+async def _with_provider_errors(reply: Any, lines: _Lines) -> AsyncGenerator[Any]:
+    """litellm's chunks. Raises ErrorInReply with the provider's own error object, where litellm has only words."""
     import openai
 
     try:
@@ -246,19 +246,19 @@ async def _told_of_errors(reply: Any, lines: _Lines) -> AsyncGenerator[Any]:
             yield chunk
     except openai.OpenAIError as error:
         if lines.error:
-            raise SaidError(lines.error) from error
+            raise ErrorInReply(lines.error) from error
         raise
 
 
-def _said_to_finish(reply: Any) -> bool:
-    """Whether the provider itself has named a finish reason."""
+def _has_finish_reason(reply: Any) -> bool:
+    """Whether the provider itself has sent a finish reason."""
     return reply.received_finish_reason is not None or reply.intermittent_finish_reason is not None
 
 
 def _reported_usage(usage: Json, reply: Any) -> Json:
-    """The usage, empty where the provider has reported none: then litellm has counted words, or put zeros.
+    """The usage that the provider reported; empty without a report: litellm then counts words, or writes zeros.
 
-    A price stays only where the provider named one; litellm computes its own.
+    A price stays only if the provider sent the price; litellm computes prices, too.
     """
     if not usage.get("total_tokens"):
         return {}
@@ -269,7 +269,7 @@ def _reported_usage(usage: Json, reply: Any) -> Json:
 
 
 def _slim_chunk(chunk: Any) -> Json:
-    """A chunk of litellm's as JSON: nulls, its own fields and empty choices left out."""
+    """A chunk of litellm as JSON, without nulls, litellm's own fields and empty choices."""
     slim = _without_nulls(chunk.model_dump(mode="json"))
     choices = []
     for choice in slim["choices"]:
@@ -287,7 +287,7 @@ def _slim_chunk(chunk: Any) -> Json:
 
 
 def _slim_call(call: Json) -> Json:
-    """A piece of a tool call: index and arguments, with id, type and name only in the piece that begins it."""
+    """A piece of a tool call: index and arguments; id, type and name only in the first piece."""
     slim = {**_without_nulls(call), "function": _without_nulls(call["function"])}
     if "id" not in slim:
         slim.pop("type", None)
@@ -295,7 +295,7 @@ def _slim_call(call: Json) -> Json:
 
 
 def _slim_usage(usage: Json) -> Json:
-    """The usage without what litellm puts in: zeros as details, and `text_tokens`, the rest that is no other detail."""
+    """The usage without litellm's additions: zeros as details, and `text_tokens`, the rest after all other details."""
     slim: Json = {}
     for name, value in usage.items():
         part = _slim_usage(value) if isinstance(value, dict) else value
@@ -305,7 +305,7 @@ def _slim_usage(usage: Json) -> Json:
 
 
 def _without_nulls(value: Json) -> Json:
-    """The object without null fields and without `provider_specific_fields` that say nothing."""
+    """The object without null fields and without empty `provider_specific_fields`."""
     slim = {name: field for name, field in value.items() if field is not None}
     if not any(field is not None for field in slim.get("provider_specific_fields", {}).values()):
         slim.pop("provider_specific_fields", None)

@@ -1,10 +1,10 @@
-"""What of a client's body may reach litellm: an allow-list, because its own controls stand beside what a model reads.
+"""The parts of a client's body that may reach litellm: an allow-list, since litellm's controls stand beside a model's.
 
 `api_base`, `mock_response`, `fallbacks`, `extra_headers` and many more are arguments of `litellm.acompletion` like
-`temperature`; a client that could set them would choose where the provider's key is sent. Within objects it is the
-same: `response_format` takes a schema that litellm itself would check replies against, fetching what the schema names,
+`temperature`; a client with access to these arguments would choose the receiver of the provider's key. Objects hold
+controls, too: litellm would check replies against the schema of `response_format` and fetch the schema's references,
 and a picture's address may name a file of a cloud whose credentials only the gateway has. So every object is read down
-to its leaves. A JSON schema is left as it is: it is the provider's to read.
+to the leaves. A JSON schema stays as sent: the provider reads the schema.
 """
 
 import itertools
@@ -17,11 +17,11 @@ import orjson
 from proxy.errors import ApiError
 
 Json = dict[str, Any]
-# Takes a value and where it stands in the body, returns what litellm gets for it, raises ApiError 400.
+# Takes a value and the place of the value in the body, returns litellm's value, raises ApiError 400.
 Check = Callable[[Any, str], Any]
 
-_DEEPEST = 160  # levels of a JSON schema; some of litellm's readers call themselves three times for each, of 1,000
-_LONGEST_NAME = 200  # that an error quotes
+_DEEPEST = 160  # levels of a JSON schema; some of litellm's readers take three of Python's 1,000 calls for a level
+_LONGEST_NAME = 200  # in an error
 _FILE_ID = re.compile(r"[\w-]{1,256}")
 
 
@@ -32,7 +32,7 @@ def _plain(value: Any, at: str) -> Any:
 
 
 def _free(value: Any, at: str) -> Any:
-    """Any JSON, of which litellm reads nothing but a JSON schema's own words."""
+    """Any JSON: litellm reads only the keywords of JSON schemas."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [*itertools.chain.from_iterable(_inside(each) for each in level)]
@@ -49,7 +49,7 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _each(check: Check) -> Check:
-    """A list of what `check` allows."""
+    """A list of values that `check` allows."""
 
     def listed(value: Any, at: str) -> Any:
         if not isinstance(value, list):
@@ -60,12 +60,12 @@ def _each(check: Check) -> Check:
 
 
 def _or_plain(check: Check) -> Check:
-    """A text, a number or null, or what `check` allows."""
+    """A text, a number or null, or a value that `check` allows."""
     return lambda value, at: check(value, at) if isinstance(value, dict | list) else value
 
 
 def _object(members: Mapping[str, Check]) -> Check:
-    """An object of these members. Another one that is null counts as not sent, as it does beside `messages`."""
+    """An object of the given members. Another member that is null counts as not sent, as at the top of the body."""
 
     def checked(value: Any, at: str) -> Any:
         if not isinstance(value, dict):
@@ -82,7 +82,7 @@ def _object(members: Mapping[str, Check]) -> Check:
 
 
 def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Check:
-    """An object whose `type` says which of these it is. other: what is raised where it says another, told where."""
+    """An object of the kind that `type` names. other: makes the error for another `type`, from the place."""
 
     def checked(value: Any, at: str) -> Any:
         if not isinstance(value, dict):
@@ -96,7 +96,7 @@ def _typed(kinds: Mapping[str, Check], other: Callable[[str], ApiError]) -> Chec
 
 
 def _of(members: str, **others: Check) -> Check:
-    """An object of plain members, and of others."""
+    """An object of plain members, and of members with a check."""
     return _object({**dict.fromkeys(members.split(), _plain), **others})
 
 
@@ -107,14 +107,16 @@ def _any_names(value: Any, at: str) -> Any:
 
 
 def _address(value: Any, at: str) -> Any:
-    """What the provider fetches, or the bytes. Another scheme (gs:, s3:, file:) would be opened with our rights."""
+    """An address for the provider, or the bytes. litellm would open another scheme (gs:, s3:, file:) with the gateway's
+    rights.
+    """
     if not isinstance(value, str) or not value.lower().startswith(("https://", "http://", "data:")):
         raise _refused(f"`{at}` must be an address of https:, http: or data:.", at, "unsupported_address")
     return value
 
 
 def _bytes(value: Any, at: str) -> Any:
-    """A data: address or bare base64, which holds no colon; some of litellm's providers fetch any other address."""
+    """A data: address, or bare base64 (no colon); some of litellm's providers fetch any other address."""
     if not isinstance(value, str) or (":" in value and not value.startswith("data:")):
         raise _refused(f"`{at}` must be base64 or a data: address.", at, "unsupported_address")
     return value
@@ -142,7 +144,7 @@ _PART = _typed(
     },
     lambda at: _refused(f"`{at}` names no content part of the translated lane.", at, "unsupported_content"),
 )
-_SIGNED = {"provider_specific_fields": _of("thought_signature")}  # Gemini's, and given back to it
+_SIGNED = {"provider_specific_fields": _of("thought_signature")}  # from Gemini, and back to Gemini
 _CALL = _of(
     "id type index",
     function=_of("name arguments", **_SIGNED),
@@ -150,7 +152,7 @@ _CALL = _of(
     **_SIGNED,
     **_CACHED,
 )
-# OpenAI's members; then those that replies of this lane have and a client sends back.
+# OpenAI's members; then members of the lane's replies, which a client sends back.
 _MESSAGE = _of(
     "role name tool_call_id refusal prefix reasoning_content reasoning",
     content=_or_plain(_each(_PART)),
@@ -175,7 +177,7 @@ _MESSAGE = _of(
 )
 _FUNCTION = _of("name description strict", parameters=_or_plain(_free), **_CACHED)
 _NAMED = {"function": _of("name"), "custom": _of("name")}
-# A tool of another type may carry a `server_url`, and litellm would answer "litellm_proxy/..." itself.
+# A tool of another type may carry a `server_url`, and litellm itself would answer "litellm_proxy/...".
 _TOOL = _typed(
     {
         "function": _of("type", function=_FUNCTION, **_CACHED),
@@ -188,9 +190,9 @@ _TOOL = _typed(
     lambda at: _refused(f"`{at}` must be function or custom in the translated lane.", at, "unsupported_tool"),
 )
 
-# CreateChatCompletionRequest of OpenAI's OpenAPI file without `model` (ours) and without `metadata` and
-# `prompt_cache_retention`, which litellm takes for its own and never sends; then two fields of other providers that
-# steer only the model: Anthropic's `thinking`, and `top_k`. Nothing in here names a place, a key or a model.
+# CreateChatCompletionRequest of OpenAI's OpenAPI file without `model` (the gateway's), and without `metadata` and
+# `prompt_cache_retention`, which litellm keeps and never sends; then two fields of other providers that steer only the
+# model: Anthropic's `thinking`, and `top_k`. No member names a place, a key or a model.
 PARAMETERS: dict[str, Check] = {
     **dict.fromkeys(
         """
@@ -225,7 +227,7 @@ PARAMETERS: dict[str, Check] = {
 def parameters_of(body: bytes) -> Json:
     """The allowed parameters of a request body, nulls and `model` left out.
 
-    Raises ApiError 400 for what is malformed or not allowed, naming it.
+    Raises ApiError 400 with the name of the malformed or forbidden member.
     """
     try:
         sent = orjson.loads(body)

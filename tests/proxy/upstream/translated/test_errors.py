@@ -67,7 +67,7 @@ class TestCutStreams:
     async def test_an_error_inside_the_stream(self) -> None:
         failing = [*A_TEXT[:3], anthropic.error_event("overloaded_error", "Overloaded")]
         async with claude(events(failing)) as (_, gateway):
-            error = await self.expect_cut(gateway, type="overloaded_error", noted="upstream_error")
+            error = await self.expect_cut(gateway, type="overloaded_error", log_text="upstream_error")
             assert error["message"] == "Overloaded"
 
     async def test_a_chunk_that_is_not_json(self) -> None:
@@ -76,7 +76,7 @@ class TestCutStreams:
 
     async def test_silence(self) -> None:
         reply = events(AN_ANSWER, hold_before=2)
-        async with gpt(reply, patience_s=0.2) as (_, gateway):
+        async with gpt(reply, patience_s=1.0) as (_, gateway):
             error = await self.expect_cut(gateway)
             assert error["code"] == "upstream_timeout"
             await reply.peer_left.wait()
@@ -95,7 +95,7 @@ class TestCutStreams:
         assert (failed.value.status_code, failed.value.code) == (502, "upstream_cut")
 
     async def expect_cut(
-        self, gateway: Gateway, *, finished: int = 0, type: str = "upstream_error", noted: str = ""
+        self, gateway: Gateway, *, finished: int = 0, type: str = "upstream_error", log_text: str = ""
     ) -> Json:
         """The error of a stream that ends with an error frame and a broken connection."""
         answer = await raw_answer(gateway, {"stream": True})
@@ -107,7 +107,7 @@ class TestCutStreams:
         assert error["type"] == type
         assert b"[DONE]" not in answer
         assert not answer.endswith(b"0\r\n\r\n")  # chunked encoding left unterminated
-        assert gateway.exchanges[0].error == (noted or error["code"])
+        assert gateway.exchanges[0].error == (log_text or error["code"])
         return error
 
 
