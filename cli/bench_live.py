@@ -14,7 +14,7 @@ import uvloop
 
 from cli.bench_judge import JudgeArgs, judge_of, judge_options
 from cli.bench_shared import FAILURES, ModelFacts, code_of, interruptible, opened_gateway, unfinished
-from cli.build import accounts, comparison_shelf
+from cli.build import accounts, comparison_store
 from cli.common import (
     WholeNumber,
     as_text,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # imported on use
     from evaluation.answers.client.sender import Outcome
     from evaluation.answers.judges.judge_runner import Judge
     from evaluation.answers.judges.judge_tasks import JudgeTask
-    from proxy.observe.receipts.shelf import Shelf
+    from proxy.observe.receipts.receipt_store import ReceiptStore
     from proxy.observe.shadow.comparison import Comparison
 
 
@@ -95,8 +95,8 @@ async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
     from proxy.observe.shadow.comparison import comparison_from
 
     must_exist(settings)
-    with closing(comparison_shelf(settings)) as shelf:
-        content = shelf.read(id)
+    with closing(comparison_store(settings)) as store:
+        content = store.read(id)
     if content is None:
         raise click.ClickException(
             f"there is no comparison {id!r}: the chat was not compared, or the comparison was deleted by age"
@@ -111,9 +111,9 @@ async def _one(id: str, settings: Settings, form: _OutputForm) -> int:
 
 async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _OutputForm) -> int:
     must_exist(settings)
-    with closing(comparison_shelf(settings)) as shelf:
-        shelf.prune()
-        found = _found(shelf, since_s)
+    with closing(comparison_store(settings)) as store:
+        store.prune()
+        found = _found(store, since_s)
         if not found:
             when = " since that day" if since_s else ""
             click.echo(f"no comparisons are kept{when}: send `x-rag: compare`, or set bench.shadow", err=True)
@@ -121,19 +121,19 @@ async def _all(since_s: float, args: JudgeArgs, settings: Settings, form: _Outpu
                 return 0
         code = 0
         if args.model and found:
-            code = await _judged(shelf, found, args, settings)
-            found = _found(shelf, since_s)
+            code = await _judged(store, found, args, settings)
+            found = _found(store, since_s)
     many = _print(found, form.judge or args.model, settings, form)
     return code or (FAILURES if many else 0)
 
 
-def _found(shelf: "Shelf", since_s: float) -> "list[Comparison]":
+def _found(store: "ReceiptStore", since_s: float) -> "list[Comparison]":
     from proxy.observe.shadow.comparison import comparison_from
 
-    return [comparison_from(content) for content in shelf.every(since_s)]
+    return [comparison_from(content) for content in store.every(since_s)]
 
 
-async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
+async def _judged(store: "ReceiptStore", found: "Sequence[Comparison]", args: JudgeArgs, settings: Settings) -> int:
     """Let the model judge the remaining comparisons; return the exit code."""
     from evaluation.answers.judges.judge_tasks import JudgePrompts
     from evaluation.answers.records import BenchError
@@ -147,7 +147,7 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs
         click.echo(judge.describe(todo), err=True)
         if not args.yes:
             confirm()
-        outcome = await _asked(shelf, judge, todo, args, settings)
+        outcome = await _asked(store, judge, todo, args, settings)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     if not (why := unfinished(outcome)):
@@ -157,14 +157,14 @@ async def _judged(shelf: "Shelf", found: "Sequence[Comparison]", args: JudgeArgs
 
 
 async def _asked(
-    shelf: "Shelf", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
+    store: "ReceiptStore", judge: "Judge", todo: "Sequence[JudgeTask]", args: JudgeArgs, settings: Settings
 ) -> "Outcome":
     from evaluation.answers.client.budget import Budget
     from evaluation.shadow.preferences import ShadowJudgeRunner
 
     async with opened_gateway(args.base_url, settings, args.timeout_s, args.concurrency) as gateway:
         budget, progress = Budget(args.max_usd, args.max_tokens), progress_bar("judge", "judgements")
-        judging = ShadowJudgeRunner(shelf, judge, gateway, budget, progress=progress)
+        judging = ShadowJudgeRunner(store, judge, gateway, budget, progress=progress)
         await interruptible(judging, judging.go(todo))
         return judging.outcome
 

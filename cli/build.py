@@ -1,4 +1,4 @@
-"""Settings to objects: the only file that knows both."""
+"""Settings to objects: the composition root."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
@@ -35,10 +35,10 @@ from proxy.errors import ApiError
 from proxy.exchange import Lane, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.keeper import Keeper, Receipts
 from proxy.observe.receipts.receipt import Versions, sha256_of
-from proxy.observe.receipts.shelf import Shelf
-from proxy.observe.shadow.comparison import kept
+from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.receipts.write_behind import Receipts, WriteBehindQueue
+from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
@@ -50,22 +50,22 @@ if TYPE_CHECKING:
     from proxy.upstream.translated.lane import Translated
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-# Providers whose own dialect is not OpenAI's, as litellm prefixes their models: `auto` translates these.
+# litellm's prefixes of providers with another dialect than OpenAI's: `auto` translates their models.
 _FOREIGN = (
     "anthropic", "azure", "azure_ai", "bedrock", "cohere", "cohere_chat", "gemini", "replicate", "sagemaker",
     "vertex_ai", "watsonx",
 )  # fmt: skip
 
 
-# How the variables begin in which litellm finds a provider's key, where that is not the provider's name; and providers
-# whose credentials are not one key.
+# Beginnings of the variables in which litellm finds a provider's key, where they differ from the provider's name; and
+# providers whose credentials are more than a key.
 _KEY_FAMILIES = {"cohere": ("CO", "COHERE"), "cohere_chat": ("CO", "COHERE"), "gemini": ("GEMINI", "GOOGLE")}
 _WITHOUT_ONE_KEY = ("bedrock", "sagemaker", "vertex_ai", "watsonx")
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The application and what must be started before it and closed after it."""
+    """The application, with the parts to start before and to close after."""
 
     app: App
     client: Client
@@ -100,11 +100,11 @@ async def model_calls(settings: Settings) -> AsyncIterator[tuple[ModelCalls, Rou
     """
     ways, routes = upstreams(settings)
     ledger = _ledger(settings, accounts(settings), Metrics())
-    keeping = asyncio.create_task(ledger.keep())
+    keeping = asyncio.create_task(ledger.run())
     try:
         yield ModelCalls(ways.app, ledger, settings.usage.record), routes
     finally:
-        ledger.leave()
+        ledger.stop()
         await keeping
         await ways.close()
 
@@ -122,7 +122,7 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
     ways: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
-        # Imported where it is used: it brings httpx and, on first use, litellm (seconds, 170 MB).
+        # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
         from proxy.upstream.translated.lane import Translated
 
         ways["translated"] = translated = Translated(
@@ -144,7 +144,7 @@ def gateway(
 ) -> Gateway:
     """The gateway for these settings.
 
-    begun: waited for before anything is searched. metrics: those shared with other workers.
+    begun: awaited before a search. metrics: shared with other workers.
 
     Raises SettingsError; RetrievalError where the keys cannot be read.
     """
@@ -153,7 +153,7 @@ def gateway(
     metrics, keys = metrics or Metrics(), accounts(settings)
     keyring = Keyring(keys, required=settings.auth.required)
     ledger = _ledger(settings, keys, metrics)
-    receipts = Receipts(shelf(settings), versions(settings), metrics)
+    receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
@@ -224,7 +224,7 @@ def gateway(
 
 
 def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
-    return Ledger(SqlBook(keys, keep_days=settings.usage.keep_days), metrics=metrics)
+    return Ledger(SqlUsageStore(keys, keep_days=settings.usage.keep_days), metrics=metrics)
 
 
 def _shadow(
@@ -239,31 +239,33 @@ def _shadow(
         upstream,
         ModelCalls(ways.app, ledger, settings.usage.record),
         ways.close,
-        Keeper(comparison_shelf(settings), kept, metrics.comparisons),
+        WriteBehindQueue(comparison_store(settings), serialize_comparison, metrics.comparisons),
         metrics,
         ShadowOptions(bench.compare, limits, bench.at_once),
     )
 
 
-def comparison_shelf(settings: Settings) -> Shelf:
-    """Where the comparisons are."""
+def comparison_store(settings: Settings) -> ReceiptStore:
+    """The stored shadow comparisons."""
     keep_s, max_bytes = settings.bench.keep_days * 86_400.0, settings.bench.max_mb * 2**20
-    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons")
+    return ReceiptStore(
+        Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="comparisons"
+    )
 
 
 def accounts(settings: Settings) -> SqlAccounts:
-    """Where the keys are."""
+    """The stored keys, limits and usage."""
     return SqlAccounts(Path(settings.data), settings.catalog.url)
 
 
-def shelf(settings: Settings) -> Shelf:
-    """Where the receipts are."""
+def receipt_store(settings: Settings) -> ReceiptStore:
+    """The stored receipts."""
     keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
-    return Shelf(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
+    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
 
 
-# What a receipt tells of the settings: what decides about the passages, and no path, name or address.
-_TOLD = {
+# The settings in a receipt: those that decide about the passages, without paths, names and addresses.
+_RECEIPT_SETTINGS = {
     "retrieval": (
         "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
         "recency_half_life_days", "diversity", "merge_neighbours", "neighbours", "whole_document_tokens",
@@ -273,17 +275,17 @@ _TOLD = {
 
 
 def versions(settings: Settings) -> Versions:
-    """What chats are given passages with. Raises SettingsError."""
-    told: dict[str, Any] = {
+    """The versions of all parts that decide about the injected text. Raises SettingsError."""
+    values: dict[str, Any] = {
         f"{section}.{name}": getattr(getattr(settings, section), name)
-        for section, names in _TOLD.items()
+        for section, names in _RECEIPT_SETTINGS.items()
         for name in names
     }
-    told["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
+    values["retrieval.rerank_model"] = Path(settings.retrieval.rerank_model).name
     if settings.retrieval.rewrite == "llm":
-        told["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
-        told["retrieval.rewrite_prompt"] = sha256_of(_rewrite_prompt(settings).text)
-    return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, told)
+        values["retrieval.rewrite_model"] = settings.retrieval.rewrite_model
+        values["retrieval.rewrite_prompt"] = sha256_of(_rewrite_prompt(settings).text)
+    return Versions(version("ragway"), sha256_of(template(settings).text), settings.inject.order, values)
 
 
 def template(settings: Settings) -> Template:
@@ -296,7 +298,7 @@ def template(settings: Settings) -> Template:
 
 
 def utility_prompts(settings: Settings) -> UtilityPrompts:
-    """The prompts of programs that get no passages. Raises SettingsError."""
+    """The prompts of chat programs' utility requests. Raises SettingsError."""
     if not settings.retrieval.skip_housekeeping:
         return UtilityPrompts()
     own = settings.retrieval.utility_requests
@@ -307,7 +309,7 @@ def utility_prompts(settings: Settings) -> UtilityPrompts:
 
 
 def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
-    """What a model is to write of each chunk, with the text of each prompt. Raises SettingsError."""
+    """The texts that a model writes for each chunk, with the prompts. Raises SettingsError."""
     folder = Path(settings.ingest.context_prompts) if settings.ingest.context_prompts else PROMPTS
     found = []
     for kind in dict.fromkeys(settings.ingest.context):
@@ -323,7 +325,7 @@ def enrichments(settings: Settings) -> tuple[Enrichment, ...]:
 
 
 def rewriter(settings: Settings, models: ModelCalls, routes: Routes) -> Rewriter | None:
-    """What asks a model to rewrite questions; None where no model is to. Raises SettingsError."""
+    """The rewriter of questions; None: no model rewrites. Raises SettingsError."""
     retrieval = settings.retrieval
     if retrieval.rewrite != "llm" or not retrieval.enabled:
         return None
@@ -363,7 +365,7 @@ def _rewrite_prompt(settings: Settings) -> Prompt:
 
 
 def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]:
-    """Every row of `models`, resolved; without any: OpenAI by its usual variables, else echo."""
+    """Every row of `models`, resolved; without rows: OpenAI by the usual variables, else echo."""
     base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
     if not settings.models:
         if base or key:
@@ -376,7 +378,7 @@ def targets(settings: Settings, environ: Mapping[str, str]) -> dict[str, Target]
 
 
 def _keyless(name: str, row: Target, environ: Mapping[str, str]) -> bool:
-    """Whether a row calls its upstream without a key of ours, and the upstream takes one."""
+    """Whether the upstream of a row takes a key, and the gateway has no key."""
     if row.api_key or row.lane == "echo":
         return False
     if row.lane == "relay" or row.api_base:
@@ -417,7 +419,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
-    """The lane that `auto` means: relay what has an OpenAI-dialect address, translate what names another provider."""
+    """The lane of `auto`: relay for an OpenAI-dialect address, translated for another provider."""
     if row.lane != "auto":
         return row.lane
     provider, slash, _ = (row.model or name).partition("/")
@@ -428,7 +430,7 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
 
 
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
-    """What the index needs to know, as plain values."""
+    """The settings of the index, as plain values."""
     environ = os.environ if environ is None else environ
     retrieval, qdrant = settings.retrieval, settings.qdrant
     return Plan(

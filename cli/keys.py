@@ -11,7 +11,7 @@ import click
 import orjson
 
 from cli.common import echo, opened_accounts, options
-from proxy.access.grants import BadGrant, duration_s, grant_of, told
+from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
 from proxy.access.limits import MEASURES, WORDS, limits_of
 
@@ -89,7 +89,7 @@ def listing(as_json: bool, config_file: Path | None, data: str | None) -> None:
     with opened_accounts(config_file, data) as accounts:
         keys = accounts.keys()
     if as_json:
-        click.echo(orjson.dumps([told(key) for key in keys], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([key_json(key) for key in keys], option=orjson.OPT_INDENT_2))
         return
     if not keys:
         echo("no keys yet: ragway keys create NAME --read COLLECTION --model MODEL", err=True)

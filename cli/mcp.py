@@ -39,7 +39,7 @@ async def _serve(settings: Settings) -> int:
     keyring = Keyring(accounts(settings), required=settings.auth.required)
 
     def rights(_context: "ServerRequestContext[Any, Any] | None" = None) -> Rights:
-        keyring.look()
+        keyring.refresh()
         if not keyring.closed:
             return EVERYTHING
         key = keyring.key_of(os.environ.get(KEY, ""))

@@ -10,7 +10,7 @@ import orjson
 
 from cli.common import echo, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
-from proxy.access.permitted import Search, search
+from proxy.access.permitted import PermittedSearch, search
 from proxy.access.rights import Names, Rights
 from proxy.access.usage import OPERATOR
 from proxy.augment.rewrite import has_history
@@ -57,9 +57,9 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
 
 def _receipt(settings: Settings, id: str) -> Mapping[str, Any]:
     """The stored receipt. Raises RetrievalError."""
-    from cli.build import shelf
+    from cli.build import receipt_store
 
-    opened = shelf(settings)
+    opened = receipt_store(settings)
     try:
         content = opened.read(id)
     finally:
@@ -82,7 +82,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
     if not names:
         raise RetrievalError(f"none of the collections that were searched is left: {', '.join(kept['_asked'])}")
     groups = kept["_groups"]
-    asked = Search(
+    asked = PermittedSearch(
         [Turn(**turn) for turn in kept["turns"]],
         names,
         Rights(read=Names(names), groups=None if groups is None else tuple(groups)),

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from cli.common import echo, opened_accounts, options
-from proxy.access.usage import COMPARISONS, Wish, as_csv, sums, wish_of
+from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 
 # The columns of a table next to the group's names; CSV and JSON have all columns.
 _SHOWN = {
@@ -44,38 +44,38 @@ def command(
     A gateway writes usage within a second or two and may run meanwhile.
     """
     try:
-        wish = wish_of(by=by, since=since, until=until, key=key)
+        query = usage_query(by=by, since=since, until=until, key=key)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     with opened_accounts(config_file, data) as accounts:
         if key and key != COMPARISONS:
             accounts.key(key)  # raises an error for an unknown key
-        rows = sums(accounts, wish)
+        rows = sums(accounts, query)
     if as_ == "json":
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     elif as_ == "csv":
-        click.echo(as_csv(rows, wish), nl=False)
+        click.echo(as_csv(rows, query), nl=False)
     elif rows:
-        _print(rows, wish)
+        _print(rows, query)
     elif since or until or key:
         echo("nothing was recorded of this key or in these days", err=True)
     else:
         echo("nothing was recorded yet: see usage.record, by default it is what keys (ragway keys) use", err=True)
 
 
-def _print(rows: Sequence[Mapping[str, Any]], wish: Wish) -> None:
+def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:
     """A table with a line for the total."""
-    lines = [[*wish.by, *_SHOWN.values()]]
-    lines += [[*(row[name] or "-" for name in wish.by), *_numbers(row)] for row in rows]
+    lines = [[*query.by, *_SHOWN.values()]]
+    lines += [[*(row[name] or "-" for name in query.by), *_numbers(row)] for row in rows]
     total = {name: sum(row[name] for row in rows) for name in _ADDED_UP}
     whole = sum(row["mean_total_ms"] * row["requests"] for row in rows)
     if len(rows) > 1:
         total["mean_total_ms"] = whole / total["requests"]
-        lines.append(["all", *[""] * (len(wish.by) - 1), *_numbers(total)])
+        lines.append(["all", *[""] * (len(query.by) - 1), *_numbers(total)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [
-            cell.ljust(width) if i < len(wish.by) else cell.rjust(width)
+            cell.ljust(width) if i < len(query.by) else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         echo("  ".join(cells).rstrip())

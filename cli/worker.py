@@ -21,7 +21,7 @@ from cli.build import gateway
 from config.settings import Settings, SettingsError, load
 from proxy.observe.metrics import Metrics
 from proxy.server.drain import Connections
-from proxy.server.http1 import Limits
+from proxy.server.http1 import Timeouts
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import Client
 from runtime import garbage, logs, scheduling
@@ -52,7 +52,7 @@ class Serving:
             settings, self._knowledge, ready=lambda: self._missing, begun=self._until_begun, metrics=metrics
         )
         server = settings.server
-        limits = Limits(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
+        limits = Timeouts(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
         self._keeping: asyncio.Future[tuple[None, None, None]] | None = None
@@ -67,7 +67,7 @@ class Serving:
         self._watching = asyncio.create_task(self._made.keyring.watch())
         made = self._made
         await asyncio.to_thread(made.receipts.warm)
-        self._keeping = asyncio.gather(made.ledger.keep(), made.receipts.keep(), made.shadow.keeper.keep())
+        self._keeping = asyncio.gather(made.ledger.run(), made.receipts.run(), made.shadow.keeper.run())
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.tune_gc()
@@ -103,9 +103,9 @@ class Serving:
             await self._made.mcp.close()
             await self._made.shadow.close()
             if self._keeping is not None:
-                self._made.ledger.leave()
-                self._made.receipts.leave()
-                self._made.shadow.keeper.leave()
+                self._made.ledger.stop()
+                self._made.receipts.stop()
+                self._made.shadow.keeper.stop()
                 await self._keeping
             await self._knowledge.close()
             self._made.client.close()

@@ -1,10 +1,10 @@
 """The route table and the middleware list: a request's path, top to bottom.
 
-CORS      only where server.cors_origins names somebody; outermost, or a page could not read our errors
-Observe   opens the exchange, answers our errors, logs
+CORS      only with server.cors_origins; outermost, or a page could not read errors of the gateway
+Observe   opens the exchange, answers errors of the gateway, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
 Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
-_Chats    chat completions; all other paths by the router, and what is none of ours by `_Others`
+_Chats    chat completions; the router has all other routes, `_Others` the paths without a route
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -41,7 +41,7 @@ _EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the application is made of; `build` makes them from settings."""
+    """The parts of the application; `cli.build` makes the parts from settings."""
 
     chat: App
     knowledge: KnowledgeApi
@@ -50,8 +50,8 @@ class Parts:
     passthrough: App
     upstream: App
     routes: Routes
-    ready: Callable[[], str]  # "" when ready, else what is still missing
-    begun: Callable[[], Awaitable[None]]  # returns once documents can be asked for
+    ready: Callable[[], str]  # "" when ready, else the missing part
+    begun: Callable[[], Awaitable[None]]  # returns once the index can be searched
     metrics: Metrics
     keyring: Keyring
     ledger: Ledger
@@ -65,7 +65,7 @@ def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
     listed = parts.any_type_paths
     relayed = {path for path in (stores.PATH, files.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
-    if stores.PATH in relayed:  # files are for vector stores
+    if stores.PATH in relayed:  # files belong to vector stores
         relayed.add(files.PATH)
     models = Models(parts.routes, parts.upstream)
     asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
@@ -77,7 +77,7 @@ def application(parts: Parts) -> App:
         Route("/v1/models", _Only(models.list, "GET", "HEAD")),
         Route("/v1/models/{name:path}", _Only(models.one, "GET", "HEAD")),
         *(Route(route.path, _NoPage(route.app)) for route in guarded),
-        Route("/metrics", _Only(_Metrics(parts.metrics, parts.ready), "GET", "HEAD")),
+        Route("/metrics", _Only(_MetricsPage(parts.metrics, parts.ready), "GET", "HEAD")),
         Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
         Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
     ]
@@ -94,7 +94,7 @@ def application(parts: Parts) -> App:
 
 
 class _Cors(CORSMiddleware):
-    """Starlette's, which refuses in plain text where a page asks whether it may send something."""
+    """Starlette's CORS with refusals of preflights in the shape of the gateway's errors."""
 
     def preflight_response(self, request_headers: Headers) -> Response:
         answer = super().preflight_response(request_headers)
@@ -129,7 +129,7 @@ class _Chats:
 
 
 class _Status:
-    """200 while nothing is missing, else 503 with what is."""
+    """200 while nothing is missing, else 503 with the missing part."""
 
     def __init__(self, well: str, missing: Callable[[], str]) -> None:
         self._well = well
@@ -140,8 +140,8 @@ class _Status:
         await send_json(send, 503 if missing else 200, orjson.dumps({"status": missing or self._well}))
 
 
-class _Metrics:
-    """Everything counted, as Prometheus reads it."""
+class _MetricsPage:
+    """All counters, in the text format of Prometheus."""
 
     def __init__(self, metrics: Metrics, missing: Callable[[], str]) -> None:
         self._metrics = metrics
@@ -155,7 +155,7 @@ class _Metrics:
 
 
 class _Only:
-    """An app for these methods alone."""
+    """An app that answers these methods alone."""
 
     def __init__(self, app: App, *methods: str) -> None:
         self._app = app
@@ -168,7 +168,7 @@ class _Only:
 
 
 class _NoPage:
-    """An app that no web page reaches with a body it did not ask leave for."""
+    """An app that no web page reaches with a body without a preflight."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -179,7 +179,7 @@ class _NoPage:
 
 
 class _Begun:
-    """An app that asks for documents: while the gateway starts, its callers wait."""
+    """An app that uses the index: while the gateway starts, callers wait."""
 
     def __init__(self, app: App, begun: Callable[[], Awaitable[None]]) -> None:
         self._app = app
@@ -191,7 +191,7 @@ class _Begun:
 
 
 class _Others:
-    """What is not ours: relayed, or not served."""
+    """Paths without a route: relayed, or refused."""
 
     def __init__(self, relay: App, listed: Collection[str], advice: Advice) -> None:
         self._relay = relay
@@ -206,5 +206,5 @@ class _Others:
 
 
 def _below(listed: Collection[str]) -> list[str]:
-    """The paths, and templates of those below them. One with a brace would be a template itself."""
+    """The listed paths, and templates of the paths below. A path with a brace would be a template itself."""
     return [template for path in listed if "{" not in path for template in (path, path + "/{rest:path}")]

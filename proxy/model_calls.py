@@ -80,7 +80,7 @@ class ModelCalls:
             "max_tokens": max_tokens,
             "stream": False,
         }
-        reply = _Reply(_MOST_BYTES)
+        reply = _WholeReply(_MOST_BYTES)
         try:
             call = self.call_of(model, target, orjson.dumps(fields), owner)
             await self.send(call, _scope(call, headers or []), reply.take)
@@ -134,7 +134,7 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
     headers: as for `complete`. Raises NoAnswer: the upstream failed, refused, broke off, or sent no list of models.
     """
     exchange = Exchange(method="GET", path=_MODELS, target=target, body=b"")
-    reply = _Reply(_MOST_LIST_BYTES)
+    reply = _WholeReply(_MOST_LIST_BYTES)
     try:
         await upstream(_scope(exchange, headers), _nothing_more, reply.take)
     except ApiError as error:
@@ -176,7 +176,7 @@ async def _nothing_more() -> Message:
     raise AssertionError("the body travels with the exchange")
 
 
-class _Reply:
+class _WholeReply:
     """A response, received whole."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -15,8 +15,8 @@ from evaluation.answers.judges.judge_tasks import Judgement, JudgePrompts, Judge
 from evaluation.answers.judges.judgement_files import judgement_from
 from evaluation.answers.records import Reply
 from evaluation.shadow.summary import RAG, RAW, pair_of
-from proxy.observe.receipts.shelf import Shelf
-from proxy.observe.shadow.comparison import Comparison, comparison_from, kept
+from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
 
 
 def tasks_of(found: Iterable[Comparison], prompts: JudgePrompts) -> list[JudgeTask]:
@@ -36,15 +36,15 @@ class ShadowJudgeRunner(Sender[JudgeTask]):
     """Sends the remaining tasks of comparisons to a judge."""
 
     def __init__(
-        self, shelf: Shelf, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress
+        self, store: ReceiptStore, judge: Judge, gateway: GatewayClient, budget: Budget, *, progress: Progress
     ) -> None:
         super().__init__(gateway, budget, concurrency=judge.concurrency, retries=judge.retries, progress=progress)
-        self._shelf = shelf
+        self._store = store
         self._judge = judge
 
     async def go(self, left: Sequence[JudgeTask]) -> Outcome:
         """Send all tasks until all are judged or the runner stops. Raises RetrievalError."""
-        kept_with = _Kept(self._shelf)
+        kept_with = _Kept(self._store)
         return await self._send_all(left, total=len(left), used=NO_COST, before=_Nowhere(), after=kept_with)
 
     def _request(self, task: JudgeTask) -> BenchRequest:
@@ -65,12 +65,12 @@ def left(found: Sequence[Comparison], every: Sequence[JudgeTask], model: str) ->
 class _Kept:
     """Writes judgements into comparisons; failed requests are ignored."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, store: ReceiptStore) -> None:
+        self._store = store
 
     def append(self, row: Judgement) -> None:
         if row.error is None:
-            self._shelf.change(row.question, lambda content: _with(content, row))
+            self._store.change(row.question, lambda content: _with(content, row))
 
 
 class _Nowhere:
@@ -86,4 +86,4 @@ def _with(content: bytes, said: Judgement) -> bytes:
     others = [
         judgement for judgement in judgements(comparison) if (judgement.key, judgement.model) != (said.key, said.model)
     ]
-    return kept(replace(comparison, judged=[asdict(each) for each in (*others, said)]))
+    return serialize_comparison(replace(comparison, judged=[asdict(each) for each in (*others, said)]))

@@ -1,4 +1,4 @@
-"""Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key what it used itself.
+"""Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key the key's own usage.
 
 Who may make keys may do everything, so nothing here is done for a caller without a key: while there are no keys the
 lists may be read, as /metrics may, and the first key is made on the machine by `ragway keys`. No web page is answered,
@@ -17,10 +17,10 @@ import orjson
 from starlette.routing import Route
 
 from proxy.access.auth import must_be_json
-from proxy.access.grants import BadGrant, changed_limits, duration_s, grant_of, told
+from proxy.access.grants import BadGrant, changed_limits, duration_s, grant_of, key_json
 from proxy.access.keys import Key, Keyring
 from proxy.access.sql import SqlAccounts, UnknownKey
-from proxy.access.usage import COMPARISONS, Wish, as_csv, sums, wish_of
+from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 from proxy.api.knowledge.parameters import checked, invalid, query_of
 from proxy.asgi import Receive, Scope, Send, send_json, send_whole
 from proxy.body import by_size, whole_body
@@ -42,7 +42,7 @@ Answer = Callable[[Scope, Receive], Awaitable[Reply]]
 
 
 class Admin:
-    """What the routes answer with."""
+    """The routes of administration."""
 
     def __init__(self, accounts: SqlAccounts, keyring: Keyring, *, max_body_bytes: int) -> None:
         self._accounts = accounts
@@ -51,7 +51,7 @@ class Admin:
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
 
     def routes(self, *, usage: bool) -> list[Route]:
-        """usage: also what each key may ask of itself."""
+        """usage: with the route for a key's own usage."""
         own = [Route(USAGE, _Endpoint({"GET": self._own_usage}, check=lambda _: None))] if usage else []
         return [
             Route(_KEYS, _Endpoint({"GET": self._list, "POST": self._create}, check=_must_be_admin)),
@@ -103,7 +103,7 @@ class Admin:
         asked = query_of(scope, "by", "since", "until", "key", "format")
         key = asked.get("key")
         if key and key != COMPARISONS:
-            await self._do(lambda: self._accounts.key(key))  # or it is told that there is none
+            await self._do(lambda: self._accounts.key(key))  # raises UnknownKey for an unknown key
         return await self._summed(scope, asked, key, by=asked.get("by"))
 
     async def _own_usage(self, scope: Scope, _receive: Receive) -> Reply:
@@ -112,12 +112,12 @@ class Admin:
 
     async def _summed(self, scope: Scope, asked: Mapping[str, str], key: str | None, *, by: str | None) -> Reply:
         try:
-            wish = wish_of(by=by, since=asked.get("since"), until=asked.get("until"), key=key)
+            query = usage_query(by=by, since=asked.get("since"), until=asked.get("until"), key=key)
         except ValueError as error:
             raise invalid(str(error), str(error).partition(" ")[0]) from error
         in_csv = _in_csv(scope, asked.get("format"))
-        rows = await self._do(lambda: sums(self._accounts, wish))
-        return 200, as_csv(rows, wish) if in_csv else _sums(rows, wish)
+        rows = await self._do(lambda: sums(self._accounts, query))
+        return 200, as_csv(rows, query) if in_csv else _sums(rows, query)
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -125,18 +125,18 @@ class Admin:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _change(self, work: Callable[[], _T]) -> _T:
-        """Do it, and have this process know it at once; others know within seconds."""
+        """Change the accounts and refresh this process; other processes refresh within seconds."""
 
         def changed() -> _T:
             done = work()
-            with contextlib.suppress(RetrievalError):  # it is done, and its secret must be told
-                self._keyring.look()
+            with contextlib.suppress(RetrievalError):  # the change is done, and the answer must carry the secret
+                self._keyring.refresh()
             return done
 
         return await self._do(changed)
 
     async def _fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
-        """The fields of the body, some of these; no body has none."""
+        """The members of the body, all among these names; an empty body has no members."""
         body = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         if not body:
             return {}
@@ -145,7 +145,7 @@ class Admin:
 
 
 class _Endpoint:
-    """One of the routes: whom it answers, its answer to each method, and what the accounts refuse."""
+    """One route: the admitted callers, the answer to each method, and the errors of the accounts."""
 
     def __init__(self, answers: Mapping[str, Answer], *, check: Callable[[Scope], None]) -> None:
         self._answers = {**answers, "HEAD": answers["GET"]} if "GET" in answers else answers
@@ -192,22 +192,22 @@ def _id(scope: Scope) -> str:
 
 
 def _row(key: Key) -> dict[str, object]:
-    return {"object": "admin.key", **told(key)}
+    return {"object": "admin.key", **key_json(key)}
 
 
 def _changed(scope: Scope, key: Key, what: str) -> Key:
-    """The same key, after the log has it who changed it."""
+    """Log the change with the caller's key, and return the changed key."""
     logs.write_line(f"{key.id} was {what} by {exchange_of(scope).key}")
     return key
 
 
-def _sums(rows: list[dict[str, Any]], wish: Wish) -> dict[str, Any]:
-    days = {"since": wish.since or None, "until": wish.until or None}
-    return {"object": "usage", "by": wish.by, **days, "key": wish.key or None, "data": rows}
+def _sums(rows: list[dict[str, Any]], query: UsageQuery) -> dict[str, Any]:
+    days = {"since": query.since or None, "until": query.until or None}
+    return {"object": "usage", "by": query.by, **days, "key": query.key or None, "data": rows}
 
 
 def _in_csv(scope: Scope, format: str | None) -> bool:
-    """Whether CSV is wanted: said by the parameter, else by the header."""
+    """Whether the client wants CSV: by the parameter, else by the header."""
     if format not in (None, "csv", "json"):
         raise invalid("'format' must be csv or json", "format")
     accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")

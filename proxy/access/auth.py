@@ -1,12 +1,12 @@
-"""Who may use the gateway, and what they may do: keys, or while there are none, programs on this machine.
+"""Authentication: a valid key; while no key exists, programs on this machine.
 
-With keys the one credential is `Authorization: Bearer KEY`; every failure is the same 401. The header ends here: nobody
-behind this sees it, so that no key of ours can travel to an upstream.
+With keys, the one credential is `Authorization: Bearer KEY`; every failure is the same 401. The guard removes the
+header, so that no key of the gateway can travel to an upstream.
 
-Without keys the gateway listens on loopback only (`ragway serve` refuses else). That alone does not keep a web page in
-a browser on the same machine out: so `Host` must be loopback (no DNS rebinding), `Origin` one of ours, and a body JSON
-(a form or an image tag cannot send that without asking first; `must_be_no_page` looks at that behind the routing). With
-`auth.open` something else guards the address, and `Host` is not looked at.
+Without keys, the gateway listens on loopback only (`ragway serve` refuses other addresses). Loopback alone does not
+keep out a web page in a browser on the same machine. So `Host` must be loopback (no DNS rebinding), `Origin` must be
+allowed, and a body must be JSON: a page cannot send JSON without a preflight (`must_be_no_page` checks the body after
+the routing). With `auth.open`, something else protects the address, and `Host` is not checked.
 """
 
 import functools
@@ -21,11 +21,11 @@ from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 
 _UNGUARDED = ("/healthz", "/readyz")
-_UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, as a page may send them, too
+_UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, which a page may send, too
 
 
 class Guard:
-    """Lets in whoever has a valid key; without keys, what cannot come from a web page."""
+    """Admits callers with a valid key; without keys, requests that no web page can send."""
 
     def __init__(self, app: App, *, keyring: Keyring, open: bool, origins: Collection[str]) -> None:
         self._app = app
@@ -64,40 +64,40 @@ class Guard:
         if not self._open and not is_loopback(_hostname(host)):
             message = f"The Host {host!r} is not this machine: without keys the gateway answers loopback names only."
             raise ApiError(403, message, code="host_not_allowed", type="permission_error")
-        # The same name in both is our own page only where that name is this machine: any other may be rebound to it.
+        # Equal names mean a page of the gateway only where the name is this machine: other names may be rebound.
         own = origin.partition("://")[2] == host and is_loopback(_hostname(host))
         if origin and origin not in self._origins and not own:
             raise origin_refused(origin)
 
 
 def origin_refused(origin: str, more: str = "") -> ApiError:
-    """The answer to a page of a site that is not listed; more: what else there is to say."""
+    """The error for a page of a site that is not listed. more: the end of the message."""
     message = f"The web origin {origin!r} may not call this gateway: list it in server.cors_origins{more}."
     return ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
 def must_be_no_page(scope: Scope) -> None:
-    """While there are no keys: refuse a body that a web page could send without asking first. Raises ApiError 403, 415.
+    """Without keys, refuse a body that a web page can send without a preflight. Raises ApiError 403, 415.
 
-    Whoever acts on a body has called this: only behind the routing is it known what is served, and of which type.
+    Every route that acts on a body calls this function: the expected type is known only after the routing.
     """
     if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
     if not _UPLOADS.fullmatch(scope["path"]):
         must_be_json(scope)
-    elif not any(name == b"origin" for name, _ in scope["headers"]):  # where there is one, it is one of ours
+    elif not any(name == b"origin" for name, _ in scope["headers"]):  # a present origin is allowed: `Guard` has checked
         _must_be_of_no_site(scope)
 
 
 def _must_be_of_no_site(scope: Scope) -> None:
-    """Refuse a form of another site's page: browsers say that, also where they keep the origin to themselves."""
+    """Refuse a form of another site's page: browsers send sec-fetch-site even where they hide the origin."""
     if any(name == b"sec-fetch-site" and value not in (b"same-origin", b"none") for name, value in scope["headers"]):
         message = "A page of another site may not upload files here."
         raise ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
 def must_be_json(scope: Scope) -> None:
-    """Refuse a body of another type, or of none: a web page could send that without asking first."""
+    """Refuse a body that is not JSON: a web page can send other types without a preflight."""
     given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     media = given.decode("latin-1").partition(";")[0].strip().lower()
     if media != "application/json":

@@ -1,4 +1,4 @@
-"""What a new key is made with: read and checked by the same rules for `ragway keys` and for the admin API."""
+"""The properties of a new key: read and checked by the same rules for `ragway keys` and for the admin API."""
 
 import re
 import time
@@ -18,7 +18,7 @@ _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|[A-Za-z0-9._-]{0,63}\
 
 
 class BadGrant(ValueError):
-    """What no key can be made with. Says which, and what would do."""
+    """An invalid property of a new key; the message says which values are valid."""
 
     def __init__(self, what: str, param: str) -> None:
         super().__init__(what)
@@ -27,7 +27,7 @@ class BadGrant(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a new key gets."""
+    """The properties of a new key."""
 
     name: str
     team: str
@@ -36,7 +36,7 @@ class Grant:
     limits: Limits
 
     def make(self, accounts: SqlAccounts) -> tuple[Key, str]:
-        """The key, and its secret, which is nowhere else. Raises RetrievalError."""
+        """The key and the secret, which is not stored. Raises RetrievalError."""
         return accounts.create(self.name, self.rights, team=self.team, expires_s=self.expires_s, limits=self.limits)
 
 
@@ -68,7 +68,7 @@ def duration_s(value: object, param: str) -> float | None:
 
 
 def changed_limits(value: object) -> Mapping[str, object]:
-    """Limits by name, None where one is taken away. Raises BadGrant."""
+    """Limits by name; None removes a limit. Raises BadGrant."""
     if not isinstance(value, Mapping):
         raise BadGrant("limits must be an object", "limits")
     try:
@@ -78,8 +78,8 @@ def changed_limits(value: object) -> Mapping[str, object]:
     return value
 
 
-def told(key: Key) -> dict[str, object]:
-    """A key as JSON, without its secret."""
+def key_json(key: Key) -> dict[str, object]:
+    """A key as JSON, without the secret."""
     rights = key.rights
     return {
         "id": key.id,
@@ -98,7 +98,7 @@ def told(key: Key) -> dict[str, object]:
 
 
 def _names(value: object, of: str) -> tuple[str, ...]:
-    """Names that are granted, each perhaps with * at its end."""
+    """Granted names, possibly patterns with * at the end."""
     if not isinstance(value, list | tuple | None) or not all(isinstance(name, str) for name in value or ()):
         raise BadGrant(f"{of} must be a list of names", of)
     for name in value or ():

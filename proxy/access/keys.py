@@ -1,8 +1,8 @@
-"""Keys as a request meets them: looked up by their hash, in memory, as the accounts have them a second ago.
+"""Keys in memory: looked up by hash, at most a second behind the accounts.
 
-While there has never been a key, everybody who can reach the gateway may do everything (and `auth` sees to it who can
-reach it). From the first one on, who shows none that is valid may do nothing, also where the accounts cannot be read:
-what was revoked meanwhile is then known late, what is new is not known, and nobody gains a right.
+While no key was ever created, every caller that reaches the gateway may do everything (`auth` decides which callers
+reach the gateway). From the first key on, a caller without a valid key may do nothing, also while the accounts cannot
+be read: a revocation then counts late, a new key is unknown, and no caller gains a right.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from proxy.errors import Headers
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-PREFIX = "sk-rag-"  # of every key of ours
-_SECRET_BYTES = 32  # drawn by the system: nothing about a key can be derived or guessed
-_LOOK_S = 1.0  # between two looks at the accounts; a revocation counts within 5
+PREFIX = "sk-rag-"  # of every key of this gateway
+_SECRET_BYTES = 32  # random: a key cannot be derived or guessed
+_LOOK_S = 1.0  # between two refreshes; a revocation counts within 5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +40,38 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
-    """What opens with a secret: the key, from the secret's hash, until a time."""
+class KeyHash:
+    """The hash of a secret, with the key of the secret and the end of the validity."""
 
     hash: bytes
     key: Key
-    until_s: float  # inf: for good
+    until_s: float  # inf: no end
 
 
 class Accounts(Protocol):
-    """Where keys are kept."""
+    """The stored keys."""
 
     def version(self) -> int:
-        """0 while there has never been a key; another number after each change. Raises RetrievalError."""
+        """0 before the first key; another number after each change. Raises RetrievalError."""
         ...
 
-    def locks(self) -> Sequence[Lock]:
-        """Of all keys that are not revoked. Raises RetrievalError."""
+    def key_hashes(self) -> Sequence[KeyHash]:
+        """The hashes of all keys that are not revoked. Raises RetrievalError."""
         ...
 
 
 def new_secret() -> str:
-    """A key as its holder has it; only `hash_of` it is kept."""
+    """A new secret for a key's holder; the gateway stores the hash alone."""
     return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def hash_of(secret: str) -> bytes:
-    """SHA-256: of 256 random bits nothing slower is needed."""
+    """SHA-256: 256 random bits need no slower hash."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def bearer(headers: Headers) -> str:
-    """The secret of the one `Authorization: Bearer SECRET`; "" where there is none, or two, or something else."""
+    """The secret of `Authorization: Bearer SECRET`; "" for no such header, or for two."""
     given = [value for name, value in headers if name == b"authorization"]
     if len(given) != 1:
         return ""
@@ -81,41 +81,41 @@ def bearer(headers: Headers) -> str:
 
 
 class Keyring:
-    """All valid keys, by the hash of their secret."""
+    """All valid keys, by the hash of the secret."""
 
     def __init__(self, accounts: Accounts, *, required: bool) -> None:
-        """required: whether a key is needed also while there has never been one.
+        """required: whether a key is needed even before the first key is created.
 
-        Raises RetrievalError where the accounts cannot be read: without them nobody could be told apart.
+        Raises RetrievalError where the accounts cannot be read.
         """
         self._accounts = accounts
         self._version = 0
-        self._locks: Mapping[bytes, Lock] = {}
+        self._locks: Mapping[bytes, KeyHash] = {}
         self._trouble = ""
         self.closed = required  # a key is needed
-        self.look()
+        self.refresh()
 
     def key_of(self, secret: str) -> Key | None:
-        """The key with this secret, where it is valid now."""
+        """The key with this secret; None: no valid key."""
         lock = self._locks.get(hash_of(secret))
         if lock is None or time.time() >= lock.until_s:
             return None
         return lock.key
 
-    def look(self) -> None:
-        """Take over what has changed. Raises RetrievalError."""
+    def refresh(self) -> None:
+        """Take over changes of the accounts. Raises RetrievalError."""
         version = self._accounts.version()
         if version and version != self._version:
-            self._locks = {lock.hash: lock for lock in self._accounts.locks()}
+            self._locks = {lock.hash: lock for lock in self._accounts.key_hashes()}
             self._version = version
             self.closed = True
 
     async def watch(self) -> None:
-        """Look again and again, for ever."""
+        """Refresh every second, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
-                await asyncio.to_thread(self.look)
+                await asyncio.to_thread(self.refresh)
                 self._trouble = ""
             except RetrievalError as error:
                 if str(error) != self._trouble:

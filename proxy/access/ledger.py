@@ -1,11 +1,11 @@
-"""What keys use: admitted within their limits, counted, and written to the accounts, all off a request's way.
+"""The ledger: the limits and the usage of this process, synchronised with the accounts beside the requests.
 
-In memory it keeps a `Meter` for each key with limits, and rows of usage that are not written yet. Once a second, or as
-soon as a share of a limit is used up, one transaction in a thread reports what was used, writes the rows and leases new
-shares. A request waits for that only where this process holds no share that would do, which is not known to be all.
+In memory, the ledger has a `Meter` for each key with limits, and the unwritten rows of usage. Once a second, or as soon
+as a share of a limit is used up, one transaction in a thread reports the usage, writes the rows and leases new shares.
+A request waits for the transaction only where this process has too small a share, and more may be left elsewhere.
 
-A lease lasts for some seconds. A process that could not renew it admits nobody on it; of a process that died, the
-others get it back. What a crash loses is the last second.
+A lease lasts some seconds. A process that cannot renew a lease stops admitting requests on the lease; the share of a
+dead process returns to the others. A crash loses the last second.
 """
 
 import asyncio
@@ -16,31 +16,31 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
 
-from proxy.access.limits import UNLIMITED, Claim, Grant, Meter, Share, Ticket, refusal
-from proxy.access.usage import Row, row_of
+from proxy.access.limits import UNLIMITED, Admission, Claim, LeaseGrant, Meter, Share, refusal
+from proxy.access.usage import UsageRow, row_of
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-LEASE_S = 10.0  # as the accounts have it; processes' clocks may differ by the rest of it
-_VALID_S = 5.0  # as its holder has it
+LEASE_S = 10.0  # in the accounts; clocks of processes may differ by LEASE_S - _VALID_S
+_VALID_S = 5.0  # of a lease, for its holder
 _EVERY_S = 1.0
-_DRY_S = 1.0  # for so long nobody asks again for what was not there
-_KEEP_S = 2.0  # a share that nobody uses
-_KEEP_ALONE_S = 60.0  # the same where no other process could want it
-_PATIENCE_S = 2.0  # of a request that waits for a share
-_MOST_ROWS = 10_000  # not written yet; beyond it they are lost, and counted
-_ROWS_AT_ONCE = 500  # are written before the second is over
+_DRY_S = 1.0  # after a refused lease, until the next attempt
+_KEEP_S = 2.0  # an unused share
+_KEEP_ALONE_S = 60.0  # an unused share, where no other process has shares
+_PATIENCE_S = 2.0  # longest wait of a request for a share
+_MOST_ROWS = 10_000  # unwritten; further rows are lost, and counted
+_ROWS_AT_ONCE = 500  # unwritten rows that start a write before the second is over
 _RETRY_AFTER_S = 2
 
 
-class Book(Protocol):
-    """Where usage is written and shares come from."""
+class UsageStore(Protocol):
+    """The accounts: usage is written here, and shares are leased here."""
 
-    def sync(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
-        """All of it or nothing: a grant for each claim, and whether no other process has shares.
+    def sync(self, claims: Sequence[Claim], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
+        """Report and lease in one transaction: a grant for each claim, and whether this process alone has shares.
 
         Raises RetrievalError.
         """
@@ -48,38 +48,38 @@ class Book(Protocol):
 
 
 class Ledger:
-    """The meters and the unwritten rows of this process. Everything but `Book.sync` runs in the event loop."""
+    """The meters and the unwritten rows of this process. All methods run in the event loop."""
 
     def __init__(
         self,
-        book: Book,
+        book: UsageStore,
         *,
         metrics: Metrics,
         now_s: Callable[[], float] = time.time,
         clock_s: Callable[[], float] = time.monotonic,
         patience_s: float = _PATIENCE_S,
     ) -> None:
-        """now_s: since the epoch, for windows; clock_s: only goes forward; patience_s: of a request for a share."""
-        self._book = book
+        """now_s: since the epoch, for windows. clock_s: a monotonic clock. patience_s: longest wait for a share."""
+        self._store = book
         self._metrics = metrics
         self._now_s = now_s
         self._clock_s = clock_s
         self._patience_s = patience_s
         self._meters: dict[str, Meter] = {}
-        self._active: set[Meter] = set()  # those with something to report
-        self._rows: list[Row] = []
-        self._holding = False  # leases, as the accounts have it
+        self._active: set[Meter] = set()  # meters with something to report
+        self._rows: list[UsageRow] = []
+        self._holding = False  # the accounts have leases of this process
         self._keep_s = _KEEP_S
         self._valid_until_s = self._failed_until_s = -inf
         self._wake = asyncio.Event()
-        self._next: asyncio.Future[None] | None = None  # the settling that some wait for
+        self._next: asyncio.Future[None] | None = None  # the next synchronisation, awaited by requests
         self._leaving = False
         self._trouble = ""
 
     # --- for a request ----------------------------------------------------------------------------------------------
 
-    async def admit(self, exchange: Exchange) -> Ticket | None:
-        """A ticket for one more request within the limits of the caller's key; None for a caller without limits.
+    async def admit(self, exchange: Exchange) -> Admission | None:
+        """A admission for one more request within the limits of the caller's key; None for a caller without limits.
 
         A call that the gateway makes by itself counts as no request. Raises ApiError 429, 503.
         """
@@ -91,7 +91,7 @@ class Ledger:
         self._active.add(meter)
         return meter.enter(self._clock_s(), requests=_requests(exchange))
 
-    async def reserve(self, exchange: Exchange, ticket: Ticket, wanted_tokens: int, least_tokens: int) -> None:
+    async def reserve(self, exchange: Exchange, admission: Admission, wanted_tokens: int, least_tokens: int) -> None:
         """Reserve tokens before a model is called: the wanted tokens, or as many as the smallest limit holds.
 
         Raises ApiError 429, 503.
@@ -100,20 +100,20 @@ class Ledger:
         tokens = max(least_tokens, min(wanted_tokens, meter.most_tokens()))
         if not self._valid() or not meter.enough(tokens):
             meter = await self._until_enough(exchange, tokens)
-        meter.reserve(ticket, tokens)
+        meter.reserve(admission, tokens)
 
-    def settle(self, exchange: Exchange, ticket: Ticket | None, *, kept: bool) -> None:
+    def settle(self, exchange: Exchange, admission: Admission | None, *, kept: bool) -> None:
         """Count what an ended request used.
 
         kept: the request gets a row of usage, unless a limit refused the request.
         """
         tokens = exchange.tokens
         money: tuple[Share, ...] = ()
-        if ticket is not None:
-            ticket.settle(tokens.prompt + tokens.completion if tokens is not None else 0)
-            ticket.close()
-            self._active.add(ticket.meter)
-            money = tuple(share for share in ticket.meter.shares.values() if share.money)
+        if admission is not None:
+            admission.settle(tokens.prompt + tokens.completion if tokens is not None else 0)
+            admission.close()
+            self._active.add(admission.meter)
+            money = tuple(share for share in admission.meter.shares.values() if share.money)
         if not exchange.limited and (money or kept):
             if len(self._rows) >= _MOST_ROWS:
                 self._metrics.usage_rows(lost=1)
@@ -129,11 +129,11 @@ class Ledger:
         return meter.at(self._now_s(), exchange.limits)
 
     def _valid(self) -> bool:
-        """Whether what this process holds is surely its own."""
+        """Whether the leases of this process are valid."""
         return self._clock_s() < self._valid_until_s
 
     async def _until_enough(self, exchange: Exchange, tokens: int | None) -> Meter:
-        """The key's meter, as soon as it has enough. Raises ApiError 429: there is not so much; 503: nobody knows."""
+        """The key's meter, as soon as enough is left. Raises ApiError 429: used up; 503: the accounts do not answer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience_s):
                 while self._clock_s() >= self._failed_until_s:
@@ -158,7 +158,7 @@ class Ledger:
             raise refusal(share, amount, now_s=self._now_s())
 
     async def _more_of(self, meter: Meter, short: Sequence[tuple[Share, int]]) -> None:
-        """Ask for more, and wait for the answer."""
+        """Ask the accounts for larger shares, and wait for the answer."""
         for share, amount in short:
             share.need += max(amount, 1)
             share.used_s = self._clock_s()
@@ -170,8 +170,8 @@ class Ledger:
 
     # --- beside requests ---------------------------------------------------------------------------------------------
 
-    async def keep(self) -> None:
-        """Report, write and lease, again and again, until `leave`; then all that is left is written and given back."""
+    async def run(self) -> None:
+        """Synchronise every second until `stop`; then write the last rows and return all shares."""
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_EVERY_S):
@@ -181,13 +181,13 @@ class Ledger:
         self._keep_s = -inf
         await self.sync()
 
-    def leave(self) -> None:
-        """Let `keep` end."""
+    def stop(self) -> None:
+        """End `run`."""
         self._leaving = True
         self._wake.set()
 
     async def sync(self) -> None:
-        """Report and write what there is, and lease what is wanted."""
+        """Report the usage, write the rows, and lease the wanted shares."""
         waiting, self._next = self._next, None
         began_s = self._clock_s()
         claimed, rows = self._claims(), self._rows
@@ -195,7 +195,7 @@ class Ledger:
             if claimed or rows or self._holding:
                 self._rows = []
                 claims = [claim for _, claim in claimed]
-                self._granted(claimed, rows, *await asyncio.to_thread(self._book.sync, claims, rows))
+                self._granted(claimed, rows, *await asyncio.to_thread(self._store.sync, claims, rows))
             self._valid_until_s = began_s + _VALID_S
         except RetrievalError as error:
             self._failed(claimed, rows, error)
@@ -205,7 +205,7 @@ class Ledger:
 
     def _claims(self) -> list[tuple[Share, Claim]]:
         clock_s = self._clock_s()
-        # What could not be renewed in time may be others' by now.
+        # A share whose lease was not renewed in time may belong to another process.
         keep_s = self._keep_s if self._valid() else -inf
         claimed = []
         for meter in tuple(self._active):
@@ -216,7 +216,11 @@ class Ledger:
         return claimed
 
     def _granted(
-        self, claimed: Sequence[tuple[Share, Claim]], rows: Sequence[Row], grants: Sequence[Grant], alone: bool
+        self,
+        claimed: Sequence[tuple[Share, Claim]],
+        rows: Sequence[UsageRow],
+        grants: Sequence[LeaseGrant],
+        alone: bool,
     ) -> None:
         clock_s = self._clock_s()
         for (share, claim), grant in zip(claimed, grants, strict=True):
@@ -229,8 +233,8 @@ class Ledger:
         self._metrics.usage_rows(written=sum(row.kept for row in rows))
         self._trouble = ""
 
-    def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[Row], error: RetrievalError) -> None:
-        """As if nothing had been reported. Shares that were given back stay so: the accounts may have it."""
+    def _failed(self, claimed: Sequence[tuple[Share, Claim]], rows: list[UsageRow], error: RetrievalError) -> None:
+        """Take the report back. Returned shares stay returned: the accounts may have got the report."""
         for share, claim in claimed:
             share.used += claim.used
         kept = rows + self._rows

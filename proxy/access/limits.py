@@ -1,11 +1,11 @@
-"""Limits of a key: how many requests, tokens and dollars in a window, how many requests at once; counted in memory.
+"""The limits of a key: requests, tokens and dollars in a window, and concurrent requests; counted in memory.
 
-A window is a minute of the clock, a day or a month, in UTC; for what is limited at once it has no end. Of each limit
-this process holds a `Share`: units that no other process can use, leased from the accounts by the ledger. So what is
-taken from a share is exact, whatever other processes do, and costs a subtraction. Money is told by the accounts and not
-leased: a request takes none of it, its price is known after it.
+A window is a minute of the clock, a day or a month, in UTC; the window of concurrent requests never ends. For each
+limit this process has a `Share`: units that no other process can use, leased from the accounts by the ledger. To take
+units from a share is a subtraction, and exact, whatever other processes do. Dollars are not leased: the accounts report
+the rest, a request takes nothing beforehand, and the price is known after the call.
 
-Nothing here waits, reads a clock or knows of a database.
+This module never waits, reads no clock and knows no database.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ from proxy.errors import ApiError
 Period = Literal["minute", "day", "month", "at once"]
 Unit = Literal["requests", "tokens", "dollars"]
 
-NANO = 1_000_000_000  # dollars are counted in billionths: a token costs some hundred of them
+NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40
-_MOST = 10**15  # of anything: sums of it fit into 64 bits
+_MOST = 10**15  # largest limit: sums fit into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a key; None: no limit."""
+    """The limits of a key; None: no limit."""
 
     rpm: int | None = None
     tpm: int | None = None
@@ -37,7 +37,7 @@ class Limits:
     usd_per_month: float | None = None
 
     def given(self) -> dict[str, int | float]:
-        """Those that there are."""
+        """The limits that are set, by name."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -62,7 +62,7 @@ WORDS = {
 
 
 def limits_of(given: Mapping[str, object]) -> Limits:
-    """Limits from foreign JSON. Raises ValueError: a name that there is not, a value that is no limit."""
+    """Limits from foreign JSON. Raises ValueError: an unknown name, or a value that is no limit."""
     for name, value in given.items():
         if name not in MEASURES:
             raise ValueError(f"there is no limit {name!r}; there are {', '.join(MEASURES)}")
@@ -79,12 +79,12 @@ def limits_of(given: Mapping[str, object]) -> Limits:
 
 
 def units(measure: str, limit: float) -> int:
-    """A limit as it is counted: dollars in billionths."""
+    """A limit in counted units: dollars in billionths."""
     return round(limit * NANO) if MEASURES[measure][0] == "dollars" else int(limit)
 
 
 def window(period: Period, now_s: float) -> tuple[int, int]:
-    """Begin and end of the window that a time is in, in seconds since the epoch."""
+    """Begin and end of the window around a time, in seconds since the epoch."""
     if period == "at once":
         return 0, _FOR_EVER_S
     if period == "month":
@@ -98,36 +98,36 @@ def window(period: Period, now_s: float) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What this process has of one limit in one window, in units."""
+    """The part of one limit in one window that belongs to this process, in units."""
 
     measure: str
     limit: int
     starts_s: int
     ends_s: int
-    left: int = 0  # may still be used here. Of money: what is left for everybody, as last told
-    running: int = 0  # in use now, of what is limited at once
-    used: int = 0  # and not reported yet; below 0 where less was used than had been reserved
-    need: int = 0  # of requests that wait for more
-    rest: int = 0  # what nobody had used yet, as last told
-    dry_until_s: float = -inf  # until then it is of no use to ask for more
-    used_s: float = -inf  # when something was last wanted of it
+    left: int = 0  # units this process may still use; dollars: left for all processes at the last synchronisation
+    running: int = 0  # concurrent requests
+    used: int = 0  # unreported units; negative where a reservation was too large
+    need: int = 0  # units that waiting requests need
+    rest: int = 0  # unused by all processes at the last synchronisation
+    dry_until_s: float = -inf  # until then a larger share is refused
+    used_s: float = -inf  # the last use
 
     @property
     def at_once(self) -> bool:
-        """Whether it limits what runs at the same time."""
+        """Whether the limit counts concurrent requests."""
         return self.starts_s == 0
 
     @property
     def money(self) -> bool:
-        """Whether it counts dollars."""
+        """Whether the limit counts dollars."""
         return MEASURES[self.measure][0] == "dollars"
 
     def has(self, amount: int) -> bool:
-        """Whether so much may be used here now."""
+        """Whether this process may use the amount now."""
         return self.left > 0 if self.money else self.left >= max(amount, 1)
 
     def take(self, amount: int) -> None:
-        """Use some of what is left."""
+        """Use units of the share."""
         if self.at_once:
             self.running += amount
         elif not self.money:
@@ -137,14 +137,14 @@ class Share:
         self.left -= amount
 
     def give_back(self) -> None:
-        """One request fewer runs."""
+        """Return the slot of one request."""
         self.running -= 1
         self.left += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a process says of a share, and wants of it."""
+    """A process's report on a share, with the wanted units."""
 
     key: str
     measure: str
@@ -159,16 +159,16 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """The answer: so much more may be used here (of money: is left), and so much nobody has used yet."""
+class LeaseGrant:
+    """The answer to a claim. extra: units this process may use in addition (dollars: the rest); rest: unused units."""
 
     extra: int
     rest: int
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
-    """What one request holds of its key's limits."""
+class Admission:
+    """The units that one request holds of the key's limits."""
 
     meter: "Meter"
     slot: Share | None
@@ -176,7 +176,7 @@ class Ticket:
     reserved: tuple[Share, ...] = ()
 
     def settle(self, tokens: int) -> None:
-        """Count what was really used instead of what was reserved. A window that is over keeps its reservation."""
+        """Count the used tokens in place of the reserved tokens. A window that is over keeps the reservation."""
         for share in self.reserved:
             now = self.meter.shares.get(share.measure)
             more = tokens - self.reserved_tokens
@@ -186,7 +186,7 @@ class Ticket:
         self.reserved = ()
 
     def close(self) -> None:
-        """The request is over."""
+        """Return the slot: the request is over."""
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.give_back()
@@ -194,15 +194,15 @@ class Ticket:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """The shares of one key. `now_s`: since the epoch, for windows; `clock_s`: of a clock that only goes forward."""
+    """The shares of one key. `now_s`: since the epoch, for windows. `clock_s`: of a monotonic clock."""
 
     key: str
     limits: Limits
     shares: dict[str, Share] = field(default_factory=dict)
-    ends_s: float = 0.0  # when the first of the windows is over
+    ends_s: float = 0.0  # the end of the first window
 
     def at(self, now_s: float, limits: Limits) -> "Meter":
-        """Itself, with the windows of this time and these limits."""
+        """The meter, with the windows of this time and with these limits."""
         if limits is not self.limits:
             self._adopt(limits)
         if now_s >= self.ends_s:
@@ -214,7 +214,7 @@ class Meter:
         return self
 
     def _adopt(self, limits: Limits) -> None:
-        """Count by other limits from now on: what is left by the old ones goes back."""
+        """Take over changed limits; units left of the old limits are returned."""
         given = limits.given()
         self.shares = {name: share for name, share in self.shares.items() if name in given}
         for name, share in self.shares.items():
@@ -244,11 +244,11 @@ class Meter:
         return all(share.has(amount) for share, amount in self.wanted(tokens, requests))
 
     def most_tokens(self) -> int:
-        """The least of the limits of tokens."""
+        """The smallest limit of tokens."""
         limits = (share.limit for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
         return min(limits, default=_MOST)
 
-    def enter(self, clock_s: float, requests: int = 1) -> Ticket:
+    def enter(self, clock_s: float, requests: int = 1) -> Admission:
         """Take what one request needs at the admission. `enough` was asked before."""
         slot = None
         for share, amount in self.wanted(None, requests):
@@ -256,22 +256,22 @@ class Meter:
             share.used_s = clock_s
             if share.at_once:
                 slot = share
-        return Ticket(self, slot)
+        return Admission(self, slot)
 
-    def reserve(self, ticket: Ticket, tokens: int) -> None:
-        """The same for the tokens of a call."""
+    def reserve(self, admission: Admission, tokens: int) -> None:
+        """Reserve the tokens of a call. `enough` was asked before."""
         shares = []
         for share, amount in self.wanted(tokens):
             share.take(amount)
             shares.append(share)
-        ticket.reserved_tokens, ticket.reserved = tokens, tuple(shares)
+        admission.reserved_tokens, admission.reserved = tokens, tuple(shares)
 
     def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Claim]]:
-        """What to report now, and as reported from here on. keep_s: how long a share is kept that nobody uses."""
+        """The claims to report; their usage counts as reported. keep_s: how long an unused share is kept."""
         for share in self.shares.values():
             idle = clock_s - share.used_s > keep_s
             if share.left < 0 or idle:
-                share.left = 0  # below 0: more was used than had been reserved, which is told now
+                share.left = 0  # negative: more was used than reserved, which this claim reports
             if share.used or share.need or share.running or share.left:
                 yield (
                     share,
@@ -291,27 +291,27 @@ class Meter:
                 share.used = share.need = 0
 
 
-def granted(claim: Claim, *, spent: int, others: int) -> Grant:
-    """What a claim gets. spent: by all, this claim's included; others: units leased to other processes.
+def granted(claim: Claim, *, spent: int, others: int) -> LeaseGrant:
+    """The grant for a claim. spent: by all processes, this claim included; others: units leased to other processes.
 
-    Half of what is free, so that whoever comes next finds some, and all that requests wait for if there is as much.
+    Half of the free units, so that the next process finds some; more where requests wait for more.
     """
     rest = claim.limit - spent
     if claim.money:
-        return Grant(max(rest, 0), rest)
+        return LeaseGrant(max(rest, 0), rest)
     pool = max(0, rest - others - claim.running - claim.left)
     half = ceil((pool + claim.left) / 2)
-    return Grant(max(0, min(pool, max(claim.need, half) - claim.left)), rest - claim.running)
+    return LeaseGrant(max(0, min(pool, max(claim.need, half) - claim.left)), rest - claim.running)
 
 
 def refusal(share: Share, amount: int, *, now_s: float) -> ApiError:
-    """429: when it is worth another try, and that it never is."""
+    """The 429 for a used-up limit: says when to try again, or that the request never fits."""
     words, limit = WORDS[share.measure], f"{share.limit / NANO:g}" if share.money else str(share.limit)
     if amount > share.limit:
         message = f"The request needs about {amount} tokens, and this key has {limit} {words}: send less of it."
-        never = [(b"x-should-retry", b"false")]  # OpenAI's clients heed it
+        never = [(b"x-should-retry", b"false")]  # OpenAI's clients obey
         return ApiError(429, message, code="rate_limit_exceeded", type="tokens", headers=never)
-    # What nobody has used is held by requests that run, or by another process, which gives it back.
+    # Unused units belong to running requests, or to another process, which returns the units soon.
     soon = share.at_once or share.rest - share.used >= max(amount, 1)
     after_s = 1 if soon else max(1, ceil(share.ends_s - now_s))
     message = f"This key has {limit} {words}, and they are used up: try again in {after_s} s."

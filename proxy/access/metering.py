@@ -24,11 +24,11 @@ from proxy.exchange import exchange_of
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
 _SEARCH = "/search"
 _TOOLS = "/mcp"  # searches as tools
-_ANSWER_TOKENS = 500  # reserved where the request does not say how long the answer may become
-# What says how long an answer may become, in the dialects that pass here, and how many answers there are.
+_ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
+# Members for the length and for the number of answers, in all dialects.
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _CHOICES = ("n", "best_of")
-_MOST_TOKENS = 10**9  # a number beyond is reserved as this one: it fits every counter
+_MOST_TOKENS = 10**9  # a larger number is reserved as this number, which fits every counter
 
 
 Record = Literal["with_keys", "always", "never"]  # of which requests the usage is kept
@@ -53,10 +53,10 @@ class Metering:
             if exchange.upstream is not None:
                 await exchange.upstream(scope, receive, send)
             return
-        ticket = None
+        admission = None
         try:
             # Admit: one request, and some tokens and money must be left.
-            ticket = await self._ledger.admit(exchange)
+            admission = await self._ledger.admit(exchange)
 
             # The route answers, or prepares a call of a model.
             await self._app(scope, receive, send)
@@ -65,11 +65,11 @@ class Metering:
 
             # Reserve the tokens that the call may take.
             body = exchange.body or b""
-            if ticket is not None:
+            if admission is not None:
                 fields = exchange.fields if exchange.fields is not None else _fields_of(body)
                 answers = not scope["path"].endswith("/embeddings")
                 wanted_tokens, least_tokens = tokens_to_reserve(body, fields, answers=answers)
-                await self._ledger.reserve(exchange, ticket, wanted_tokens, least_tokens)
+                await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
 
             # Call the model, and read the tokens of the call from the reply as the reply passes.
             tap = UsageTap(send, exchange.dialect)
@@ -85,7 +85,7 @@ class Metering:
             raise
         finally:
             # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
-            self._ledger.settle(exchange, ticket, kept=kept)
+            self._ledger.settle(exchange, admission, kept=kept)
 
     def _counts(self, method: str, path: str) -> bool:
         """Whether a request to this path counts as a request of the key."""
@@ -99,11 +99,11 @@ class Metering:
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:
-    """The tokens to reserve for one call: those it may take, and those it surely asks for.
+    """The tokens to reserve for one call: (wanted, least).
 
-    The second is the prompt, and the longest answer that the client allows, once for each choice. A client that sets no
-    length is taken to want _ANSWER_TOKENS a choice: the first number only. fields: the body's members. The members are
-    read as their parsed values: a name may be written with escapes, and a number as 1e6.
+    least: the prompt, and for each choice the longest answer that the client allows. wanted: the same; where the client
+    sets no length, _ANSWER_TOKENS more for each choice. fields: the members of the body, parsed, because a name may be
+    written with escapes and a number as 1e6.
     """
     prompt = estimated_tokens(body)
     if not answers:
@@ -115,7 +115,7 @@ def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) 
 
 
 def _count_of(value: object) -> int:
-    """A number of tokens or choices as an upstream may read the value; 0 where the value is no such number.
+    """A number of tokens or choices, as an upstream may read the value; 0: no number.
 
     Some upstreams take "100" for 100.
     """
@@ -130,7 +130,7 @@ def _count_of(value: object) -> int:
 
 
 def _fields_of(body: bytes) -> Mapping[str, Any]:
-    """The members of a body that nobody has read yet; none where the body is no JSON object."""
+    """The members of a body that no route has parsed; none where the body is no JSON object."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:

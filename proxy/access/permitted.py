@@ -1,4 +1,4 @@
-"""What a caller may read, and searches of it.
+"""Searches and documents within the rights of a caller.
 
 A collection or document that the caller may not read is answered like a collection or document that does not exist.
 """
@@ -20,7 +20,7 @@ class NotThere(UnknownCollection):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class PermittedSearch:
     """The search of one request."""
 
     turns: Sequence[Turn]  # the last turn is the question
@@ -35,16 +35,16 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """The result of a search, with the collections that were searched."""
+class SearchResult:
+    """The result of a search, with the searched collections."""
 
     retrieved: Retrieved
     collections: tuple[str, ...]
     began: float  # by `time.perf_counter`
 
 
-async def search(knowledge: Knowledge, asked: Search) -> Searched:
-    """Search the collections as they are named; where one is missing or not readable, those of `existing`.
+async def search(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
+    """Search the named collections; where a collection is missing or not readable, the collections of `existing`.
 
     The names are tried before the collections are listed: the list costs a call of the index, which counts documents.
     Raises UnknownCollection, RetrievalError.
@@ -55,8 +55,8 @@ async def search(knowledge: Knowledge, asked: Search) -> Searched:
     return await _retrieve(knowledge, asked, await existing(knowledge, asked))
 
 
-async def existing(knowledge: Knowledge, asked: Search) -> Sequence[str]:
-    """The names of the collections to search: those that exist and are readable.
+async def existing(knowledge: Knowledge, asked: PermittedSearch) -> Sequence[str]:
+    """The names of the collections to search: existing and readable.
 
     All named collections must exist where the caller named the collections. The collections of the settings need not;
     where the caller may read none of the settings' collections, all that the caller may read are searched.
@@ -72,7 +72,7 @@ async def existing(knowledge: Knowledge, asked: Search) -> Sequence[str]:
     return found
 
 
-async def _retrieve(knowledge: Knowledge, asked: Search, names: Sequence[str]) -> Searched:
+async def _retrieve(knowledge: Knowledge, asked: PermittedSearch, names: Sequence[str]) -> SearchResult:
     began = time.perf_counter()
     retrieved = await knowledge.search.retrieve(
         asked.turns,
@@ -83,7 +83,7 @@ async def _retrieve(knowledge: Knowledge, asked: Search, names: Sequence[str]) -
         lookup=asked.lookup,
         traced=asked.traced,
     )
-    return Searched(retrieved, tuple(names), began)
+    return SearchResult(retrieved, tuple(names), began)
 
 
 async def readable(knowledge: Knowledge, rights: Rights) -> list[CollectionInfo]:

@@ -1,4 +1,4 @@
-"""What tokens cost: litellm's table of prices, read from its package without importing it (4 s and 170 MB)."""
+"""Prices of tokens: litellm's table, read from the package's file; to import litellm takes 4 s and 170 MB."""
 
 import functools
 import importlib.util
@@ -19,7 +19,7 @@ class Price:
 
     prompt: float
     completion: float
-    cached: float  # of the prompt, where the provider had it in its cache
+    cached: float  # of the prompt, from the provider's cache
     reasoning: float
 
     def of(self, tokens: Tokens) -> float:
@@ -34,7 +34,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many tokens a model takes and gives at most; None: not known."""
+    """The most tokens of a model's input and output; None: not known."""
 
     window_tokens: int | None = None
     answer_tokens: int | None = None
@@ -60,13 +60,13 @@ def _prices() -> Mapping[str, Price]:
 
 @functools.cache
 def _sizes() -> Mapping[str, Size]:
-    """Every model. The gateway has no use for it, so it is not read with the prices."""
+    """All models. Read apart from the prices: the gateway does not use sizes."""
     wanted = ("max_input_tokens", "max_output_tokens")
     return {name: Size(*(_whole(row.get(each)) for each in wanted)) for name, row in _rows().items()}
 
 
 def _rows() -> Mapping[str, Mapping[str, object]]:
-    """litellm's table; empty where litellm is not there."""
+    """litellm's table; empty without litellm."""
     package = importlib.util.find_spec("litellm")
     if package is None or package.origin is None:
         return {}

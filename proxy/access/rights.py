@@ -1,4 +1,4 @@
-"""What a caller may do: collections to read and to write, groups, models to call. What is not granted is denied."""
+"""The rights of a caller: collections to read and to write, groups, models to call. Rights not granted are denied."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ MAX_COLLECTION_CHARS = 1000  # of one name
 
 
 class Names:
-    """Names that are granted: each as it is, or all that begin like a pattern that ends with * ("team-*", "*")."""
+    """Granted names: exact names, and patterns that end with * ("team-*", "*")."""
 
     def __init__(self, granted: Sequence[str] = ()) -> None:
         self.granted = tuple(granted)
@@ -29,12 +29,12 @@ class Names:
 
     @property
     def exact(self) -> frozenset[str]:
-        """The names granted one by one."""
+        """The exact names."""
         return self._exact
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What names may begin with that are granted many at a time."""
+        """The beginnings of the patterns."""
         return self._prefixes
 
     @property
@@ -45,17 +45,17 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Of a key, or of everybody while there are no keys."""
+    """The rights of a key, or of every caller while no key exists."""
 
     read: Names = field(default_factory=Names)  # collections
     write: Names = field(default_factory=Names)  # collections
     models: Names = field(default_factory=Names)
-    groups: tuple[str, ...] | None = ()  # whose documents may be read, beside those for all; None: everybody's
-    admin: bool = False  # what concerns the whole gateway: its metrics, keys, usage
+    groups: tuple[str, ...] | None = ()  # groups whose documents may be read; None: all documents
+    admin: bool = False  # the metrics, keys and usage of the whole gateway
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """As they are granted and listed: * stands for all. `groups_of` reads them."""
+        """The groups as text: * stands for all. `groups_of` reads the text."""
         return ("*",) if self.groups is None else self.groups
 
 

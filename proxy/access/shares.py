@@ -1,4 +1,4 @@
-"""Shares of limits and rows of usage in SQL: reported by every process, leased to each, in one transaction."""
+"""Shares of limits and rows of usage in SQL: every process reports and leases in one transaction."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from proxy.access.ledger import LEASE_S
-from proxy.access.limits import Claim, Grant, granted
+from proxy.access.limits import Claim, LeaseGrant, granted
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import Row, forget, money_spent, write
+from proxy.access.usage import UsageRow, forget, money_spent, write
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _FORGET_EVERY_S = 3600.0
-_OVER_S = 120  # a window's sum is kept so much longer: other clocks may be late
+_OVER_S = 120  # after the end of a window, the sum is still kept: other clocks may be late
 
 Place = tuple[str, str, int]  # a key, a measure, the begin of its window
 
 
-class SqlBook:
-    """One process's way to the accounts."""
+class SqlUsageStore:
+    """The accounts, for one process."""
 
     def __init__(self, accounts: SqlAccounts, *, keep_days: int, now_s: Callable[[], float] = time) -> None:
         self._accounts = accounts
@@ -30,8 +30,8 @@ class SqlBook:
         self._now_s = now_s
         self._forgot_s = 0.0
 
-    def sync(self, claims: Sequence[Claim], rows: Sequence[Row]) -> tuple[list[Grant], bool]:
-        """All of it or nothing: a grant for each claim, and whether no other process has shares.
+    def sync(self, claims: Sequence[Claim], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
+        """Report and lease in one transaction: a grant for each claim, and whether this process alone has shares.
 
         Raises RetrievalError.
         """
@@ -55,8 +55,8 @@ class SqlBook:
 
     def _lease(
         self, sql: "Connection", claims: Sequence[Claim], spent: Mapping[Place, int], now_s: float
-    ) -> tuple[list[Grant], bool]:
-        """Lay down this process's leases anew."""
+    ) -> tuple[list[LeaseGrant], bool]:
+        """Replace the leases of this process."""
         from sqlalchemy import func, or_, select
 
         from proxy.access.tables import leases
@@ -94,7 +94,7 @@ def _place(claim: Claim) -> Place:
 
 
 def _spend(sql: "Connection", used: Mapping[Place, tuple[int, int]], now_s: float) -> dict[Place, int]:
-    """Add to what is spent in each window, and return all of it."""
+    """Add to the sums of the windows, and return all sums."""
     from sqlalchemy import bindparam, select
 
     from proxy.access.tables import spent

@@ -1,4 +1,4 @@
-"""Keys in SQL: made, listed, revoked and rotated by `ragway keys` and `admin`, read by every process that serves.
+"""Keys in SQL: created, listed, revoked and rotated by `ragway keys` and `admin`, read by every serving process.
 
 They are in the catalog's PostgreSQL database, or have one of their own beside an SQLite catalog, so that neither waits
 for the other: `accounts.db` in the data folder, readable by its owner alone. Of a secret only its hash is kept.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from proxy.access.keys import Key, Lock, hash_of, new_secret
+from proxy.access.keys import Key, KeyHash, hash_of, new_secret
 from proxy.access.limits import UNLIMITED, Limits, limits_of
 from proxy.access.rights import Names, Rights, groups_of
 from proxy.database import Database
@@ -34,14 +34,14 @@ class UnknownKey(RetrievalError):
 
 
 class SqlAccounts:
-    """The accounts in a data folder, where the file is made with the first key; or on a server."""
+    """The accounts of a data folder or of a server. The first key creates the file."""
 
     def __init__(self, data: Path, url: str = "") -> None:
         """url: of a PostgreSQL database; "" = the data folder."""
         self._database = Database(data / _FILE, url, what="the keys", schema=_schema)
 
     def there(self) -> bool:
-        """Whether there is, or was, a database."""
+        """Whether a database exists or existed."""
         return self._database.there()
 
     def version(self) -> int:
@@ -50,24 +50,24 @@ class SqlAccounts:
         with self.reading() as sql:
             return _last_change(sql)
 
-    def locks(self) -> list[Lock]:
+    def key_hashes(self) -> list[KeyHash]:
         found = []
         for row in self._rows():
             key = _key(row)
             if key.revoked_s is not None:
                 continue
             until_s = inf if key.expires_s is None else key.expires_s
-            found.append(Lock(row.hash, key, until_s))
+            found.append(KeyHash(row.hash, key, until_s))
             if row.previous_hash is not None:
-                found.append(Lock(row.previous_hash, key, min(until_s, row.previous_until_s)))
+                found.append(KeyHash(row.previous_hash, key, min(until_s, row.previous_until_s)))
         return found
 
     def keys(self) -> list[Key]:
-        """All there have been, oldest first."""
+        """All keys, revoked keys included, oldest first."""
         return [_key(row) for row in self._rows()] if self.version() else []
 
     def key(self, id: str) -> Key:
-        """The one with this id. Raises UnknownKey."""
+        """The key of an id. Raises UnknownKey."""
         found = next((key for key in self.keys() if key.id == id), None)
         if found is None:
             raise _unknown(id)
@@ -76,7 +76,7 @@ class SqlAccounts:
     def create(
         self, name: str, rights: Rights, *, team: str = "", expires_s: float | None = None, limits: Limits = UNLIMITED
     ) -> tuple[Key, str]:
-        """A new key, and its secret, which is nowhere else. expires_s: seconds since the epoch."""
+        """A new key and the secret, which is not stored. expires_s: seconds since the epoch."""
         key = Key(f"key-{uuid.uuid4().hex[:12]}", name, team, rights, time(), expires_s, limits=limits)
         secret = new_secret()
         from proxy.access.tables import keys
@@ -86,11 +86,11 @@ class SqlAccounts:
         return key, secret
 
     def revoke(self, id: str) -> Key:
-        """From now on it opens nothing. Raises UnknownKey."""
+        """Revoke a key for good. Raises UnknownKey."""
         return self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
 
     def rotate(self, id: str, *, keep_s: float = 0.0) -> tuple[Key, str]:
-        """The same key with a new secret; the one before opens for `keep_s` more. Raises UnknownKey."""
+        """The key with a new secret; the old secret stays valid for `keep_s`. Raises UnknownKey."""
         secret = new_secret()
 
         def changed(row: "Row[Any]") -> dict[str, object]:
@@ -102,7 +102,7 @@ class SqlAccounts:
         return self._change(id, changed), secret
 
     def limit(self, id: str, limits: Mapping[str, object]) -> Key:
-        """Change these of a key's limits; None takes one away. Raises UnknownKey, ValueError."""
+        """Change some limits of a key; None removes a limit. Raises UnknownKey, ValueError."""
 
         def changed(row: "Row[Any]") -> dict[str, object]:
             key = _key(row)
@@ -111,17 +111,17 @@ class SqlAccounts:
         return self._change(id, changed)
 
     def reading(self) -> "AbstractContextManager[Connection]":
-        """Raises RetrievalError for what the database refuses."""
+        """A reading connection. Raises RetrievalError for errors of the database."""
         return self._database.reading()
 
     @contextmanager
     def writing(self) -> "Iterator[tuple[Connection, int]]":
-        """A transaction without others beside it, and the number of its change. Raises RetrievalError."""
+        """An exclusive transaction and the number of the change. Raises RetrievalError."""
         with self._database.writing() as sql:
             yield sql, _last_change(sql) + 1
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
     def _change(self, id: str, changed: Callable[["Row[Any]"], dict[str, object]]) -> Key:

@@ -1,4 +1,4 @@
-"""Usage: one row for each request that was counted, and sums of them by team, key, model and day."""
+"""Usage: one row for each request that counts, and sums by team, key, model and day."""
 
 import csv
 import io
@@ -30,29 +30,29 @@ Window = tuple[str, int, int]  # a measure, begin and end in seconds since the e
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What one request used."""
+class UsageRow:
+    """The usage of one request."""
 
     request: str
     at_s: float
     key: str
     path: str
     model: str
-    price_of: str | None  # the model by the upstream's name; None: it is free, as the built-in echo is
+    price_of: str | None  # the model by the upstream's name; None: free, like the built-in echo
     status: int
     tokens: Tokens
-    injected_tokens: int  # of tokens.prompt
+    injected_tokens: int  # part of tokens.prompt
     total_ms: float
     stages_ms: Mapping[str, float]
-    money: tuple[Window, ...]  # the windows in which its cost counts
-    kept: bool  # not only counted
+    money: tuple[Window, ...]  # the windows in which the cost counts
+    kept: bool  # False: the row only counts for a limit
 
 
-def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> Row:
+def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: bool) -> UsageRow:
     """The row of a request that is over."""
     target, tokens = exchange.target, exchange.tokens or _UNUSED
     priced = None if target is not None and target.lane == "echo" else "" if target is None else target.model
-    return Row(
+    return UsageRow(
         exchange.id,
         at_s,
         exchange.key,
@@ -70,10 +70,10 @@ def row_of(exchange: Exchange, at_s: float, money: Sequence[Share], *, kept: boo
 
 
 def _injected(prompt_tokens: int, exchange: Exchange) -> int:
-    """The tokens of the prompt that are passages and the text around them: by their share of the request's bytes.
+    """The prompt tokens of the passages and the text around the passages: their share of the request's bytes.
 
-    Only the upstream knows its tokens, and it does not say which were passages. The embedder's count of the passages is
-    by another tokenizer, and was seen above that of the whole prompt.
+    Only the upstream knows the tokens, and no upstream reports the tokens of the passages. The embedder counts with
+    another tokenizer, and was seen to count more tokens for the passages than the upstream for the whole prompt.
     """
     if not exchange.injected_bytes or not exchange.body:
         return 0
@@ -81,16 +81,16 @@ def _injected(prompt_tokens: int, exchange: Exchange) -> int:
     return round(prompt_tokens * min(share, 1.0))
 
 
-def cost_of(row: Row) -> float | None:
-    """Dollars; None: the model's price is not known."""
+def cost_of(row: UsageRow) -> float | None:
+    """Dollars; None: the price of the model is not known."""
     if row.price_of is None or not (row.tokens.prompt or row.tokens.completion):
         return 0.0
     price = price_of(row.price_of)
     return None if price is None else price.of(row.tokens)
 
 
-def money_spent(rows: Sequence[Row]) -> dict[tuple[str, Window], int]:
-    """Billionths of a dollar that count in windows of keys."""
+def money_spent(rows: Sequence[UsageRow]) -> dict[tuple[str, Window], int]:
+    """Billionths of a dollar by key and window."""
     spent: dict[tuple[str, Window], int] = {}
     for row in rows:
         cost = cost_of(row) if row.money else None
@@ -100,7 +100,7 @@ def money_spent(rows: Sequence[Row]) -> dict[tuple[str, Window], int]:
     return spent
 
 
-def write(sql: "Connection", rows: Sequence[Row]) -> None:
+def write(sql: "Connection", rows: Sequence[UsageRow]) -> None:
     """Add rows to the accounts."""
     from proxy.access.tables import usage
 
@@ -110,13 +110,13 @@ def write(sql: "Connection", rows: Sequence[Row]) -> None:
 
 
 def forget(sql: "Connection", before_s: float) -> None:
-    """Delete the rows of days before the one that a time is in."""
+    """Delete the rows of the days before the day of a time."""
     from proxy.access.tables import usage
 
     sql.execute(usage.delete().where(usage.c.day < _day(before_s)))
 
 
-def _columns(row: Row) -> dict[str, object]:
+def _columns(row: UsageRow) -> dict[str, object]:
     tokens, stages_ms = row.tokens, row.stages_ms
     return {
         "request": row.request,
@@ -145,7 +145,7 @@ def _day(at_s: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """What a client named, without what no database takes and what would do something to a terminal."""
+    """A client's name for the database and the terminal: unprintable characters become ?."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -153,18 +153,18 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Which sums are wanted."""
+class UsageQuery:
+    """The wanted sums."""
 
     by: tuple[str, ...] = ("team", "model")
-    since: str = ""  # a day, as 2026-11-22; "" = the first there is
-    until: str = ""  # the same, included; "" = the last
-    key: str | None = None  # of one key alone
+    since: str = ""  # a day, as 2026-11-22; "" = the first
+    until: str = ""  # a day, included; "" = the last
+    key: str | None = None  # one key alone
 
 
-def wish_of(*, by: str | None, since: str | None, until: str | None, key: str | None = None) -> Wish:
-    """A wish from text. Raises ValueError, which says what is wrong."""
-    parts = tuple(part.strip() for part in by.split(",")) if by is not None else Wish().by
+def usage_query(*, by: str | None, since: str | None, until: str | None, key: str | None = None) -> UsageQuery:
+    """A query from text. Raises ValueError with the reason."""
+    parts = tuple(part.strip() for part in by.split(",")) if by is not None else UsageQuery().by
     for part in parts:
         if part not in BY or parts.count(part) > 1:
             raise ValueError(f"by must be some of {', '.join(BY)}, each once; got {by!r}")
@@ -173,7 +173,7 @@ def wish_of(*, by: str | None, since: str | None, until: str | None, key: str | 
             raise ValueError(f"{name} must be a day like 2026-11-22, got {day!r}")
     if since and until and since > until:
         raise ValueError(f"since must not be after until; got {since} and {until}")
-    return Wish(parts, since or "", until or "", key)
+    return UsageQuery(parts, since or "", until or "", key)
 
 
 def _is_day(text: str) -> bool:
@@ -192,19 +192,19 @@ COUNTED = (
 )  # fmt: skip
 
 
-def sums(accounts: SqlAccounts, wish: Wish) -> list[dict[str, Any]]:
-    """For each group, in order: its names, then what is COUNTED. Raises RetrievalError.
+def sums(accounts: SqlAccounts, query: UsageQuery) -> list[dict[str, Any]]:
+    """For each group, in order: the names, then the COUNTED columns. Raises RetrievalError.
 
-    estimated: requests whose tokens the upstream did not tell; unpriced: requests for a model without a known price,
-    of which `cost_usd` has nothing.
+    estimated: requests whose tokens the upstream did not report. unpriced: requests for a model without a known
+    price, which `cost_usd` leaves out.
     """
     if not accounts.there():
         return []
     with accounts.reading() as sql:
-        return _summed(sql, wish)
+        return _summed(sql, query)
 
 
-def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
+def _summed(sql: "Connection", query: UsageQuery) -> list[dict[str, Any]]:
     from sqlalchemy import BigInteger, case, cast, func, or_, select
 
     from proxy.access.tables import keys, usage
@@ -212,7 +212,7 @@ def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
     u = usage.c
     team = case((u.key.in_((COMPARISONS, OPERATOR)), u.key), else_=func.coalesce(keys.c.team, ""))
     names = {"team": team, "key": u.key, "model": u.model, "day": u.day}
-    groups = [names[name] for name in wish.by]
+    groups = [names[name] for name in query.by]
     counts = {
         "requests": func.count(),
         "failed": func.sum(case((or_(u.status < 200, u.status >= 400), 1), else_=0)),
@@ -222,20 +222,20 @@ def _summed(sql: "Connection", wish: Wish) -> list[dict[str, Any]]:
         "unpriced": func.sum(case((u.cost_usd.is_(None), 1), else_=0)),
         **{f"mean_{stage}": func.avg(u[stage]) for stage in ("total_ms", "retrieval_ms", "upstream_ms")},
     }
-    columns = [group.label(name) for name, group in zip(wish.by, groups, strict=True)]
+    columns = [group.label(name) for name, group in zip(query.by, groups, strict=True)]
     columns += [counts[name].label(name) for name in COUNTED]
     asked = select(*columns).select_from(usage.outerjoin(keys, keys.c.id == u.key))
-    if wish.since:
-        asked = asked.where(u.day >= wish.since)
-    if wish.until:
-        asked = asked.where(u.day <= wish.until)
-    if wish.key is not None:
-        asked = asked.where(u.key == wish.key)
+    if query.since:
+        asked = asked.where(u.day >= query.since)
+    if query.until:
+        asked = asked.where(u.day <= query.until)
+    if query.key is not None:
+        asked = asked.where(u.key == query.key)
     return [_read(dict(row)) for row in sql.execute(asked.group_by(*groups).order_by(*groups)).mappings()]
 
 
 def _read(found: dict[str, Any]) -> dict[str, Any]:
-    """As the same types whatever the database."""
+    """The same types for every database."""
     for name in COUNTED:
         value = found[name]
         if name == "cost_usd":
@@ -247,11 +247,11 @@ def _read(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]], wish: Wish) -> str:
+def as_csv(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> str:
     """Sums as CSV (RFC 4180), with a header."""
     text = io.StringIO()
     writer = csv.writer(text)
-    columns = (*wish.by, *COUNTED)
+    columns = (*query.by, *COUNTED)
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(row[column]) for column in columns])
@@ -259,5 +259,5 @@ def as_csv(rows: Sequence[Mapping[str, Any]], wish: Wish) -> str:
 
 
 def _cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: clients name models."""
+    """A cell that no spreadsheet reads as a formula: clients name models."""
     return "'" + value if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

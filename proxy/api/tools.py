@@ -96,7 +96,7 @@ class Tools:
         query, k, names = query_text(asked.get("query")), k_of(asked, "k", self._k), names_of(asked)
         searched = await permitted.search(
             self._knowledge,
-            permitted.Search(
+            permitted.PermittedSearch(
                 [Turn("user", query)],
                 names or self._collections,
                 rights,

@@ -25,15 +25,15 @@ from proxy.body import by_size, whole_body
 from proxy.dialects.base import ModelRequest
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
-from proxy.observe.receipts.keeper import Receipts
 from proxy.observe.receipts.receipt import receipt_of
+from proxy.observe.receipts.write_behind import Receipts
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
-# What a failure is called in x-rag-reason and in the metrics: the first kind that fits.
+# Kind of failure -> the reason in x-rag-reason and in the metrics; the first matching kind counts.
 DEGRADED: Sequence[tuple[type[Exception], DegradedReason]] = (
     (TimeoutError, "retrieval took too long"),
     (IndexSilent, "index does not answer"),
@@ -49,7 +49,7 @@ _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 
 
 async def already() -> None:
-    """What was begun has begun."""
+    """The start of a gateway that has started."""
 
 
 CHAT = "ragway.chat"  # in the ASGI scope of a chat that goes through the shadow comparison
@@ -90,9 +90,9 @@ class AugmentOptions:
     budget_tokens: int  # of the passages, where the model's window leaves as much
     window_share: float
     order: Order
-    receipts: Receipts | None = None  # who keeps them
+    receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
-    begun: Callable[[], Awaitable[None]] = already  # what a search waits for, while the gateway starts
+    begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
 
 
 class Augment:
@@ -165,7 +165,7 @@ class Augment:
             exchange.upstream = options.shadow.app
 
     def _budget_tokens(self, request: ModelRequest, target: Target) -> int:
-        """What the passages may take; less than the setting where the model's window is known and leaves less."""
+        """The token budget of the passages: the setting, or less where a known context window leaves less."""
         window_tokens = self._window_tokens(target)
         if not window_tokens:
             return self._options.budget_tokens
@@ -209,12 +209,12 @@ class Augment:
 
     async def _search(
         self, decision: Decision, budget_tokens: int, exchange: Exchange, headers: Headers
-    ) -> permitted.Searched:
+    ) -> permitted.SearchResult:
         """Search for the latest question, as the index or a model rewrites the question.
 
         Raises UnknownCollection, RetrievalError.
         """
-        asked = permitted.Search(
+        asked = permitted.PermittedSearch(
             decision.turns,
             decision.collections,
             exchange.rights,
@@ -253,12 +253,12 @@ def _refusal(exchange: Exchange) -> ApiError:
 def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.rag_status = "degraded"
     exchange.rag_reason = next(reason for kind, reason in DEGRADED if isinstance(error, kind))
-    # Only errors that retrieval raises on purpose say nothing of documents and questions.
-    told = str(error) if isinstance(error, RetrievalError) else type(error).__name__
-    exchange.error = told or exchange.rag_reason
+    # Only errors that retrieval raises on purpose are sure to quote no document and no question.
+    words = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+    exchange.error = words or exchange.rag_reason
 
 
 def _forwarded(request: ModelRequest, context: str, decision: Decision, target: Target) -> bytes:
-    """The bytes for the upstream. An untouched request stays byte for byte as it came."""
+    """The bytes for the upstream. A request without edits stays identical, byte for byte."""
     model = target.model or decision.model
     return request.edited(context=context, position=target.position, model=model, without_rag=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy.access import permitted
-from proxy.access.permitted import Search, Searched
+from proxy.access.permitted import PermittedSearch, SearchResult
 from proxy.errors import Headers
 from proxy.exchange import Exchange, Target
 from proxy.model_calls import ModelCalls, NoAnswer, Owner, owner_of
@@ -26,21 +26,21 @@ from retrieval.records.search import Turn
 log = logging.getLogger("ragway")
 
 REWRITTEN = "rewritten by the model"
-UNRESOLVED = "unresolved"  # the answer was none, or names what the conversation does not
+UNRESOLVED = "unresolved"  # no answer, or an answer with names that the conversation lacks
 LATE = "rewriting took too long"
 FAILED = "rewriting failed"
 
-_MOST_TURNS = 8  # shown to the model, the latest message not counted
+_MOST_TURNS = 8  # for the model, before the latest message
 _MOST_TURN_CHARS = 1000
 _MAX_TOKENS = 200
-_MOST_ADDED_CHARS = 300  # by which a rewrite may be longer than the message
-_KEPT_SHARE = 0.05  # of the time for retrieval: what answering with the local form takes once the time is up
+_MOST_ADDED_CHARS = 300  # a rewrite is at most so much longer than the message
+_KEPT_SHARE = 0.05  # of the time for retrieval: enough to answer with the local form at the end
 _QUOTES = "\"'`“”„«»‘’ "
 _MARKS = ("?", "？", "؟", ";")
 _WORD = re.compile("[^\\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")  # Chinese has neither capitals nor gaps
 _QUOTED = re.compile(r"[\"“”„«»`]([^\"“”„«»`]{1,200})[\"“”„«»`]")
 _HAS_DIGIT = re.compile(r"\d")
-# What begins a question or a wish in capitals without naming anything.
+# First words of questions and requests: written with a capital, but no names.
 _BEGINNINGS = frozenset(
     """a an and are at by can compare could define describe did do does explain find for from give had has have how i if
     in is list may must name of on or please provide regarding shall should show summarize tell that the there these
@@ -49,7 +49,7 @@ _BEGINNINGS = frozenset(
 
 
 class PromptError(ValueError):
-    """A prompt that cannot be used."""
+    """An unusable prompt."""
 
 
 class Prompt:
@@ -72,7 +72,7 @@ class Prompt:
         return Prompt(text)
 
     def render(self, turns: Sequence[Turn]) -> str:
-        """The prompt for a conversation that ends with the message to be rewritten."""
+        """The prompt for a conversation whose last message is to be rewritten."""
         said = [f"{turn.role.capitalize()}: {_clip(turn.text)}" for turn in turns[:-1][-_MOST_TURNS:]]
         values = {"{conversation}": "\n".join(said), "{question}": _clip(turns[-1].text)}
         return "".join(values.get(part, part) for part in self._parts)
@@ -89,7 +89,9 @@ class Rewriter:
     deadline_s: float
     retrieval_deadline_s: float  # of the whole retrieval, the rewrite included
 
-    async def search(self, knowledge: Knowledge, asked: Search, exchange: Exchange, headers: Headers) -> Searched:
+    async def search(
+        self, knowledge: Knowledge, asked: PermittedSearch, exchange: Exchange, headers: Headers
+    ) -> SearchResult:
         """Search for the model's form of the question; where the model gives none, for the local form.
 
         exchange: of the chat that asks; its record gets a step. headers: of the client's request.
@@ -122,7 +124,9 @@ class Rewriter:
                 self.model, self.target, messages, owner=owner, max_tokens=_MAX_TOKENS, headers=headers
             )
 
-    async def _search_again(self, knowledge: Knowledge, asked: Search, text: str, until_s: float) -> Searched | None:
+    async def _search_again(
+        self, knowledge: Knowledge, asked: PermittedSearch, text: str, until_s: float
+    ) -> SearchResult | None:
         """Search for the rewrite; None where the search fails or takes too long, and the local result must do."""
         try:
             async with asyncio.timeout_at(until_s):
@@ -133,7 +137,7 @@ class Rewriter:
 
 
 def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str | None, str]:
-    """The rewrite; or None, and why there is none."""
+    """The rewrite; or None, and the reason."""
     fault = asking.exception()
     if isinstance(fault, TimeoutError):
         return None, LATE
@@ -145,11 +149,11 @@ def _outcome(asking: "asyncio.Future[str]", turns: Sequence[Turn]) -> tuple[str 
     return (text, "") if accepted(text, turns) else (None, UNRESOLVED)
 
 
-def _noted(searched: Searched, why: str) -> Searched:
+def _noted(searched: SearchResult, why: str) -> SearchResult:
     return _because(searched, f"{searched.retrieved.query.reason}, {why}")
 
 
-def _because(searched: Searched, reason: str) -> Searched:
+def _because(searched: SearchResult, reason: str) -> SearchResult:
     retrieved = searched.retrieved
     return replace(searched, retrieved=replace(retrieved, query=replace(retrieved.query, reason=reason)))
 
@@ -160,7 +164,7 @@ def has_history(turns: Sequence[Turn]) -> bool:
 
 
 def tidied(answer: str) -> str:
-    """An answer without what models put around one: quotes, and spaces of any kind."""
+    """An answer without the quotes and spaces that models add."""
     text = answer.strip()
     if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES:
         text = text.strip(_QUOTES)
@@ -170,8 +174,8 @@ def tidied(answer: str) -> str:
 def accepted(text: str, turns: Sequence[Turn]) -> bool:
     """Whether a rewrite may stand for the last of `turns`.
 
-    Not one that is empty or UNRESOLVED, has several lines or is far longer than the message, that tells where the
-    message asked, or that names what nobody has said: a capitalised word, a number, code or a quotation.
+    Refused: an empty or UNRESOLVED answer, several lines, far more text than the message, a statement in place of a
+    question, and names that the conversation lacks: capitalised words, numbers, code, quotations.
     """
     message = turns[-1].text
     if not text or UNRESOLVED.upper() in text or "\n" in text or len(text) > len(message) + _MOST_ADDED_CHARS:
@@ -186,7 +190,7 @@ def accepted(text: str, turns: Sequence[Turn]) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    """The words that may name something: capitalised, with a digit or an underscore; the first one if it is unusual."""
+    """Words that may be names: with a capital, a digit or an underscore; a first word only if unusual."""
     names = []
     begins = True
     for found in _WORD.finditer(text):
@@ -200,13 +204,13 @@ def _names(text: str) -> list[str]:
 
 
 def _is_known(word: str, known: set[str]) -> bool:
-    """Whether it was said, be it in the singular, the plural or the genitive."""
+    """Whether the conversation has the word, in the singular, the plural or the genitive."""
     word = word.casefold()
     return word in known or word.removesuffix("s") in known or f"{word}s" in known
 
 
 def _clip(text: str) -> str:
-    """The head and the end of a long message, without what would close the quotation of it."""
+    """The beginning and the end of a long message, without tags that would close the quotation."""
     text = text.strip().replace("</", "< /")
     if len(text) <= _MOST_TURN_CHARS:
         return text

@@ -1,10 +1,10 @@
-"""What `/metrics` tells: requests, degraded chats, upstream errors, refusals by limits, rows of usage, stages and more.
+"""The counters of `/metrics`: requests, degraded chats, upstream errors, refusals by limits, usage rows, stages, more.
 
-Every label has a closed set of values, and none comes from a client. So each number has a fixed cell in one block of
-memory; counting is an addition (prometheus_client's own counters took 60 µs a request, this takes 6), and the library
-only writes the text. Each worker has its block in a file of a folder they share, and whoever is asked adds them all up:
-the numbers are the gateway's, whichever worker answers. A worker that takes the place of a dead one goes on with its
-block, so that no counter ever falls.
+Every label has a closed set of values, none from a client. So each number has a fixed cell in one block of memory, and
+counting is an addition: 6 µs a request, where prometheus_client's own counters take 60. The library only writes the
+text. Each worker has a block in a file of a shared folder, and the worker that answers `/metrics` adds all blocks up:
+the numbers are those of the gateway. A worker that replaces a dead worker continues the dead worker's block, so no
+counter falls.
 """
 
 import mmap
@@ -23,7 +23,7 @@ from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 LANES = (*get_args(Lane), "none")
 STATUSES = tuple(status or "none" for status in get_args(RagStatus))
-CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: the client had no answer
+CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")  # none: no answer reached the client
 REASONS = get_args(DegradedReason)
 UPSTREAM_ERRORS = (
     "upstream_unreachable", "upstream_timeout", "upstream_closed", "upstream_bad_reply", "upstream_cut",
@@ -33,9 +33,9 @@ UPSTREAM_ERRORS = (
 STAGES = (
     "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
 )  # fmt: skip
-LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts, so that nobody knows
+LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts cannot be reached
 ROWS = ("written", "lost")  # of usage, and receipts
-# Comparisons that can be read; those that could not be written; those that were not made, and why.
+# Comparisons: stored, lost, and not made for a reason.
 COMPARISONS = (
     "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
 )  # fmt: skip
@@ -55,7 +55,7 @@ _LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
 _ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
 _RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
 _COMPARISONS = {name: _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + at for at, name in enumerate(COMPARISONS)}
-_LABELLED = (  # name, what it counts, its label, value of the label -> cell
+_LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", _REASON),
     ("ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", _ERROR),
     ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
@@ -69,20 +69,20 @@ _CELL_BYTES = 8
 
 
 class Metrics:
-    """The counters of this process, and the sums of all that share its folder."""
+    """The counters of this process, and the sums over all processes of the folder."""
 
     def __init__(self, folder: Path | None = None, worker: int = 0) -> None:
-        """folder: the workers' own, which somebody removes after them; None: this process is alone."""
+        """folder: shared by the workers; None: this process is the only worker."""
         self._folder = folder
         self._cells = _block(None if folder is None else folder / f"{worker}.cells")
         self._cells[_IN_FLIGHT] = 0
 
     def begun(self) -> None:
-        """A request has come."""
+        """Count a request in flight."""
         self._cells[_IN_FLIGHT] += 1
 
     def ended(self, exchange: Exchange) -> None:
-        """It is over, whatever became of it."""
+        """Count a request that is over."""
         cells = self._cells
         cells[_IN_FLIGHT] -= 1
         if not exchange.path.startswith("/v1/"):
@@ -110,22 +110,22 @@ class Metrics:
             self._cells[_LEFT] += 1
 
     def usage_rows(self, *, written: int = 0, lost: int = 0) -> None:
-        """So many rows of usage are in the accounts, or will never be."""
+        """Count rows of usage: written to the accounts, or lost."""
         self._cells[_ROWS["written"]] += written
         self._cells[_ROWS["lost"]] += lost
 
     def receipts(self, *, written: int = 0, lost: int = 0) -> None:
-        """So many receipts can be read, or will never be."""
+        """Count receipts: stored, or lost."""
         self._cells[_RECEIPTS["written"]] += written
         self._cells[_RECEIPTS["lost"]] += lost
 
     def comparisons(self, *, written: int = 0, lost: int = 0) -> None:
-        """So many comparisons can be read, or will never be."""
+        """Count shadow comparisons: stored, or lost."""
         self._cells[_COMPARISONS["written"]] += written
         self._cells[_COMPARISONS["lost"]] += lost
 
     def not_compared(self, why: str) -> None:
-        """A comparison that was wanted was not made."""
+        """Count a wanted comparison that was not made, by reason."""
         self._cells[_COMPARISONS[why]] += 1
 
     def text(self, *, ready: bool) -> bytes:
@@ -142,7 +142,7 @@ class Metrics:
 
 
 def _block(file: Path | None) -> "memoryview[int]":
-    """The cells in a file, made of zeros where there is none; in memory alone without one."""
+    """The cells of a file, all 0 in a new file; None: cells in memory."""
     size = CELLS * _CELL_BYTES
     if file is None:
         return memoryview(bytearray(size)).cast("q")
@@ -152,7 +152,7 @@ def _block(file: Path | None) -> "memoryview[int]":
 
 
 class _Collected:
-    """The cells under their names, as prometheus_client asks for them."""
+    """The cells as metrics of prometheus_client."""
 
     def __init__(self, cells: Sequence[int], ready: bool) -> None:
         self._cells = cells
@@ -169,8 +169,8 @@ class _Collected:
                     if cells[first + second + at]:
                         requests.add_metric([lane, status, name], cells[first + second + at])
         yield requests
-        for name, told, label, places in _LABELLED:
-            family = CounterMetricFamily(name, told, labels=[label])
+        for name, help_text, label, places in _LABELLED:
+            family = CounterMetricFamily(name, help_text, labels=[label])
             for value, at in places.items():
                 family.add_metric([value], cells[at])
             yield family

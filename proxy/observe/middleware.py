@@ -39,7 +39,7 @@ class Observe:
             if message["type"] == "http.response.start":
                 started = True
                 exchange.status = message["status"]
-                # An upstream that is a gateway like this one has its own: two would contradict each other.
+                # An upstream may be a gateway of the same kind: two sets of headers would contradict each other.
                 theirs = [pair for pair in message.get("headers", ()) if not pair[0].startswith(b"x-rag-")]
                 message["headers"] = [*theirs, *_headers(exchange)]
             await send(message)
@@ -89,7 +89,7 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 def _line(exchange: Exchange) -> str:
     path = truncate(exchange.path)
-    if not path.isprintable() or " " in path:  # it could look like another line, or like the rest of this one
+    if not path.isprintable() or " " in path:  # a client must not forge a line of the log
         path = repr(path)
     parts = [exchange.method, path, str(exchange.status or "-"), f"{exchange.elapsed_ms():.0f}ms"]
     if exchange.model:

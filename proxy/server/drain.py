@@ -14,7 +14,7 @@ from typing import cast
 
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
 from proxy.errors import ApiError
-from proxy.server.http1 import Connection, Limits
+from proxy.server.http1 import Connection, Timeouts
 
 log = logging.getLogger("ragway")
 _ANSWERED = ("/healthz", "/readyz", "/metrics")
@@ -62,7 +62,7 @@ class _Open(set[Connection]):
 class Connections:
     """What one process serves."""
 
-    def __init__(self, app: App, limits: Limits, gone: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: App, limits: Timeouts, gone: Callable[[], None] = lambda: None) -> None:
         """gone: called for each that ended."""
         self._refusing = Refusing(app)
         self._limits = limits

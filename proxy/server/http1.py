@@ -44,7 +44,7 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Timeouts:
     """In seconds: for a request to arrive, between two of them, and for a reply of which the client takes nothing."""
 
     receive_s: float
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
     """One client: its requests run one after the other."""
 
     def __init__(
-        self, app: App, limits: Limits, *, connections: "set[Connection]", tasks: set[asyncio.Task[None]]
+        self, app: App, limits: Timeouts, *, connections: "set[Connection]", tasks: set[asyncio.Task[None]]
     ) -> None:
         """connections, tasks: of all connections; it puts itself and what it runs there."""
         self._app = app

@@ -12,7 +12,7 @@ import pytest
 from cli.build import accounts, plan
 from cli.contexts import Survey, Writer, estimate, rendered, write_contexts
 from config.settings import Settings, load
-from proxy.access.usage import sums, wish_of
+from proxy.access.usage import sums, usage_query
 from proxy.model_calls import NoAnswer
 from retrieval.index.index import Index
 from retrieval.ingest.context import Contexts
@@ -93,7 +93,7 @@ async def test_a_chunk_is_found_by_what_was_written_of_it_and_shown_without(
     asked = next(prompt for prompt in prompts(upstream) if "revenue" in prompt)
     assert '<document title="Third quarter">' in asked
     assert asked.count("Its revenue grew by three percent.") == 2  # within its document, and as the passage
-    (used,) = sums(accounts(settings), wish_of(by="team,key,model", since=None, until=None))
+    (used,) = sums(accounts(settings), usage_query(by="team,key,model", since=None, until=None))
     assert (used["team"], used["key"], used["model"], used["requests"]) == ("operator", "operator", "writer", 2)
     text, context = (await first_words(settings, "Quuxcorp turnover"))[0]
     assert context == "On the turnover of Quuxcorp."

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.observe.receipts.shelf import Shelf
+from proxy.observe.receipts.receipt_store import ReceiptStore
 from tests.support.gateway import Served, ragway, refused, serving
 
 pytestmark = pytest.mark.models
@@ -26,7 +26,7 @@ def asked(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory)
         )
         assert reply.headers["x-rag-status"] == "augmented"
         id = reply.headers["x-rag-id"]
-        shelf = Shelf(served.data, keep_s=3600, max_bytes=1 << 20)
+        shelf = ReceiptStore(served.data, keep_s=3600, max_bytes=1 << 20)
         end_s = time.monotonic() + 20
         while shelf.read(id) is None:
             assert time.monotonic() < end_s, "it was never written"

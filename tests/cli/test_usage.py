@@ -12,7 +12,7 @@ import pytest
 
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import Row, write
+from proxy.access.usage import UsageRow, write
 from proxy.dialects.token_counts import Tokens
 from tests.support.gateway import ragway, refused
 
@@ -47,9 +47,11 @@ def keys(opened: Callable[[], SqlAccounts]) -> list[str]:
 
 def row(
     key: str, day: str, model: str, tokens: Tokens, *, ms: float = 10, status: int = 200, price_of: str = "gpt-4o"
-) -> Row:
+) -> UsageRow:
     at_s = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() + 80_000
-    return Row("rag-1", at_s, key, "/v1/chat/completions", model, price_of, status, tokens, 5, ms, {}, (), kept=True)
+    return UsageRow(
+        "rag-1", at_s, key, "/v1/chat/completions", model, price_of, status, tokens, 5, ms, {}, (), kept=True
+    )
 
 
 def test_a_table_has_a_line_for_each_sum_and_one_for_all(usage: Usage, keys: list[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.access.admin import Admin
 from proxy.access.ledger import Ledger
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
@@ -64,7 +64,7 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             keyring=_KEYRING,
             admin=_admin(),
             record="never",
-            ledger=Ledger(SqlBook(_ACCOUNTS, keep_days=1), metrics=Metrics()),
+            ledger=Ledger(SqlUsageStore(_ACCOUNTS, keep_days=1), metrics=Metrics()),
             open=False,
             cors_origins=(PAGE.decode(),),
             any_type_paths=listed,

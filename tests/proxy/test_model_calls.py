@@ -10,9 +10,9 @@ import pytest
 
 from proxy.access.ledger import Ledger
 from proxy.access.limits import UNLIMITED, Limits
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import sums, wish_of
+from proxy.access.usage import sums, usage_query
 from proxy.exchange import Exchange, Target
 from proxy.model_calls import COMMAND_LINE, ModelCalls, NoAnswer, Owner, owner_of
 from proxy.observe.metrics import Metrics
@@ -29,12 +29,12 @@ PATIENCE_S = 60.0  # for a share of a limit: no test here is about a slow disk
 @contextlib.asynccontextmanager
 async def calls(folder: Path) -> AsyncIterator[ModelCalls]:
     """Calls through a real client and a real ledger; at the end the usage is written."""
-    book = SqlBook(SqlAccounts(folder), keep_days=9)
-    ledger = Ledger(book, metrics=Metrics(), patience_s=PATIENCE_S)
-    keeping = asyncio.create_task(ledger.keep())
+    store = SqlUsageStore(SqlAccounts(folder), keep_days=9)
+    ledger = Ledger(store, metrics=Metrics(), patience_s=PATIENCE_S)
+    keeping = asyncio.create_task(ledger.run())
     async with client() as opened:
         yield ModelCalls(Relay(opened), ledger, "with_keys")
-    ledger.leave()
+    ledger.stop()
     await keeping
 
 
@@ -46,7 +46,7 @@ async def answers(wire: Wire) -> None:
 
 def used(folder: Path) -> list[tuple[str, str, str, int, int, int]]:
     """Rows of usage by team, key and model."""
-    rows = sums(SqlAccounts(folder), wish_of(by="team,key,model", since=None, until=None))
+    rows = sums(SqlAccounts(folder), usage_query(by="team,key,model", since=None, until=None))
     columns = ("team", "key", "model", "requests", "prompt_tokens", "completion_tokens")
     return [tuple(row[column] for column in columns) for row in rows]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import read_body
-from proxy.server.http1 import Connection, Limits
+from proxy.server.http1 import Connection, Timeouts
 
-PATIENT = Limits(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
+PATIENT = Timeouts(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class RawClient:
 
 
 @contextlib.asynccontextmanager
-async def listening(app: App, limits: Limits = PATIENT) -> AsyncIterator[Listening]:
+async def listening(app: App, limits: Timeouts = PATIENT) -> AsyncIterator[Listening]:
     """Serve `app` while the context lasts."""
     server = Listening(0)
 

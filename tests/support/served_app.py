@@ -10,9 +10,9 @@ import uvloop
 
 from proxy.asgi import App
 from proxy.server.drain import Connections
-from proxy.server.http1 import Limits
+from proxy.server.http1 import Timeouts
 
-LIMITS = Limits(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
+LIMITS = Timeouts(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from proxy.access.limits import limits_of
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import sums, wish_of
+from proxy.access.usage import sums, usage_query
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, answering, recording
 from tests.support.upstream_servers import reply
@@ -79,7 +79,7 @@ class Shared:
         found: list[dict[str, Any]] = []
 
         def there() -> bool:
-            found[:] = sums(self.accounts, wish_of(by="key", since=None, until=None, key=id))
+            found[:] = sums(self.accounts, usage_query(by="key", since=None, until=None, key=id))
             return bool(found)
 
         until(there)

@@ -19,7 +19,7 @@ from config.settings import load
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import sums, wish_of
+from proxy.access.usage import sums, usage_query
 from retrieval.errors import IndexDown
 from retrieval.index.index import Index
 from retrieval.knowledge import Search
@@ -185,15 +185,15 @@ async def test_the_rewriting_stands_in_the_usage_of_the_key_that_asked(index: In
     opened = SqlAccounts(tmp_path)
     key, secret = opened.create("search-app", EVERYTHING, team="search", limits=Limits(tokens_per_day=1_000_000))
     async with bench(index, saying(EMILY), data=str(tmp_path)) as at:
-        keeping = asyncio.create_task(at.made.ledger.keep())
+        keeping = asyncio.create_task(at.made.ledger.run())
         question = [*HISTORY, {"role": "user", "content": "How about Emily Doe?"}]
         body = json.dumps({"model": "gpt-x", "messages": question}).encode()
         headers = [*HEADERS[:2], (b"authorization", f"Bearer {secret}".encode())]
         call = await Call((body,)).to(at.made.app, scope_of(headers=headers))
         assert (call.status, dict(call.headers)[b"x-rag-reason"]) == (200, b"rewritten by the model")
-        at.made.ledger.leave()
+        at.made.ledger.stop()
         await keeping
-    rows = sums(opened, wish_of(by="team,key,model", since=None, until=None))
+    rows = sums(opened, usage_query(by="team,key,model", since=None, until=None))
     assert [(row["team"], row["key"], row["model"], row["requests"]) for row in rows] == [
         ("search", key.id, "gpt-x", 1),
         ("search", key.id, "tiny", 1),

@@ -86,7 +86,7 @@ class Access:
 
         Raises UnknownCollection, RetrievalError.
         """
-        asked = permitted.Search(
+        asked = permitted.PermittedSearch(
             [Turn("user", query)], collections, rights_of(scope), explicit, k=k, filter=filter, lookup=lookup
         )
         searched = await permitted.search(self.knowledge, asked)

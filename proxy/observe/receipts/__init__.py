@@ -1,9 +1,9 @@
-"""Receipts: what a chat was asked, what was found for it and what the model was shown, kept for a while.
+"""Receipts: the question of a chat, the search result and the text that the model got, stored for a while.
 
-receipt  what is known of one chat, and the JSON that is kept of it
-keeper   those that are not written yet, off a request's way
-shelf    where they are kept, in SQL
-tables   its tables                      migrations/  how they came about
-shown    what a reader is shown, where he may read all of it
-replay   what would be injected today, and what differs
+receipt        the facts of one chat, and their JSON
+write_behind   the queue of unwritten receipts, and the thread that writes
+receipt_store  the stored receipts, in SQL
+tables         the tables                      migrations/  the changes of the tables
+shown          a receipt for a reader who may read every part
+replay         the text that would be injected today, and the differences
 """

@@ -1,6 +1,7 @@
-"""What is known of one chat whose question was searched for, and the JSON that is kept of it.
+"""The receipt of one chat whose question was searched for, and the JSON of the receipt.
 
-A request makes a `Receipt` of references, which costs it microseconds; `kept` reads them off its way.
+A request makes a `Receipt` of references, which costs microseconds; `serialize_receipt` reads the references later, in
+a thread.
 """
 
 import hashlib
@@ -19,12 +20,12 @@ from proxy.exchange import Exchange, Target, durations_ms
 from retrieval.records.documents import Groups
 from retrieval.records.search import Hit, Retrieved
 
-_MOST_CHARS = 100  # of what a client calls a model
+_MOST_CHARS = 100  # of the client's name of a model
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long
+@dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
 class Receipt:
-    """One chat: who asked what, what was found (None: nothing was searched), what the model was shown."""
+    """One chat: the question, the search result (None: no search) and the text that the model got."""
 
     id: str
     at_s: float
@@ -37,25 +38,25 @@ class Receipt:
     decision: Decision
     budget_tokens: int
     found: Retrieved | None
-    injected: str  # "" where nothing was
+    injected: str  # "": nothing
     injected_tokens: int
     timings_ms: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What a gateway injects with, besides what is found."""
+    """The parts of a gateway that decide about the injected text, beside the documents."""
 
-    gateway: str  # its version
+    gateway: str  # version
     template: str  # SHA-256 of the text around the passages
     order: Order
-    settings: Mapping[str, Any]  # by dotted key: those that decide what is found and shown
+    settings: Mapping[str, Any]  # by dotted key: the settings of search and injection
 
 
 def receipt_of(
     exchange: Exchange, target: Target, decision: Decision, budget_tokens: int, found: Retrieved | None, injected: str
 ) -> Receipt:
-    """The receipt of a chat that goes on to its model. It holds neither the exchange nor what the client sent."""
+    """The receipt of a chat before the call of the model, without the exchange and the client's body."""
     return Receipt(
         exchange.id,
         time(),
@@ -74,8 +75,8 @@ def receipt_of(
     )
 
 
-def kept(receipt: Receipt, versions: Versions) -> bytes:
-    """The receipt as JSON. `shown` makes of it what a reader gets; the fields that begin with _ are for that alone."""
+def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
+    """The receipt as JSON. `shown` makes the reader's version, and alone uses the members that begin with _."""
     decision, found = receipt.decision, receipt.found
     searched = _NOT_SEARCHED if found is None else _searched(found)
     return orjson.dumps(
@@ -83,7 +84,7 @@ def kept(receipt: Receipt, versions: Versions) -> bytes:
             "object": "knowledge.receipt",
             "id": receipt.id,
             "created_at": int(receipt.at_s),
-            "model": receipt.model.encode("utf-8", "replace").decode(),  # half a surrogate pair is no JSON
+            "model": receipt.model.encode("utf-8", "replace").decode(),  # JSON cannot hold half a surrogate pair
             "status": receipt.status,
             "reason": receipt.reason,
             "question": decision.turns[-1].text,
@@ -106,7 +107,7 @@ def kept(receipt: Receipt, versions: Versions) -> bytes:
 
 
 def sha256_of(text: str) -> str:
-    """Of its UTF-8, in hexadecimal digits."""
+    """SHA-256 of the UTF-8, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -125,7 +126,7 @@ def _searched(found: Retrieved) -> Mapping[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    """Of a passage that was read, what a candidate has not."""
+    """The members of a passage that a candidate of the trace lacks."""
     one = hit.passage
     return {
         "id": hit.id,
@@ -142,5 +143,5 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def allowed(groups: Sequence[str], reader: Groups) -> bool:
-    """Whether who is in these groups may read a document of those."""
+    """Whether a reader in these groups may read a document of these groups."""
     return not groups or reader is None or not set(groups).isdisjoint(reader)

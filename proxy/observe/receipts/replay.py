@@ -1,4 +1,4 @@
-"""A receipt against today: what would be injected now for the same conversation, and what differs.
+"""A receipt against today: the text for the same conversation now, and the differences.
 
 `today` makes the outcome of a search that was just made; `differences` compares it with the receipt's. All is plain
 JSON, as receipts are.
@@ -18,7 +18,7 @@ _COMPARED = ("document", "revision", "source", "title", "headings", "start", "en
 
 
 def outcome(kept: Mapping[str, Any]) -> Outcome:
-    """What was injected then, of a receipt as `receipt.kept` made it."""
+    """The injected text and passages of a receipt. kept: of `serialize_receipt`."""
     query = kept["query"]
     return {
         "status": kept["status"],
@@ -34,7 +34,7 @@ def outcome(kept: Mapping[str, Any]) -> Outcome:
 
 
 def today(found: Retrieved, names: Sequence[str], template: Template, versions: Versions) -> Outcome:
-    """What would be injected now. names: of the collections that were searched."""
+    """The text and passages of today. names: the searched collections."""
     passages = in_order(found.context.passages, versions.order)
     text = template.render(passages, names) if passages else ""
     return {
@@ -56,7 +56,7 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
 
 
 def differences(was: Outcome, now: Outcome, there: Sequence[DocumentLocation]) -> dict[str, Any]:
-    """What changed; each part is empty, or null, where nothing did. there: the receipt's documents that are left."""
+    """The differences; an unchanged part is empty or null. there: the receipt's documents that still exist."""
     return {
         "injected": _pair(was["sha256"], now["sha256"]),
         "status": _pair(was["status"], now["status"]),
@@ -75,7 +75,7 @@ def _pair(was: object, now: object) -> dict[str, object] | None:
 
 
 def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each passage that is not where and what it was; `was` and `now` are its numbers in the texts, from 1.
+    """Each moved or changed passage; `was` and `now` are the numbers of the passage in the texts, from 1.
 
     Of two of one document that have the same text, the same headings or characters in common, one became the other.
     """
@@ -85,21 +85,21 @@ def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
     still = {order[at] for block in stay for at in range(block.a, block.a + block.size)}
     for at, one in enumerate(was):
         if at not in pairs:
-            yield _told("removed", one, at, None)
+            yield _change("removed", one, at, None)
             continue
         other = now[pairs[at]]
         if one["text"] != other["text"]:
-            yield _told("changed", other, at, pairs[at])
+            yield _change("changed", other, at, pairs[at])
         elif pairs[at] not in still:
-            yield _told("moved", other, at, pairs[at])
+            yield _change("moved", other, at, pairs[at])
     taken = set(pairs.values())
     for at, one in enumerate(now):
         if at not in taken:
-            yield _told("added", one, None, at)
+            yield _change("added", one, None, at)
 
 
 def _matched(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Place in `was` -> place in `now`, of those that are the same or became each other."""
+    """Place in `was` -> place in `now` of equal or replaced passages."""
     pairs: dict[int, int] = {}
     taken: set[int] = set()
     for alike in (_same, _akin):
@@ -124,7 +124,7 @@ def _akin(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(overlap or one["headings"] == other["headings"])
 
 
-def _told(change: str, one: Mapping[str, Any], was: int | None, now: int | None) -> dict[str, Any]:
+def _change(change: str, one: Mapping[str, Any], was: int | None, now: int | None) -> dict[str, Any]:
     return {
         "change": change,
         "source": one["source"],
@@ -137,7 +137,7 @@ def _told(change: str, one: Mapping[str, Any], was: int | None, now: int | None)
 
 
 def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocation]) -> Iterator[dict[str, Any]]:
-    """Those of the receipt's documents that were replaced since, or are gone."""
+    """The receipt's documents that were replaced or deleted since."""
     revisions = {one.document: one.revision for one in there}
     for document, one in {one["document"]: one for one in was}.items():
         revision = revisions.get(document)

@@ -1,8 +1,9 @@
-"""What a reader is shown of a receipt: all of it, or nothing.
+"""The reader's version of a receipt: every part, or no receipt.
 
-A receipt quotes documents and a conversation. So it is for whoever may read each document it names, as it was then and
-as it is now, in a collection that he may read now, and for the team (without one: the key) whose chat it was, or an
-admin. A document that is gone may be read by nobody, nor may what quotes it.
+A receipt quotes documents and a conversation. So a reader must be allowed to read each named document, in the revision
+of the receipt and in the revision of today, in a collection that the reader may read today; and the reader must be in
+the team of the chat (without a team: have the same key), or be an admin. A deleted document has no readers, and neither
+has a receipt that quotes a deleted document.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ _OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
 
 
 async def shown(kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str) -> dict[str, Any] | None:
-    """The receipt, as `receipt.kept` made it, for this reader; None where he may not read all of it.
+    """The receipt for this reader; None where the reader may not read every part. receipt: of `serialize_receipt`.
 
     Raises RetrievalError.
     """
@@ -38,11 +39,11 @@ async def shown(kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, o
         for one in quoted
     ):
         return None
-    return _told(kept, named, there)
+    return _complete(kept, named, there)
 
 
 async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Id -> document and place of each candidate: of those that the request read, and of the others still there."""
+    """Id -> document and place of each candidate: read by the request, or still stored."""
     named: dict[str, Mapping[str, Any]] = {hit["id"]: hit for hit in kept["_hits"]}
     trace = kept["_trace"] or {"ids": []}
     others = [id for id in trace["ids"] if id not in named]
@@ -52,7 +53,7 @@ async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[
     return named
 
 
-def _told(
+def _complete(
     kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], there: Mapping[str, DocumentLocation]
 ) -> dict[str, Any]:
     receipt = {name: value for name, value in kept.items() if not name.startswith("_")}
@@ -63,7 +64,7 @@ def _told(
 
 
 def _candidates(kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each candidate, the best first, with what each arm said of it and what became of it."""
+    """All candidates, best first, each with the ranks of the arms and the outcome."""
     trace = kept["_trace"]
     if trace is None:
         return []

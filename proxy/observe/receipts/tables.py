@@ -9,7 +9,7 @@ from runtime.database import Schema
 metadata = MetaData()
 
 
-def _shelf(name: str) -> Table:
+def _receipt_table(name: str) -> Table:
     return Table(
         name,
         metadata,
@@ -21,7 +21,7 @@ def _shelf(name: str) -> Table:
     )
 
 
-receipts = _shelf("receipts")
-comparisons = _shelf("comparisons")  # of answers raw and with passages: `proxy.observe.shadow`
+receipts = _receipt_table("receipts")
+comparisons = _receipt_table("comparisons")  # of answers raw and with passages: `proxy.observe.shadow`
 
 schema = Schema("receipts", metadata, Path(__file__).with_name("migrations"))

@@ -1,4 +1,4 @@
-"""The two answers to one chat, with passages and raw, and the JSON that is kept of them."""
+"""The two answers to one chat, with and without passages, and their JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,29 +12,29 @@ from retrieval.records.search import Turn
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One reply. Times are milliseconds: of the chat from its arrival, of the raw request from its sending."""
+    """One reply. Times are milliseconds: for the chat since the arrival, for the raw request since the sending."""
 
-    status: int  # HTTP's; 0: there was no reply
-    answer: str | None  # None: there was none, or no text in it
+    status: int  # HTTP's; 0: no reply
+    answer: str | None  # None: no answer, or no text
     finish_reason: str | None
-    error: str | None  # None: it is an answer
+    error: str | None  # None: an answer
     tokens: Tokens
-    cost_usd: float | None  # None: the model's price is not known
-    first_ms: float | None  # the first text of the answer or of its reasoning
+    cost_usd: float | None  # None: the price of the model is not known
+    first_ms: float | None  # the first text of the answer or the reasoning
     total_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One chat, and what its model said with passages and raw."""
+    """One chat, and the replies of the model with and without passages."""
 
-    id: str  # of the chat: its x-rag-id
+    id: str  # the chat's x-rag-id
     at_s: float
-    asked: bool  # by the client; else it is of the share
-    key: str  # id of the one that asked; "" while there are none
+    asked: bool  # by the client; False: the chat was sampled
+    key: str  # id of the caller's key; "": no keys
     model: str
-    collections: Sequence[str]  # that were searched together
-    turns: Sequence[Turn]  # the conversation as it was searched with
+    collections: Sequence[str]  # the searched collections
+    turns: Sequence[Turn]  # the conversation of the search
     sources: Sequence[str]
     injected_tokens: int
     rag: Side
@@ -42,13 +42,13 @@ class Comparison:
     judged: Sequence[Mapping[str, Any]] = ()  # what models said of both, later: `evaluation.shadow.preferences`
 
 
-def kept(one: Comparison) -> bytes:
-    """As JSON."""
+def serialize_comparison(one: Comparison) -> bytes:
+    """The comparison as JSON."""
     return orjson.dumps(one)
 
 
 def comparison_from(content: bytes) -> Comparison:
-    """What `kept` was given; what a later version added is left out. Raises ValueError, TypeError."""
+    """Read the JSON of `serialize_comparison`; unknown members are left out. Raises ValueError, TypeError."""
     row = orjson.loads(content)
     made = {
         "turns": [Turn(**_known(Turn, turn)) for turn in row["turns"]],

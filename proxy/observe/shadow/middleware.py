@@ -25,7 +25,7 @@ from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange, exchange_of
 from proxy.model_calls import ModelCalls, Owner
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.keeper import Keeper
+from proxy.observe.receipts.write_behind import WriteBehindQueue
 from proxy.observe.shadow.comparison import Comparison, Side
 from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
 
@@ -62,7 +62,7 @@ class ShadowComparison:
         app: App,
         models: ModelCalls,
         disconnect: Callable[[], Awaitable[None]],
-        keeper: Keeper[Comparison],
+        keeper: WriteBehindQueue[Comparison],
         metrics: Metrics,
         options: ShadowOptions,
     ) -> None:

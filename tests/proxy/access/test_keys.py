@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.access.auth import Guard
-from proxy.access.keys import Keyring, Lock, bearer, hash_of, new_secret
+from proxy.access.keys import KeyHash, Keyring, bearer, hash_of, new_secret
 from proxy.access.rights import EVERYTHING, NOTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from retrieval.errors import RetrievalError
-from tests.support.rings import Held, lock_of, ring
+from tests.support.rings import Held, key_hash_of, ring
 
 MINE = "sk-rag-mine"
 READER = Rights(read=Names(["docs"]))
@@ -42,7 +42,7 @@ async def admitted(headers: Headers, keyring: Keyring, path: str = "/v1/models")
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 async def test_a_key_opens_and_travels_no_further(scheme: str) -> None:
-    keyring = ring(lock_of(MINE, READER))
+    keyring = ring(key_hash_of(MINE, READER))
     exchange, seen = await admitted([(b"x", b"1"), (b"authorization", f"{scheme} {MINE}".encode())], keyring)
     assert (exchange.rights, exchange.key) == (READER, f"key-{MINE}")
     assert seen == [(b"x", b"1")]
@@ -72,7 +72,7 @@ REFUSED: dict[str, Headers] = {
 @pytest.mark.parametrize("headers", REFUSED.values(), ids=REFUSED)
 async def test_everything_else_is_the_same_refusal(headers: Headers) -> None:
     with pytest.raises(ApiError) as caught:
-        await admitted(headers, ring(lock_of(MINE, READER)))
+        await admitted(headers, ring(key_hash_of(MINE, READER)))
     error = caught.value
     assert (error.status, error.code, error.headers) == (401, "invalid_api_key", [(b"www-authenticate", b"Bearer")])
     assert error.message == "No valid key: send one of this gateway's as the header Authorization: Bearer KEY."
@@ -80,15 +80,15 @@ async def test_everything_else_is_the_same_refusal(headers: Headers) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 async def test_health_needs_no_key_and_gives_no_rights(path: str) -> None:
-    exchange, _ = await admitted([], ring(lock_of(MINE, READER)), path)
+    exchange, _ = await admitted([], ring(key_hash_of(MINE, READER)), path)
     assert exchange.rights == NOTHING
 
 
 async def test_an_expired_key_is_no_key() -> None:
     shown = [(b"authorization", f"Bearer {MINE}".encode())]
-    await admitted(shown, ring(lock_of(MINE, READER, time.time() + 60)))
+    await admitted(shown, ring(key_hash_of(MINE, READER, time.time() + 60)))
     with pytest.raises(ApiError, match="No valid key"):
-        await admitted(shown, ring(lock_of(MINE, READER, time.time() - 1)))
+        await admitted(shown, ring(key_hash_of(MINE, READER, time.time() - 1)))
 
 
 async def test_a_key_can_be_required_before_there_is_one() -> None:
@@ -100,21 +100,21 @@ async def test_a_key_can_be_required_before_there_is_one() -> None:
 
 
 def test_the_last_key_that_goes_opens_nothing() -> None:
-    held = Held([lock_of(MINE, READER)])
+    held = Held([key_hash_of(MINE, READER)])
     keyring = Keyring(held, required=False)
     held.held, held.changes = [], 2  # revoked
-    keyring.look()
+    keyring.refresh()
     assert keyring.closed
     assert keyring.key_of(MINE) is None
     held.changes = 0  # and as if there had never been one
-    keyring.look()
+    keyring.refresh()
     assert keyring.closed
 
 
 class Failing(Held):
     """Accounts that cannot be read from the second look on."""
 
-    def __init__(self, locks: Sequence[Lock]) -> None:
+    def __init__(self, locks: Sequence[KeyHash]) -> None:
         super().__init__(locks)
         self.failed = threading.Semaphore(0)
         self.fails = False
@@ -127,7 +127,7 @@ class Failing(Held):
 
 
 async def test_what_cannot_be_read_leaves_the_keys_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
-    held = Failing([lock_of(MINE, READER)])
+    held = Failing([key_hash_of(MINE, READER)])
     keyring = Keyring(held, required=False)
     held.fails = True
     watching = asyncio.create_task(keyring.watch())

@@ -12,9 +12,9 @@ from proxy.access.ledger import LEASE_S, Ledger
 from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.metering import Metering, Record
 from proxy.access.rights import EVERYTHING
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import COMPARISONS, Wish, sums
+from proxy.access.usage import COMPARISONS, UsageQuery, sums
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
@@ -45,8 +45,8 @@ class Process:
     def __init__(self, accounts: SqlAccounts, clock: Clock, record: Record = "with_keys") -> None:
         self.metrics = Metrics()
         self.record = record
-        self.book = SqlBook(accounts, keep_days=400, now_s=clock.now_s)
-        self.ledger = Ledger(self.book, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
+        self.store = SqlUsageStore(accounts, keep_days=400, now_s=clock.now_s)
+        self.ledger = Ledger(self.store, metrics=self.metrics, now_s=clock.now_s, clock_s=clock.clock_s)
 
     async def ask(
         self,
@@ -80,11 +80,11 @@ class Process:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Process"]:
-        keeping = asyncio.create_task(self.ledger.keep())
+        keeping = asyncio.create_task(self.ledger.run())
         try:
             yield self
         finally:
-            self.ledger.leave()
+            self.ledger.stop()
             await keeping
 
 
@@ -251,7 +251,7 @@ async def test_rows_are_written_in_one_go_and_summed(opened: Callable[[], SqlAcc
         for used in (10, 20, None):
             await process.ask(UNLIMITED, key.id, used=used)
     assert value(process.metrics, "usage_rows_total", outcome="written") == 3
-    (row,) = sums(accounts, Wish())
+    (row,) = sums(accounts, UsageQuery())
     assert (row["team"], row["model"], row["requests"], row["prompt_tokens"]) == ("search", "m", 3, 30)
     assert row["cost_usd"] == pytest.approx(30 * 2.5e-6)
     assert row["failed"] == 3, "nobody had an answer here"
@@ -263,7 +263,7 @@ async def test_live_comparisons_are_a_team_of_their_own(opened: Callable[[], Sql
     async with Process(opened(), Clock()).running() as process:
         for of in (key.id, COMPARISONS, COMPARISONS):
             await process.ask(UNLIMITED, of, used=10)
-    rows = [(row["team"], row["key"], row["requests"]) for row in sums(accounts, Wish(("team", "key")))]
+    rows = [(row["team"], row["key"], row["requests"]) for row in sums(accounts, UsageQuery(("team", "key")))]
     assert sorted(rows) == [(COMPARISONS, COMPARISONS, 2), ("search", key.id, 1)]
 
 
@@ -273,7 +273,7 @@ async def test_live_comparisons_are_a_team_of_their_own(opened: Callable[[], Sql
 async def test_usage_is_kept_of_whom_the_setting_says(tmp_path: Path, record: Record, key: str, rows: int) -> None:
     async with Process(SqlAccounts(tmp_path), Clock(), record).running() as process:
         await process.ask(UNLIMITED, key, used=1)
-    assert sum(row["requests"] for row in sums(SqlAccounts(tmp_path), Wish())) == rows
+    assert sum(row["requests"] for row in sums(SqlAccounts(tmp_path), UsageQuery())) == rows
     assert (tmp_path / "accounts.db").exists() is (rows > 0), "no database appears for nothing"
 
 

@@ -12,7 +12,7 @@ from proxy.access.limits import (
     NANO,
     UNLIMITED,
     Claim,
-    Grant,
+    LeaseGrant,
     Limits,
     Meter,
     Share,
@@ -89,7 +89,7 @@ def test_what_passes_is_what_a_brute_force_count_lets_pass(
     requests: list[tuple[int, int]] = []  # (minute, 1)
     tokens: list[tuple[int, int]] = []  # (minute, tokens)
     running: list[dict[str, int]] = []
-    tickets = []
+    admissions = []
     for what, n in steps:
         minute = int(now_s // 60)
         meter.at(now_s, limits)
@@ -101,23 +101,23 @@ def test_what_passes_is_what_a_brute_force_count_lets_pass(
             passes = sum(1 for at, _ in requests if at == minute) < rpm and len(running) < concurrency and used < tpm
             assert meter.enough(None) is passes
             if passes:
-                tickets.append(meter.enter(0.0))
+                admissions.append(meter.enter(0.0))
                 requests.append((minute, 1))
                 running.append({"minute": minute, "tokens": 0})
-        elif what == "reserve" and tickets and not tickets[-1].reserved:
+        elif what == "reserve" and admissions and not admissions[-1].reserved:
             passes = used + max(n, 1) <= tpm
             assert meter.enough(n) is passes
             if passes:
-                meter.reserve(tickets[-1], n)
+                meter.reserve(admissions[-1], n)
                 tokens.append((minute, n))
                 running[-1] |= {"minute": minute, "tokens": n, "reserved": 1}
-        elif what == "settle" and tickets and tickets[-1].reserved:
-            tickets[-1].settle(n)
+        elif what == "settle" and admissions and admissions[-1].reserved:
+            admissions[-1].settle(n)
             more = n - running[-1]["tokens"]
             if running[-1]["minute"] == minute or more > 0:
                 tokens.append((minute, more))
-        elif what == "close" and tickets:
-            tickets.pop().close()
+        elif what == "close" and admissions:
+            admissions.pop().close()
             running.pop()
         elif what == "wait":
             now_s += n
@@ -125,23 +125,23 @@ def test_what_passes_is_what_a_brute_force_count_lets_pass(
 
 def test_a_ticket_gives_its_slot_back_once() -> None:
     meter = stocked(Limits(concurrency=1))
-    ticket = meter.enter(0.0)
+    admission = meter.enter(0.0)
     assert not meter.enough(None)
-    ticket.close()
-    ticket.close()
+    admission.close()
+    admission.close()
     assert meter.shares["concurrency"].left == 1
     assert meter.shares["concurrency"].running == 0
 
 
 def test_other_limits_count_from_the_next_request_on() -> None:
     meter = stocked(Limits(rpm=5, concurrency=2))
-    ticket = meter.enter(0.0)
+    admission = meter.enter(0.0)
     meter.at(NOON_S, Limits(rpm=9, concurrency=2, tpm=7))
     assert meter.shares["rpm"].left == 0, "a share of another limit goes back"
     assert meter.shares["concurrency"].left == 1
     meter.at(NOON_S, Limits(tpm=7))
     assert set(meter.shares) == {"tpm"}
-    ticket.close()
+    admission.close()
 
 
 def claim(limit: int, *, left: int = 0, running: int = 0, need: int = 0, money: bool = False) -> Claim:
@@ -165,10 +165,10 @@ def test_a_grant_never_makes_more_than_the_limit(
 
 
 def test_half_is_left_for_whoever_comes_next() -> None:
-    assert granted(claim(100), spent=0, others=0) == Grant(50, 100)
-    assert granted(claim(100, left=50), spent=0, others=25) == Grant(0, 100)
-    assert granted(claim(1), spent=0, others=0) == Grant(1, 1)
-    assert granted(claim(5 * NANO, money=True), spent=2 * NANO, others=0) == Grant(3 * NANO, 3 * NANO)
+    assert granted(claim(100), spent=0, others=0) == LeaseGrant(50, 100)
+    assert granted(claim(100, left=50), spent=0, others=25) == LeaseGrant(0, 100)
+    assert granted(claim(1), spent=0, others=0) == LeaseGrant(1, 1)
+    assert granted(claim(5 * NANO, money=True), spent=2 * NANO, others=0) == LeaseGrant(3 * NANO, 3 * NANO)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -39,17 +39,17 @@ def test_each_change_is_seen_by_others(opened: Callable[[], SqlAccounts]) -> Non
     keyring = Keyring(there, required=False)
     assert not keyring.closed
     key, first = here.create("app", RIGHTS)
-    keyring.look()
+    keyring.refresh()
     assert keyring.closed
     assert keyring.key_of(first) == key
     _, second = here.rotate(key.id, keep_s=60)
-    keyring.look()
+    keyring.refresh()
     assert keyring.key_of(first) == keyring.key_of(second) == key
     _, third = here.rotate(key.id)
-    keyring.look()
+    keyring.refresh()
     assert [keyring.key_of(secret) for secret in (first, second, third)] == [None, None, key]
     here.revoke(key.id)
-    keyring.look()
+    keyring.refresh()
     assert keyring.key_of(third) is None
     assert keyring.closed
 
@@ -59,10 +59,10 @@ def test_a_rotated_secret_ends_with_its_time_and_no_later_than_the_key(opened: C
     soon = time.time() + 5
     key, _first = accounts.create("app", RIGHTS, expires_s=soon)
     accounts.rotate(key.id, keep_s=3600)
-    assert {lock.until_s for lock in accounts.locks()} == {soon}
+    assert {lock.until_s for lock in accounts.key_hashes()} == {soon}
     other, _ = accounts.create("other", RIGHTS)
     accounts.rotate(other.id, keep_s=60)
-    kept = [lock.until_s for lock in accounts.locks() if lock.key.id == other.id]
+    kept = [lock.until_s for lock in accounts.key_hashes() if lock.key.id == other.id]
     assert max(kept) == float("inf")
     assert min(kept) == pytest.approx(time.time() + 60, abs=30)
 
@@ -106,7 +106,7 @@ def test_a_file_that_is_gone_is_no_open_gateway(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         file.unlink()
     with pytest.raises(RetrievalError, match="is not there any more"):
-        keyring.look()
+        keyring.refresh()
     assert keyring.closed
     assert keyring.key_of(secret) is not None
 
@@ -156,12 +156,12 @@ def test_a_server_that_goes_away_changes_no_key_and_is_used_again(tmp_path: Path
         keyring = Keyring(accounts, required=False)
         server.stop()
         with pytest.raises(RetrievalError, match="which holds the keys, is not reachable"):
-            keyring.look()
+            keyring.refresh()
         assert keyring.key_of(secret) == key
         with pytest.raises(RetrievalError):
             Keyring(SqlAccounts(tmp_path, url), required=False)
         server.start()
         accounts.revoke(key.id)
-        keyring.look()
+        keyring.refresh()
         assert keyring.key_of(secret) is None
         accounts.close()

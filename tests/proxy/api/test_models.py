@@ -59,7 +59,7 @@ async def serving(tmp_path: Path, models: str, *, grants: Sequence[Sequence[str]
         for names in grants
     }
     built = gateway(settings, Unasked(), ready=lambda: "", environ={})
-    built.keyring.look()
+    built.keyring.refresh()
 
     def client(*names: str) -> openai.AsyncOpenAI:
         http = httpx.AsyncClient(transport=httpx.ASGITransport(built.app))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cli.build import rewriter, targets
 from config.settings import PROMPTS, SettingsError, load
 from proxy.access.ledger import Ledger
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.augment.rewrite import Prompt, PromptError, accepted, tidied
 from proxy.exchange import Target
@@ -143,7 +143,7 @@ def built(tmp_path: Path, retrieval: str) -> Target | None:
     file = tmp_path / "ragway.yaml"
     file.write_text(f"{MODELS}retrieval: {{{retrieval}}}", "utf-8")
     settings = load(file=file, environ={})
-    ledger = Ledger(SqlBook(SqlAccounts(tmp_path), keep_days=1), metrics=Metrics())
+    ledger = Ledger(SqlUsageStore(SqlAccounts(tmp_path), keep_days=1), metrics=Metrics())
     made = rewriter(settings, ModelCalls(Upstream({}), ledger, "with_keys"), Routes(targets(settings, {})))
     return made.target if made else None
 

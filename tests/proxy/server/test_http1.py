@@ -17,7 +17,7 @@ from proxy.server.http1 import (
     HEADER_LIMIT,
     PIPELINE_LIMIT,
     URL_LIMIT_BYTES,
-    Limits,
+    Timeouts,
 )
 from tests.support.raw_client import Listening, RawClient, Recorder, chunked, listening, post
 
@@ -265,7 +265,7 @@ async def test_an_early_answer_reaches_a_client_that_is_still_uploading() -> Non
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
-HASTY = Limits(receive_s=0.2, keepalive_s=0.2, send_s=0.2)
+HASTY = Timeouts(receive_s=0.2, keepalive_s=0.2, send_s=0.2)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", GET[:-2], post(b"12345")[:-1], chunked([b"a"])[:-3]])

@@ -11,9 +11,9 @@ import pytest
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING, NOTHING, Names, Rights
-from proxy.access.shares import SqlBook
+from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.access.usage import sums, wish_of
+from proxy.access.usage import sums, usage_query
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.augment.gate import decide
 from proxy.augment.middleware import CHAT as CHAT_KEY
@@ -23,9 +23,9 @@ from proxy.dialects.chat import CHAT
 from proxy.exchange import Exchange, RagStatus, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts.keeper import Keeper
-from proxy.observe.receipts.shelf import Shelf
-from proxy.observe.shadow.comparison import Comparison, comparison_from, kept
+from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.receipts.write_behind import WriteBehindQueue
+from proxy.observe.shadow.comparison import Comparison, comparison_from, serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions, Who
 from proxy.upstream.echo import Echo
 from tests.proxy.observe.test_metrics import value
@@ -46,12 +46,14 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.accounts = SqlAccounts(folder)
         self.metrics = Metrics()
-        book = SqlBook(self.accounts, keep_days=9)
+        store = SqlUsageStore(self.accounts, keep_days=9)
         # A machine with a slow disk may need seconds for a transaction: no test here is about that.
-        self.ledger = Ledger(book, metrics=self.metrics, patience_s=60.0)
-        self.shelf = Shelf(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
-        self.keeper: Keeper[Comparison] = Keeper(self.shelf, kept, self.metrics.comparisons)
-        self.keeping = asyncio.gather(self.ledger.keep(), self.keeper.keep())
+        self.ledger = Ledger(store, metrics=self.metrics, patience_s=60.0)
+        self.shelf = ReceiptStore(folder, keep_s=1e9, max_bytes=1 << 30, what="comparisons")
+        self.keeper: WriteBehindQueue[Comparison] = WriteBehindQueue(
+            self.shelf, serialize_comparison, self.metrics.comparisons
+        )
+        self.keeping = asyncio.gather(self.ledger.run(), self.keeper.run())
         self.comparing: ShadowComparison | None = None
         self.raw: list[bytes] = []
         self.app: App = answers
@@ -119,8 +121,8 @@ class House:
         """All that was compared, once nothing is under way any more."""
         while self.comparing is not None and self.comparing.under_way:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0)
-        self.ledger.leave()
-        self.keeper.leave()
+        self.ledger.stop()
+        self.keeper.stop()
         await self.keeping
         try:
             return [comparison_from(row) for row in self.shelf.every()]
@@ -151,7 +153,7 @@ async def test_who_asks_gets_both_answers_kept_under_the_id_of_the_chat(house: H
     assert one.raw.answer is not None
     assert one.raw.answer.endswith("[user]\nDoes it?")
     assert house.raw == [b'{"model":"echo","messages":[{"role":"user","content":"Does it?"}]}'], "without `rag`"
-    (row,) = sums(house.accounts, wish_of(by="team,key", since=None, until=None))
+    (row,) = sums(house.accounts, usage_query(by="team,key", since=None, until=None))
     assert (row["team"], row["key"], row["requests"]) == ("comparisons", "comparisons", 1)
     assert row["prompt_tokens"] + row["completion_tokens"] > 0
 
@@ -238,7 +240,7 @@ async def test_the_budget_ends_it_for_all_and_never_the_chats(house: House) -> N
     assert told[-1] == "budget"
     done = await house.done()
     assert 0 < len(done) == len(house.raw) < 6
-    (row,) = sums(house.accounts, wish_of(by="key", since=None, until=None))
+    (row,) = sums(house.accounts, usage_query(by="key", since=None, until=None))
     assert row["prompt_tokens"] + row["completion_tokens"] <= 600
     assert value(house.metrics, "comparisons_total", outcome="budget") == 6 - len(done)
 

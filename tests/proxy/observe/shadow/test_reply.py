@@ -9,7 +9,7 @@ import pytest
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens
-from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, kept
+from proxy.observe.shadow.comparison import Comparison, Side, comparison_from, serialize_comparison
 from proxy.observe.shadow.reply import ReplyRecorder, UnreadableReply
 from retrieval.records.search import Turn
 
@@ -113,7 +113,7 @@ def test_what_is_kept_is_read_again_also_by_an_older_version() -> None:
     one = Comparison(
         "rag-1", 1.5, False, "key-1", MODEL, ["docs"], [Turn("user", "Does it?")], ["a.md"], 12, side, side, []
     )
-    assert comparison_from(kept(one)) == one
-    later = orjson.loads(kept(one)) | {"new": 1}
+    assert comparison_from(serialize_comparison(one)) == one
+    later = orjson.loads(serialize_comparison(one)) | {"new": 1}
     later["rag"]["new"] = 2
     assert comparison_from(orjson.dumps(later)) == one

@@ -15,7 +15,7 @@ from proxy.asgi import Receive, Scope, Send
 from proxy.dialects import sse
 from proxy.exchange import KEY, Exchange, Target
 from proxy.server.drain import Connections
-from proxy.server.http1 import Limits
+from proxy.server.http1 import Timeouts
 from proxy.upstream.translated.lane import Translated
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, ScriptedServer, scripted
@@ -38,7 +38,7 @@ WEATHER: list[ChatCompletionToolParam] = [
     }
 ]
 API_KEY = "key-of-the-provider"
-LIMITS = Limits(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
+LIMITS = Timeouts(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 

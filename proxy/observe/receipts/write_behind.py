@@ -1,8 +1,8 @@
-"""Receipts that are not written yet: a request leaves its own here, and a thread writes them twice a second.
+"""The queue of unwritten receipts: a request adds a receipt, and a thread writes the queue twice a second.
 
-Where nothing can be written they wait, as many as there is room for, and are tried again; a request notices nothing.
-What a crash loses is the last half second. A receipt can be read at once in the process that made it, and by the
-others once it is written. `Keeper` does the same for whatever is kept of chats.
+Where the database cannot be written, a bounded number of receipts waits for the next attempt; requests notice nothing.
+A crash loses the last half second. The process that made a receipt can read the receipt at once, other processes after
+the write. `WriteBehindQueue` does the same for every record of a chat.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
-from proxy.observe.receipts.receipt import Receipt, Versions, kept
-from proxy.observe.receipts.shelf import Shelf
+from proxy.observe.receipts.receipt import Receipt, Versions, serialize_receipt
+from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
-EVERY_S = 0.5  # from the first receipt that waits until all that do are written
-_AGAIN_S = 10.0  # the same where they could not be: each time takes half a millisecond a receipt
+EVERY_S = 0.5  # from the first waiting receipt to the write
+_AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
 _PRUNE_S = 600.0
-_MOST = 1000  # not written yet; beyond it the new ones are lost, and counted
+_MOST = 1000  # unwritten; further receipts are lost, and counted
 
 
 class OfAChat(Protocol):
-    """What is kept of one."""
+    """A record of one chat."""
 
     @property
     def id(self) -> str: ...
@@ -34,13 +34,13 @@ class OfAChat(Protocol):
 
 
 class Count(Protocol):
-    """Is told how many there are."""
+    """Counts written and lost records."""
 
     def __call__(self, *, written: int = 0, lost: int = 0) -> None: ...
 
 
 class Counts(Protocol):
-    """What is told how many receipts there are."""
+    """Counts receipts."""
 
     def receipts(self, *, written: int = 0, lost: int = 0) -> None: ...
 
@@ -48,12 +48,12 @@ class Counts(Protocol):
 One = TypeVar("One", bound=OfAChat)
 
 
-class Keeper(Generic[One]):
-    """What this process has not written yet."""
+class WriteBehindQueue(Generic[One]):
+    """The unwritten records of this process."""
 
-    def __init__(self, shelf: Shelf, content: Callable[[One], bytes], count: Count) -> None:
-        """content: what is kept of one, as JSON; it is called off the event loop."""
-        self._shelf = shelf
+    def __init__(self, store: ReceiptStore, content: Callable[[One], bytes], count: Count) -> None:
+        """content: the JSON of a record; called in a thread."""
+        self._store = store
         self._content = content
         self._count = count
         self._waiting: dict[str, One] = {}
@@ -62,7 +62,7 @@ class Keeper(Generic[One]):
         self._trouble = ""
 
     def add(self, one: One) -> None:
-        """Keep this one."""
+        """Add a record to the queue."""
         if len(self._waiting) >= _MOST:
             self._count(lost=1)
             return
@@ -70,24 +70,24 @@ class Keeper(Generic[One]):
         self._wake.set()
 
     def warm(self) -> None:
-        """Import what writing takes: 200 ms that no request should wait for."""
-        self._shelf.warm()
+        """Import the database modules, which takes 200 ms, before the first request."""
+        self._store.warm()
 
-    async def keep(self) -> None:
-        """Write what there is, again and again, until `leave`; then all that is left."""
-        await self._done(self._shelf.prune)
+    async def run(self) -> None:
+        """Write the queue again and again until `stop`; then write the rest."""
+        await self._done(self._store.prune)
         while not self._left.is_set():
             await _within(_PRUNE_S, self._wake)
             if self._waiting:
                 await _within(_AGAIN_S if self._trouble else EVERY_S, self._left)
                 await self._write()
             else:
-                await self._done(self._shelf.prune)
+                await self._done(self._store.prune)
         await self._write()
-        self._shelf.close()
+        self._store.close()
 
-    def leave(self) -> None:
-        """Let `keep` end."""
+    def stop(self) -> None:
+        """End `run`."""
         self._left.set()
         self._wake.set()
 
@@ -104,37 +104,37 @@ class Keeper(Generic[One]):
         self._writing = {}
 
     def _put(self) -> None:
-        self._shelf.put((one.id, one.at_s, self._content(one)) for one in self._writing.values())
+        self._store.put((one.id, one.at_s, self._content(one)) for one in self._writing.values())
 
     async def _done(self, work: Callable[[], None]) -> bool:
-        """Whether the database did it; what it refuses is said once."""
+        """Whether the database did the work; each fault is logged once."""
         try:
             await asyncio.to_thread(work)
         except RetrievalError as error:
             if str(error) != self._trouble:
-                log.error("%s are not written: %s", self._shelf.what, error)
+                log.error("%s are not written: %s", self._store.what, error)
             self._trouble = str(error)
             return False
         self._trouble = ""
         return True
 
 
-class Receipts(Keeper[Receipt]):
-    """The unwritten receipts of this process, and the way to all others."""
+class Receipts(WriteBehindQueue[Receipt]):
+    """The unwritten receipts of this process, and access to all stored receipts."""
 
-    def __init__(self, shelf: Shelf, versions: Versions, metrics: "Counts") -> None:
-        super().__init__(shelf, lambda one: kept(one, versions), metrics.receipts)
+    def __init__(self, store: ReceiptStore, versions: Versions, metrics: "Counts") -> None:
+        super().__init__(store, lambda one: serialize_receipt(one, versions), metrics.receipts)
 
     async def find(self, id: str) -> dict[str, Any] | None:
-        """A receipt, as `kept` made it. Raises RetrievalError."""
+        """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
         receipt = self._waiting.get(id) or self._writing.get(id)
-        content = self._content(receipt) if receipt else await asyncio.to_thread(self._shelf.read, id)
+        content = self._content(receipt) if receipt else await asyncio.to_thread(self._store.read, id)
         found: dict[str, Any] | None = None if content is None else orjson.loads(content)
         return found
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Return once the event is set, or so much later."""
+    """Wait for the event, at most so many seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

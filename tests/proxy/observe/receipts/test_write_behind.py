@@ -12,10 +12,10 @@ from proxy.access.rights import EVERYTHING
 from proxy.augment.gate import Decision
 from proxy.exchange import Exchange, Target
 from proxy.observe.metrics import Metrics
-from proxy.observe.receipts import keeper
-from proxy.observe.receipts.keeper import Receipts
+from proxy.observe.receipts import write_behind
 from proxy.observe.receipts.receipt import Receipt, Versions, receipt_of
-from proxy.observe.receipts.shelf import Shelf, What
+from proxy.observe.receipts.receipt_store import ReceiptStore, What
+from proxy.observe.receipts.write_behind import Receipts
 from retrieval.records.search import Turn
 from tests.proxy.observe.test_metrics import value
 
@@ -51,9 +51,9 @@ def made(question: str = "What?", model: str = "echo") -> Receipt:
 
 
 @pytest.fixture
-def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., Shelf]]:
+def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., ReceiptStore]]:
     """Makes shelves in one place."""
-    opened: list[Shelf] = []
+    opened: list[ReceiptStore] = []
 
     def make(
         *,
@@ -61,8 +61,8 @@ def shelved(catalog_url: str, tmp_path: Path) -> Iterator[Callable[..., Shelf]]:
         max_bytes: int = 1 << 20,
         now_s: Callable[[], float] = time.time,
         what: What = "receipts",
-    ) -> Shelf:
-        opened.append(Shelf(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
+    ) -> ReceiptStore:
+        opened.append(ReceiptStore(tmp_path, catalog_url, keep_s=keep_s, max_bytes=max_bytes, now_s=now_s, what=what))
         return opened[-1]
 
     yield make
@@ -75,7 +75,7 @@ def row(number: int, at_s: float = NOON_S, size: int = 10) -> tuple[str, float, 
     return f"rag-{number}", at_s, noise
 
 
-def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[..., Shelf]) -> None:
+def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[..., ReceiptStore]) -> None:
     clock = Clock()
     shelf, other = shelved(now_s=clock.now_s), shelved(now_s=clock.now_s)
     shelf.put([row(1), row(2, NOON_S + 1000)])
@@ -87,7 +87,7 @@ def test_what_is_put_is_read_by_others_until_it_is_too_old(shelved: Callable[...
     assert [everlasting.read(f"rag-{i}") for i in (1, 2)] == [None, row(2)[2]], "what is too old is deleted"
 
 
-def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., Shelf]) -> None:
+def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., ReceiptStore]) -> None:
     shelf = shelved(max_bytes=100_000, now_s=Clock().now_s)
     shelf.put([row(i, NOON_S - 100 + i, size=500) for i in range(40)])
     left = [i for i in range(40) if shelf.read(f"rag-{i}") is not None]
@@ -95,7 +95,7 @@ def test_the_oldest_go_where_there_is_no_room(shelved: Callable[..., Shelf]) -> 
     assert left == list(range(left[0], 40))
 
 
-def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., Shelf]) -> None:
+def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Callable[..., ReceiptStore]) -> None:
     shelf, receipts = (shelved(now_s=Clock().now_s, what=what) for what in ("comparisons", "receipts"))
     assert list(shelf.every()) == []
     shelf.put([row(2, NOON_S - 1), row(1), row(3, NOON_S - 4000)])
@@ -107,7 +107,7 @@ def test_comparisons_have_a_shelf_of_their_own_and_can_be_changed(shelved: Calla
     assert receipts.read("rag-1") is None
 
 
-def test_the_same_again_changes_nothing(shelved: Callable[..., Shelf]) -> None:
+def test_the_same_again_changes_nothing(shelved: Callable[..., ReceiptStore]) -> None:
     shelf = shelved(now_s=Clock().now_s)
     for _ in range(2):
         shelf.put([row(1), row(2)])
@@ -115,15 +115,15 @@ def test_the_same_again_changes_nothing(shelved: Callable[..., Shelf]) -> None:
 
 
 async def test_a_receipt_can_be_read_before_and_after_it_is_written(tmp_path: Path) -> None:
-    shelf, metrics = Shelf(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
+    shelf, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
     receipts, one = Receipts(shelf, VERSIONS, metrics), made("How?")
     receipts.add(one)
     before = await receipts.find(one.id)
     assert before is not None
     assert (before["question"], before["status"], before["injected"]) == ("How?", "empty", "")
     assert shelf.read(one.id) is None, "nothing is written on a request's way"
-    receipts.leave()
-    await receipts.keep()
+    receipts.stop()
+    await receipts.run()
     assert await receipts.find(one.id) == before
     assert value(metrics, "receipts_total", outcome="written") == 1
     assert await receipts.find("rag-none") is None
@@ -135,13 +135,13 @@ async def test_where_nothing_can_be_written_they_wait_and_too_many_are_counted(
     folder = tmp_path / "data"
     folder.write_text("no folder")
     metrics = Metrics()
-    receipts = Receipts(Shelf(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics)
+    receipts = Receipts(ReceiptStore(folder / "deeper", keep_s=3600, max_bytes=1 << 20), VERSIONS, metrics)
     many = [made(f"CNRY {i}") for i in range(1005)]
     for one in many:
         receipts.add(one)
     assert value(metrics, "receipts_total", outcome="lost") == 5
-    receipts.leave()
-    await receipts.keep()
+    receipts.stop()
+    await receipts.run()
     assert "receipts are not written" in caplog.text
     assert "CNRY" not in caplog.text
     assert (await receipts.find(many[0].id) or {})["question"] == "CNRY 0"
@@ -150,14 +150,14 @@ async def test_where_nothing_can_be_written_they_wait_and_too_many_are_counted(
 async def test_what_could_not_be_written_is_tried_again_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "EVERY_S", 0.01)
-    monkeypatch.setattr(keeper, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(write_behind, "EVERY_S", 0.01)
+    monkeypatch.setattr(write_behind, "_AGAIN_S", 0.01)
     blocked = tmp_path / "data"
     blocked.write_text("no folder")
-    shelf, counts = Shelf(blocked, keep_s=3600, max_bytes=1 << 20), Written()
+    shelf, counts = ReceiptStore(blocked, keep_s=3600, max_bytes=1 << 20), Written()
     receipts = Receipts(shelf, VERSIONS, counts)
     receipts.add(one := made())
-    keeping = asyncio.create_task(receipts.keep())
+    keeping = asyncio.create_task(receipts.run())
     await counts.told.wait()
     assert counts.written == 0
     blocked.unlink()
@@ -165,18 +165,18 @@ async def test_what_could_not_be_written_is_tried_again_by_itself(
         counts.told.clear()
         await counts.told.wait()
     assert shelf.read(one.id) is not None
-    receipts.leave()
+    receipts.stop()
     await keeping
 
 
 async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None:
     """Half a surrogate pair, as JSON allows it."""
-    shelf, metrics = Shelf(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
+    shelf, metrics = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), Metrics()
     receipts = Receipts(shelf, VERSIONS, metrics)
     receipts.add(odd := made(model="echo \ud800" + "o" * 1000))
     receipts.add(other := made())
-    receipts.leave()
-    await receipts.keep()
+    receipts.stop()
+    await receipts.run()
     assert value(metrics, "receipts_total", outcome="written") == 2
     assert shelf.read(other.id) is not None
     kept = orjson.loads(shelf.read(odd.id) or b"{}")
@@ -185,12 +185,12 @@ async def test_a_model_that_is_no_text_spoils_no_receipt(tmp_path: Path) -> None
 
 
 async def test_leaving_writes_what_waits_at_once(tmp_path: Path) -> None:
-    receipts = Receipts(Shelf(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics())
-    keeping = asyncio.create_task(receipts.keep())
+    receipts = Receipts(ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20), VERSIONS, Metrics())
+    keeping = asyncio.create_task(receipts.run())
     await asyncio.sleep(0)
     receipts.add(one := made())
-    receipts.leave()
+    receipts.stop()
     await keeping
-    shelf = Shelf(tmp_path, keep_s=3600, max_bytes=1 << 20)
+    shelf = ReceiptStore(tmp_path, keep_s=3600, max_bytes=1 << 20)
     assert orjson.loads(shelf.read(one.id) or b"{}")["id"] == one.id
     shelf.close()
