@@ -8,7 +8,7 @@ import pytest
 
 from cli import COMMANDS
 from config.settings import load
-from tests.support.gateway import ragway, refused
+from tests.support.gateway import embedder, ragway, refused
 
 
 def test_config_shows_every_setting_with_its_origin(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_wrong_setting_is_named_with_its_place_and_what_was_expected(
         ("server: {host: no.such.host.invalid}\nauth: {open: true}", ("no.such.host.invalid",)),
         ("models: {a: {api_key_env: NO_SUCH_KEY}}", ("models.a.api_key_env", "NO_SUCH_KEY", "not set")),
         ("inject: {template: no-such-file.txt}", ("inject.template", "no-such-file.txt")),
-        ("embedder: {model: ./no-such-model}", ("no-such-model", "embedder.model")),
+        ("", ("no-such-model", "embedder.model")),
         ("models: {a: {}}", ("OPENAI_BASE_URL", "http://", "'localhost:1'")),
         ("", ("OPENAI_BASE_URL", "http://", "'localhost:1'")),
     ],
@@ -93,6 +93,7 @@ def test_a_wrong_setting_is_named_with_its_place_and_what_was_expected(
 def test_serve_refuses_in_one_line_what_it_cannot_use(settings: str, told: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "ragway.yaml").write_text(settings, "utf-8")
     environ = {"OPENAI_BASE_URL": "localhost:1"} if "OPENAI_BASE_URL" in told else {}
+    environ |= embedder("./no-such-model") if "no-such-model" in told else {}
     line = refused(ragway("serve", "--port", "0", folder=tmp_path, environ=environ))
     assert all(part in line for part in told), line
 

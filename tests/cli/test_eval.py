@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.export import DEFAULT_MODEL
 from tests.evaluation.retrieval.folders import judged_folder, write_lines
-from tests.support.gateway import WITHOUT_TORCH, environment, ragway, refused
+from tests.support.gateway import WITHOUT_TORCH, embedder, environment, ragway, refused
 
 
 def evaluate(*args: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    return ragway("eval", *args, folder=folder, environ=WITHOUT_TORCH)
+    return ragway("eval", *args, folder=folder)
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_prints_a_ladder_and_writes_files_that_the_next_run_compares_with(
     done = evaluate(str(folder), "--data", str(data), *files, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     title, head, *lines = done.stdout.splitlines()
-    assert title.startswith("zephyr: 3 questions, 5 documents in 5 chunks (corpus.jsonl); all-MiniLM-L6-v2; k = ")
+    assert title.startswith("zephyr: 3 questions, 5 documents in 5 chunks (corpus.jsonl); hash; k = ")
     assert head.split()[:3] == ["rung", "nDCG@5", "nDCG@10"]
     rungs = ["rank-bm25", "BM25", "dense", "hybrid", "+ rewriting", "(human rewrite)", "as configured"]
     assert [line.partition("  ")[0] for line in lines[: len(rungs)]] == rungs
@@ -82,7 +83,6 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
         "bm25",
         "--markdown",
         folder=tmp_path,
-        environ=WITHOUT_TORCH,
     )
     assert done.returncode == 0, done.stderr
     titles = [line for line in done.stdout.splitlines() if line.startswith("**")]
@@ -145,7 +145,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env=environment({"TMPDIR": str(scratch), **WITHOUT_TORCH}),
+        env=environment({"TMPDIR": str(scratch), **WITHOUT_TORCH, **embedder(DEFAULT_MODEL)}),
     )
     signal.signal(signal.SIGINT, before)
     try:

@@ -7,7 +7,6 @@ import pytest
 
 from retrieval.embedding.export import open_embedder
 from tests.support.gateway import ragway, serving
-from tests.support.tiny_model import make_tiny_model
 
 QUESTION = "How do I encrypt the connection with TLS?"
 
@@ -17,17 +16,12 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def settings(model: Path) -> str:
-    return f"embedder:\n  model: {model}\nretrieval:\n  deadline_s: 30.0\n"
-
-
 def test_no_question_goes_without_passages_while_the_embedder_changes(
     data: Path, corpus: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    other = make_tiny_model(tmp_path / "other", seed=1)
-    for model in (tiny_model, other):  # torch is loaded in no process that is started here
-        open_embedder(str(model), backend="auto", threads=1, cache=data / "models")
-    with serving(data, tmp_path, settings(tiny_model)) as gateway:
+    # Prepared here, so that no process of the gateway imports torch.
+    open_embedder(str(tiny_model), backend="auto", threads=1, cache=data / "models")
+    with serving(data, tmp_path, "retrieval: {deadline_s: 30}") as gateway:
         where = ("--data", str(data), "--config", str(tmp_path / "ragway.yaml"))
         assert ragway("ingest", str(corpus), "--collection", "docs", *where, folder=tmp_path).returncode == 0
         told: list[tuple[int, str]] = []
@@ -41,25 +35,21 @@ def test_no_question_goes_without_passages_while_the_embedder_changes(
         asking = threading.Thread(target=stream)
         asking.start()
         try:
-            reindexed = ragway("reindex", "docs", "--embedder", str(other), *where, folder=tmp_path)
+            reindexed = ragway("reindex", "docs", "--embedder", str(tiny_model), *where, folder=tmp_path)
         finally:
             done.set()
             asking.join()
         assert (reindexed.returncode, reindexed.stderr) == (0, "")
         assert reindexed.stdout.startswith("docs: ")
-        assert reindexed.stdout.rstrip().endswith(f"chunks written with {other}")
+        assert reindexed.stdout.rstrip().endswith(f"chunks written with {tiny_model}")
         told.append((gateway.ask(QUESTION).status_code, gateway.ask(QUESTION).headers["x-rag-status"]))
         assert set(told) == {(200, "augmented")}
         assert len(told) > 2
         listed = ragway("collections", *where, folder=tmp_path)
-        assert str(other) in listed.stdout
+        assert str(tiny_model) in listed.stdout
 
 
-def test_without_a_name_all_collections_are_made_anew(
-    data: Path, corpus: Path, tiny_model: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "ragway.yaml").write_text(settings(tiny_model))
-    open_embedder(str(tiny_model), backend="auto", threads=1, cache=data / "models")
+def test_without_a_name_all_collections_are_made_anew(data: Path, corpus: Path, tmp_path: Path) -> None:
     where = ("--data", str(data))
     for name in ("one", "two"):
         assert ragway("ingest", str(corpus), "--collection", name, *where, folder=tmp_path).returncode == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from cli import main
+from retrieval.embedding.hashing import HASH
 
 # Importing it takes seconds, which eval spends at once: it may have many texts. For what is not about bf16.
 WITHOUT_TORCH = {"RAGWAY_EMBEDDER__PRECISION": "fp32"}
@@ -109,9 +110,14 @@ class Served:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Ours without anything that would change the gateway's settings."""
+    """The environment without variables that change the gateway's settings, but for the embedder `hash`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAGWAY_", "OPENAI_", "QDRANT_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), **extra}
+    return {**kept, "PYTHONPATH": str(ROOT), **embedder(HASH), **extra}
+
+
+def embedder(model: str | Path) -> dict[str, str]:
+    """The environment variable that names an embedding model."""
+    return {"RAGWAY_EMBEDDER__MODEL": str(model)}
 
 
 def arguments(pid: int) -> list[str]:

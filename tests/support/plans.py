@@ -1,4 +1,4 @@
-"""Plans for tests: an index as the default settings make it, on a data folder of the test's own."""
+"""Plans for tests: an index with the default settings, but for the embedder, on a data folder of one test."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,12 +6,13 @@ from typing import Any
 
 from cli.build import plan
 from config.settings import load
+from retrieval.embedding.hashing import HASH
 from retrieval.knowledge import Plan
 
 
 def plan_for(data: Path, **changes: Any) -> Plan:
-    """The default plan on this data folder, with some fields changed."""
-    return replace(plan(load(environ={}, flags={"data": str(data)}), environ={}), **changes)
+    """The default plan on this data folder, with some fields changed. model: the embedder, by default `hash`."""
+    return replace(plan(load(environ={}, flags={"data": str(data)}), environ={}), **{"model": HASH, **changes})
 
 
 def silent(_done: int, _total: int, _chunks: int) -> None:

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from retrieval.embedding.embed import Matrix
+from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from retrieval.ingest.smoothing import smoothed
 from retrieval.records.points import Vector
@@ -79,7 +80,9 @@ async def test_an_ingest_leans_within_documents_but_not_in_tables(data: Path, tm
 async def vectors_of(data: Path, folder: Path, weight: float) -> dict[str, Matrix]:
     """Source -> the vectors of its chunks in order, as an ingest with this weight has written them."""
     name = f"by-{weight}"
-    index = await Index.open(plan_for(data, chunk_tokens=32, neighbour_weight=weight), serving=False)
+    index = await Index.open(
+        plan_for(data, model=DEFAULT_MODEL, chunk_tokens=32, neighbour_weight=weight), serving=False
+    )
     await index.writing.ingest([folder], name, silent)
     await index.close()
     store = EdgeStore.open(data / "index" / "all-MiniLM-L6-v2-384", dimension=384)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
@@ -31,14 +32,16 @@ async def test_it_is_told_kept_and_changed_by_a_rebuild(lexical: str, tmp_path: 
     (data / "models").symlink_to(models)
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
-    index = await Index.open(plan_for(data, lexical=lexical), serving=False)
+    index = await Index.open(plan_for(data, model=DEFAULT_MODEL, lexical=lexical), serving=False)
     await index.writing.ingest([folder], "docs", silent)
     assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]  # an umlaut and an ending apart
     assert await by_words(index, "der und bis") == []  # stop words
     await index.close()
 
-    index = await Index.open(plan_for(data, lexical=lexical, languages={"docs": "none"}), serving=False)
+    index = await Index.open(
+        plan_for(data, model=DEFAULT_MODEL, lexical=lexical, languages={"docs": "none"}), serving=False
+    )
     await index.writing.ingest([folder], "docs", silent)
     assert [row.language for row in await index.library.collections()] == ["de"]
     assert await by_words(index, "Haus") == ["haus.md"]

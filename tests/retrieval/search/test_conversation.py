@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from retrieval.records.search import Retrieved, Turn
 from tests.support.plans import plan_for, silent
@@ -18,7 +19,7 @@ ANSWER = "Add the Zephyr coroutine driver to your build and open a connection."
 
 @pytest.fixture
 async def index(data: Path, corpus: Path) -> AsyncIterator[Index]:
-    opened = await Index.open(plan_for(data), serving=False)
+    opened = await Index.open(plan_for(data, model=DEFAULT_MODEL), serving=False)
     await opened.writing.ingest([corpus], "docs", silent)
     yield opened
     await opened.close()
@@ -58,7 +59,7 @@ async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_w
 
 
 async def test_a_whole_collection_needs_no_question(data: Path, corpus: Path) -> None:
-    plan = plan_for(data)
+    plan = plan_for(data, model=DEFAULT_MODEL)
     opened = await Index.open(replace(plan, search=replace(plan.search, mode="whole")), serving=False)
     await opened.writing.ingest([corpus], "docs", silent)
     found = await asked(opened, "And in Java?")
