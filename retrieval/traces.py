@@ -14,7 +14,7 @@ Fate = Literal["kept", "duplicate", "budget", "gone", "irrelevant", "surplus"]
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedCollection:
     """A collection as it was searched."""
 
     name: str
@@ -27,7 +27,7 @@ class Searched:
 class Trace:
     """What was searched, and the candidates: of each list the first entry is that of the best of them, as fused."""
 
-    searched: tuple[Searched, ...] = ()
+    searched: tuple[SearchedCollection, ...] = ()
     ids: Sequence[str] = ()  # of points
     scores: Sequence[float] = ()  # of the fusion
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)  # arm -> rank from 1; None: not found by it

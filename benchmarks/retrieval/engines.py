@@ -59,8 +59,8 @@ async def compared(judged: JudgedSet, base: Plan, cache: Path) -> tuple[int, lis
             local, chunks = await _copied(store, tenant, str(Path(folder) / "local"))
             say(f"{judged.name}: {len(judged.questions)} questions")
             options = replace(base.search, min_relevance=0.0)
-            edge = index.searching(options, questions=cache)
-            both = (edge, edge.searching(options, local, questions=cache))
+            edge = index.retriever_with(options, questions=cache)
+            both = (edge, edge.with_options(options, local, questions=cache))
             asked = [await _ask(both, judged, question) for question in judged.questions]
             await local.close()
             return chunks, asked

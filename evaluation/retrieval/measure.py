@@ -128,7 +128,9 @@ async def _ask(
 ) -> dict[str, list[QuestionResult]]:
     """Rung -> results; the unanswerable questions come last."""
     kept = None if how.timed else how.cache
-    retrievers = {rung.name: subject.index.searching(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs}
+    retrievers = {
+        rung.name: subject.index.retriever_with(rung.options, okapi=rung.okapi, questions=kept) for rung in rungs
+    }
     for retriever in retrievers.values():
         await retriever.retrieve([_WARM_UP], [subject.collection], k=how.k, view=ALL)
     outcomes: dict[str, list[QuestionResult]] = {rung.name: [] for rung in rungs}

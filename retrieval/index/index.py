@@ -104,10 +104,12 @@ class Index:
         embedder = self._spaces.configured.embedder
         remove_unused_shards(folder, {shard_name(label(embedder), embedder.dimension), *used})
 
-    def searching(self, options: SearchOptions, *, okapi: bool = False, questions: Path | None = None) -> Retriever:
+    def retriever_with(
+        self, options: SearchOptions, *, okapi: bool = False, questions: Path | None = None
+    ) -> Retriever:
         """Another retriever over the same collections, with empty caches; okapi: with rank-bm25's scores."""
         space = self._spaces.configured
-        return space.retriever.searching(options, with_okapi(space.store) if okapi else None, questions)
+        return space.retriever.with_options(options, with_okapi(space.store) if okapi else None, questions)
 
     async def audit(self, name: str) -> Points:
         """The faults of a collection's points. Raises UnknownCollection, WrongEmbedder."""

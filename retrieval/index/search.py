@@ -10,7 +10,7 @@ from retrieval.index.vector_spaces import VectorSpaces
 from retrieval.knowledge import Lookup, SearchOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Retrieved, Turn, View
-from retrieval.search.explain import explained_together
+from retrieval.search.explain import merge_traces
 
 _CHECKED = "check"  # a text to embed, and a tenant of no collection (a collection's tenant contains an @)
 
@@ -98,5 +98,5 @@ def merged(parts: Sequence[Retrieved], *, k: int, budget_tokens: int) -> Retriev
         context=context,
         timings_ms=timings_ms,
         relevance=max(relevances, default=None),
-        trace=explained_together(parts, context),
+        trace=merge_traces(parts, context),
     )

@@ -1,8 +1,8 @@
-"""A packed context to the one that is shown: whole documents for their pieces, neighbours added, those joined.
+"""Expand a packed context: whole documents in place of their chunks, neighbours of chunks, adjacent passages joined.
 
-And a whole collection where it fits the budget. What is added never takes the context over its budget. A lookup's hits
-get the same around each of them. Texts come from the catalog, read in a thread; neighbours from the store, by ids that
-follow from document and ordinal.
+Also a whole collection if the collection fits the budget. Expansion never exceeds the budget. For a lookup, each hit
+gets its surroundings. Texts come from the catalog, read in a thread; neighbours come from the store, by ids computed
+from document and ordinal.
 """
 
 import asyncio
@@ -17,67 +17,68 @@ from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Context, Hit, Surrounding, View
 from retrieval.search.neighbours import (
     Place,
-    around,
+    adjacent_runs,
     follows,
-    joined,
+    join,
+    ordinals_around,
     place_of,
     run_around,
-    runs,
-    saving,
-    stitched,
+    stitch,
     tokens_of,
+    tokens_saved,
 )
 from retrieval.search.texts import Texts
 from retrieval.stores.base import Store
 
-_LEAST_CHUNK_TOKENS = 8  # a chunk's label alone takes as many: a collection of more chunks is not looked at
-_MOST_CHARS_A_TOKEN = 8  # a document of more characters is not read to see whether it is small
-_MOST_CHARS = 1_000_000  # a document is read up to here to join two of its chunks: some 5 ms
+_MIN_CHUNK_TOKENS = 8  # of a chunk's label alone: skip a collection with too many chunks without reading
+_MAX_CHARS_PER_TOKEN = 8  # a document with more characters cannot be small: skip without reading
+_MAX_JOIN_CHARS = 1_000_000  # read a document up to this place to join two chunks: some 5 ms
 WHOLE_CHARS = 50_000  # a longer document is not shown whole with a hit: some 12,000 tokens
-_REMEMBERED = 100  # collections that were found to fit whole
+_CACHED_COLLECTIONS = 100  # cached whole contexts
 
 
 class Expander:
-    """What becomes of the chosen passages."""
+    """Expands the chosen passages."""
 
     def __init__(self, catalog: Catalog, store: Store, options: SearchOptions) -> None:
         self._catalog = catalog
         self._store = store
         self._options = options
         self._texts = Texts(catalog)
-        self._whole: dict[tuple[tuple[str, ...], View], Context] = {}  # the longest unasked first
+        self._whole: dict[tuple[tuple[str, ...], View], Context] = {}  # least recently used first
 
-    async def expanded(
+    async def expand(
         self, context: Context, hits: Sequence[Hit], tenants: Sequence[str], *, budget_tokens: int
     ) -> Context:
-        """The context with what the settings add to it, at most `budget_tokens` in all; hits: those it was made of."""
+        """The context expanded as the settings say, at most `budget_tokens` in all. hits: the source of the context."""
         options = self._options
         if options.whole_document_tokens and context.passages:
             context = await self._with_whole_documents(context, budget_tokens)
         if options.neighbours and context.passages:
             ids = {place_of(hit.passage): hit.id for hit in hits}
             context = await self._with_neighbours(context, ids, tenants, budget_tokens)
-        return await self._merged(context, budget_tokens) if options.merge_neighbours else context
+        return await self._merge_neighbours(context, budget_tokens) if options.merge_neighbours else context
 
-    async def whole(self, sizes: Mapping[str, int], view: View, *, budget_tokens: int) -> Context | None:
-        """All that is in view of these tenants (tenant -> chunks), the same each time; None where it does not fit."""
-        if not 0 < sum(sizes.values()) * _LEAST_CHUNK_TOKENS <= budget_tokens:
+    async def whole_collections(self, sizes: Mapping[str, int], view: View, *, budget_tokens: int) -> Context | None:
+        """All visible passages of these tenants (tenant -> chunks), in a fixed order; None if over the budget."""
+        if not 0 < sum(sizes.values()) * _MIN_CHUNK_TOKENS <= budget_tokens:
             return None
-        asked = tuple(sizes), view
-        context = self._whole.pop(asked, None)
+        key = tuple(sizes), view
+        context = self._whole.pop(key, None)
         if context is None or not self._is_current(context.passages):
-            context = await self._read_whole(*asked)
-        self._whole[asked] = context  # asked again: to the end
-        while len(self._whole) > _REMEMBERED:
+            context = await self._read_whole(*key)
+        self._whole[key] = context  # most recently used last
+        while len(self._whole) > _CACHED_COLLECTIONS:
             del self._whole[next(iter(self._whole))]
         return context if context.passages and context.tokens <= budget_tokens else None
 
-    async def surrounded(
+    async def with_surroundings(
         self, hits: Sequence[Hit], tenants: Sequence[str], *, neighbours: int, whole: bool
     ) -> list[Hit]:
-        """The hits with what stands around each: all of a document that is not long, else so many chunks on each side.
+        """The hits with surroundings: the whole document unless long (`whole`), else `neighbours` chunks on each side.
 
-        It is of the hit's own revision of its own document, so whoever may read the hit may read it.
+        The surroundings are of the hit's own revision and document, so every reader of the hit may read the
+        surroundings.
         """
         if not hits or not (neighbours or whole):
             return list(hits)
@@ -85,82 +86,87 @@ class Expander:
         if whole:
             documents = list({hit.passage.document for hit in hits})
             texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=WHOLE_CHARS)
-        others = [hit for hit in hits if (hit.passage.document, hit.passage.revision) not in texts]
-        wider = await self._wider(others, tenants, neighbours)
-        found = []
+        without_text = [hit for hit in hits if (hit.passage.document, hit.passage.revision) not in texts]
+        widened = await self._widened(without_text, tenants, neighbours)
+        surrounded = []
         for hit in hits:
-            text, shown = texts.get((hit.passage.document, hit.passage.revision)), wider.get(hit.id, hit.passage)
+            text, shown = texts.get((hit.passage.document, hit.passage.revision)), widened.get(hit.id, hit.passage)
             if text is None:
                 surrounding = Surrounding(shown.start, shown.end, shown.text, whole=False)
             else:
                 surrounding = Surrounding(0, len(text), text, whole=True)
-            found.append(replace(hit, surrounding=surrounding))
-        return found
+            surrounded.append(replace(hit, surrounding=surrounding))
+        return surrounded
 
-    async def _wider(self, hits: Sequence[Hit], tenants: Sequence[str], reach: int) -> dict[str, Passage]:
-        """By id, the passage of each hit and up to `reach` on each side as one, where they make one text."""
+    async def _widened(self, hits: Sequence[Hit], tenants: Sequence[str], reach: int) -> dict[str, Passage]:
+        """Hit id -> the hit's passage joined with up to `reach` passages on each side; only hits whose passages can be
+        joined.
+        """
         passages = [hit.passage for hit in hits]
         ids = {place_of(hit.passage): hit.id for hit in hits}
         wanted = [id for _, id in _points_around(passages, ids, tenants, reach)]
         read = await self._store.read(wanted) if wanted else {}
-        known = {place_of(one): one for one in (*passages, *read.values())}
+        known = {place_of(passage): passage for passage in (*passages, *read.values())}
         groups = [run_around(passage, known, reach) for passage in passages]
-        made = await self._as_one(groups)
-        return {hit.id: ones[0] for hit, ones in zip(hits, made, strict=True) if len(ones) == 1}
+        runs = await self._join_runs(groups)
+        return {hit.id: run[0] for hit, run in zip(hits, runs, strict=True) if len(run) == 1}
 
     def collections_changed(self) -> None:
         self._whole.clear()
 
     async def _read_whole(self, tenants: Sequence[str], view: View) -> Context:
         passages = [passage for tenant in tenants for _, passage in await self._store.passages(tenant, view)]
-        current = self._catalog.current([one.document for one in passages])
-        passages = [one for one in passages if current.get(one.document) == one.revision]
-        passages.sort(key=lambda one: (one.source, place_of(one)))
-        return await self._merged(Context(tuple(passages), sum(one.tokens for one in passages), 0), None)
+        current = self._catalog.current([passage.document for passage in passages])
+        passages = [passage for passage in passages if current.get(passage.document) == passage.revision]
+        passages.sort(key=lambda passage: (passage.source, place_of(passage)))
+        tokens = sum(passage.tokens for passage in passages)
+        return await self._merge_neighbours(Context(tuple(passages), tokens, 0), None)
 
     def _is_current(self, passages: Sequence[Passage]) -> bool:
-        current = self._catalog.current([one.document for one in passages])
-        return all(current.get(one.document) == one.revision for one in passages)
+        current = self._catalog.current([passage.document for passage in passages])
+        return all(current.get(passage.document) == passage.revision for passage in passages)
 
-    async def _merged(self, context: Context, budget_tokens: int | None) -> Context:
-        """The same text with passages that follow one another as one, each in the place of its best."""
-        groups = runs(context.passages)
+    async def _merge_neighbours(self, context: Context, budget_tokens: int | None) -> Context:
+        """The same text with adjacent passages joined, each in the place of the best passage."""
+        groups = adjacent_runs(context.passages)
         if len(groups) == len(context.passages):
             return context
-        passages = [one for ones in await self._as_one(groups) for one in ones]
-        tokens = sum(one.tokens for one in passages)
-        while budget_tokens is not None and tokens > budget_tokens:  # made texts, which were counted on to be joined
+        passages = [passage for run in await self._join_runs(groups) for passage in run]
+        tokens = sum(passage.tokens for passage in passages)
+        while (
+            budget_tokens is not None and tokens > budget_tokens
+        ):  # generated texts cannot be joined, although the packing counted on joining
             tokens -= passages.pop().tokens
         return replace(context, passages=tuple(passages), tokens=tokens)
 
-    async def _as_one(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
-        """Each run of passages as one passage; as it is where its texts are no spans of their document's."""
-        texts = [stitched(group) for group in groups]
-        unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MOST_CHARS]
+    async def _join_runs(self, groups: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Each run of passages as one passage; a run stays unchanged if the texts are not spans of the document."""
+        texts = [stitch(group) for group in groups]
+        unread = [i for i, group in enumerate(groups) if texts[i] is None and group[-1].end <= _MAX_JOIN_CHARS]
         spans = [(groups[i][0].document, groups[i][0].revision, groups[i][0].start, groups[i][-1].end) for i in unread]
         if spans:
             for i, read in zip(unread, await self._texts.spans(spans), strict=True):
                 texts[i] = read
         return [
-            joined(group, text) if len(group) > 1 and text is not None else group
+            join(group, text) if len(group) > 1 and text is not None else group
             for group, text in zip(groups, texts, strict=True)
         ]
 
     async def _with_whole_documents(self, context: Context, budget_tokens: int) -> Context:
-        """Small documents in place of their pieces, the best first."""
+        """Small documents in place of their chunks, the best document first."""
         most = self._options.whole_document_tokens
-        documents = list(dict.fromkeys(one.document for one in context.passages))
-        texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=most * _MOST_CHARS_A_TOKEN)
+        documents = list(dict.fromkeys(passage.document for passage in context.passages))
+        texts = await asyncio.to_thread(self._catalog.short_texts, documents, max_chars=most * _MAX_CHARS_PER_TOKEN)
         for document in documents:
-            pieces = [one for one in context.passages if one.document == document]
+            pieces = [passage for passage in context.passages if passage.document == document]
             text = texts.get((document, pieces[0].revision))
-            if text is None or any(text[one.start : one.end] != one.text for one in pieces):
+            if text is None or any(text[piece.start : piece.end] != piece.text for piece in pieces):
                 continue
             whole = _whole_document(pieces, text)
-            at = context.passages.index(pieces[0])
-            left = [one for one in context.passages if one.document != document]
-            before = sum(one.document != document for one in context.passages[:at])
-            changed = (*left[:before], whole, *left[before:])
+            first = context.passages.index(pieces[0])
+            rest = [passage for passage in context.passages if passage.document != document]
+            before = sum(passage.document != document for passage in context.passages[:first])
+            changed = (*rest[:before], whole, *rest[before:])
             tokens = self._tokens_of(changed)
             if whole.tokens <= most and tokens <= budget_tokens:
                 context = replace(context, passages=changed, tokens=tokens)
@@ -169,53 +175,58 @@ class Expander:
     async def _with_neighbours(
         self, context: Context, ids: Mapping[Place, str], tenants: Sequence[str], budget_tokens: int
     ) -> Context:
-        """The chunks around those found, as far as they hang together with these and the budget has room."""
-        found_ones = [one for one in context.passages if place_of(one) in ids]  # a whole document has no neighbours
-        wanted = _points_around(found_ones, ids, tenants, self._options.neighbours)
+        """The context with the chunks around the found chunks, without gaps, as far as the budget allows."""
+        # A whole document has no neighbours.
+        chunks = [passage for passage in context.passages if place_of(passage) in ids]
+        wanted = _points_around(chunks, ids, tenants, self._options.neighbours)
         read = await self._store.read([id for _, id in wanted])
-        chosen = {place_of(one): one for one in context.passages}
-        beside: dict[Place, list[Passage]] = {place_of(one): [one] for one in context.passages}
+        chosen = {place_of(passage): passage for passage in context.passages}
+        groups: dict[Place, list[Passage]] = {place_of(passage): [passage] for passage in context.passages}
         used = context.tokens
         for near, id in wanted:
             new = read.get(id)
             if new is None:
                 continue
-            group = beside[place_of(near)]
-            tokens = new.tokens - (saving(new, chosen) if self._options.merge_neighbours else 0)
+            group = groups[place_of(near)]
+            tokens = new.tokens - (tokens_saved(new, chosen) if self._options.merge_neighbours else 0)
             if used + tokens > budget_tokens or not (follows(new, group[0]) or follows(group[-1], new)):
                 continue
             group.insert(0 if new.ordinal < group[0].ordinal else len(group), new)
             chosen[place_of(new)] = new
             used += tokens
-        return replace(context, passages=tuple(one for group in beside.values() for one in group), tokens=used)
+        passages = tuple(passage for group in groups.values() for passage in group)
+        return replace(context, passages=passages, tokens=used)
 
     def _tokens_of(self, passages: Sequence[Passage]) -> int:
-        """As they will be shown."""
+        """The tokens of the passages as shown."""
         if not self._options.merge_neighbours:
-            return sum(one.tokens for one in passages)
+            return sum(passage.tokens for passage in passages)
         return tokens_of(sorted(passages, key=place_of))
 
 
 def _points_around(
     passages: Sequence[Passage], ids: Mapping[Place, str], tenants: Sequence[str], reach: int
 ) -> list[tuple[Passage, str]]:
-    """The points up to `reach` before and behind each passage, with the passage they are near; ids: of the passages."""
+    """The points up to `reach` before and after each passage, each with the nearby passage. ids: place -> id of a
+    passage.
+    """
     tenant_of = {
-        place_of(one): next(t for t in tenants if point_id(t, *place_of(one)) == ids[place_of(one)]) for one in passages
+        place: next(tenant for tenant in tenants if point_id(tenant, *place) == ids[place])
+        for place in map(place_of, passages)
     }
     return [
         (near, point_id(tenant_of[place_of(near)], near.document, near.revision, ordinal))
-        for near, ordinal in around(passages, reach)
+        for near, ordinal in ordinals_around(passages, reach)
     ]
 
 
 def _whole_document(pieces: Sequence[Passage], text: str) -> Passage:
-    """The document as one passage; its tokens by those of its densest piece."""
-    first = min(pieces, key=lambda one: one.ordinal)
-    density = max(one.tokens / max(1, len(_shown(one))) for one in pieces)
+    """The document as one passage; tokens estimated from the densest chunk."""
+    first = min(pieces, key=lambda piece: piece.ordinal)
+    density = max(piece.tokens / max(1, len(_rendered(piece))) for piece in pieces)
     whole = replace(first, ordinal=0, headings=(), start=0, end=len(text), text=text)
-    return replace(whole, tokens=math.ceil(density * len(_shown(whole))))
+    return replace(whole, tokens=math.ceil(density * len(_rendered(whole))))
 
 
-def _shown(passage: Passage) -> str:
+def _rendered(passage: Passage) -> str:
     return shown_text(passage.source, passage.title, passage.headings, passage.text)

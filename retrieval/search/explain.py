@@ -1,57 +1,60 @@
-"""What a search did, as a trace: every candidate of it, and why it is in the context or is not."""
+"""The trace of a search: each candidate, with the reason why the candidate is or is not in the context."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from retrieval.records.search import Candidate, Context, Hit, Retrieved
-from retrieval.search.relevance import Judged
-from retrieval.traces import Fate, Searched, Trace
+from retrieval.search.relevance import RelevantCandidates
+from retrieval.traces import Fate, SearchedCollection, Trace
 
 _T = TypeVar("_T")
 
 
-def explained(
-    searched: tuple[Searched, ...],
-    found: Judged,
-    read: Sequence[Candidate],
+def explain(
+    searched: tuple[SearchedCollection, ...],
+    relevant: RelevantCandidates,
+    requested: Sequence[Candidate],
     hits: Sequence[Hit],
     fates: Mapping[str, Fate],
     context: Context,
 ) -> Trace:
-    """The trace of one search. read: the candidates of which the passages were wanted; hits: those that were there.
+    """The trace of one search. requested: the candidates whose passages were requested; hits: the requested candidates
+    that still exist.
 
-    fates: of the hits, as they were packed; context: what became of that.
+    fates: of the hits after packing; context: after expansion.
     """
-    worth, there = {one.id for one in found.candidates}, {hit.id for hit in hits}
-    settled: dict[str, Fate] = {one.id: "gone" for one in read if one.id not in there}
-    settled.update(_settled(hits, fates, context))
-    ids = [one.id for one in found.all]
-    ranks, scores = [one.ranks for one in found.all], [one.scores for one in found.all]
+    used, existing = {candidate.id for candidate in relevant.candidates}, {hit.id for hit in hits}
+    final: dict[str, Fate] = {candidate.id: "gone" for candidate in requested if candidate.id not in existing}
+    final.update(_final_fates(hits, fates, context))
+    ids = [candidate.id for candidate in relevant.all]
+    ranks, scores = [candidate.ranks for candidate in relevant.all], [candidate.scores for candidate in relevant.all]
     arms = sorted(set[str]().union(*ranks))
     return Trace(
         searched,
         ids,
-        [one.score for one in found.all],
-        {arm: [of.get(arm) for of in ranks] for arm in arms},
-        {arm: [of.get(arm) for of in scores] for arm in arms},
-        [settled.get(id) or ("surplus" if id in worth else "irrelevant") for id in ids],
+        [candidate.score for candidate in relevant.all],
+        {arm: [by_arm.get(arm) for by_arm in ranks] for arm in arms},
+        {arm: [by_arm.get(arm) for by_arm in scores] for arm in arms},
+        [final.get(id) or ("surplus" if id in used else "irrelevant") for id in ids],
     )
 
 
-def explained_together(parts: Sequence[Retrieved], context: Context) -> Trace | None:
-    """The traces of several searches as one, once their contexts became this one; None where there are none."""
+def merge_traces(parts: Sequence[Retrieved], context: Context) -> Trace | None:
+    """The traces of several searches as one trace, after their contexts were merged into `context`; None without
+    traces.
+    """
     traces = [part.trace for part in parts if part.trace is not None]
     if not traces:
         return None
     fates = {id: fate for trace in traces for id, fate in zip(trace.ids, trace.fates, strict=True)}
     for part in parts:
-        fates.update(_settled(part.hits, fates, context))
+        fates.update(_final_fates(part.hits, fates, context))
     scores = [score for trace in traces for score in trace.scores]
-    order = sorted(range(len(scores)), key=lambda at: -scores[at])
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
 
     def column(lists: Iterable[Sequence[_T]]) -> list[_T]:
         joined = [value for values in lists for value in values]
-        return [joined[at] for at in order]
+        return [joined[index] for index in order]
 
     def ranks(trace: Trace, arm: str) -> Sequence[int | None]:
         return trace.ranks.get(arm) or [None] * len(trace.ids)
@@ -61,7 +64,7 @@ def explained_together(parts: Sequence[Retrieved], context: Context) -> Trace | 
 
     arms, ids = sorted({arm for trace in traces for arm in trace.ranks}), column(trace.ids for trace in traces)
     return Trace(
-        tuple(one for trace in traces for one in trace.searched),
+        tuple(collection for trace in traces for collection in trace.searched),
         ids,
         column(trace.scores for trace in traces),
         {arm: column(ranks(trace, arm) for trace in traces) for arm in arms},
@@ -70,17 +73,17 @@ def explained_together(parts: Sequence[Retrieved], context: Context) -> Trace | 
     )
 
 
-def _settled(hits: Sequence[Hit], fates: Mapping[str, Fate], context: Context) -> dict[str, Fate]:
-    """The fates of hits once the context is what is shown: it may have grown around them, or been cut."""
+def _final_fates(hits: Sequence[Hit], fates: Mapping[str, Fate], context: Context) -> dict[str, Fate]:
+    """The fates of hits in the final context: expansion may have added text around the hits, or the budget cut hits."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for passage in context.passages:
         spans.setdefault((passage.document, passage.revision), []).append((passage.start, passage.end))
-    settled: dict[str, Fate] = {}
+    final: dict[str, Fate] = {}
     for hit in hits:
-        one = hit.passage
-        near = spans.get((one.document, one.revision), ())
-        if any(start <= one.start and one.end <= end for start, end in near):
-            settled[hit.id] = "kept"
+        passage = hit.passage
+        shown = spans.get((passage.document, passage.revision), ())
+        if any(start <= passage.start and passage.end <= end for start, end in shown):
+            final[hit.id] = "kept"
         elif (fate := fates.get(hit.id)) is not None:
-            settled[hit.id] = "budget" if fate == "kept" else fate
-    return settled
+            final[hit.id] = "budget" if fate == "kept" else fate
+    return final

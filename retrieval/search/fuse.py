@@ -1,9 +1,9 @@
-"""Several ranked lists to one: by rank, and by what the scores say where they can be compared.
+"""Fuse the ranked lists of both arms into one list, by rank and by comparable scores.
 
-Reciprocal rank fusion gives a clear winner no more than a lucky one, and a weak arm as much as a strong one: where the
-words find little it falls below the vectors alone. So a candidate's share of the ranks is joined by two amounts that
-mean the same for any question, collection and embedder (`relevance.Scale`): how far it is more similar than the last
-candidate, and how much of a rare word it matches. What the arms say of a question weighs them; nothing needs labels.
+Reciprocal rank fusion treats a clear winner like a lucky winner, and a weak arm like a strong arm: where BM25 finds
+little, plain RRF falls below the vectors alone. So `fuse` adds two amounts to a candidate's rank score. Both amounts
+mean the same for any question, collection and embedder (`relevance.Scale`): the similarity above the last candidate's
+similarity, and the matches of rare words. The results of the arms set the weights of the arms; no labels are needed.
 """
 
 import math
@@ -12,40 +12,42 @@ from collections.abc import Mapping, Sequence
 from retrieval.records.search import Candidate, ScoredId
 from retrieval.search.relevance import Scale
 
-# Share of gold passages among the 12 used, plain RRF against the first 5 of each arm kept: CAsT 2021 .958 to .975,
-# Anthropic's documentation .893 to .913, MTRAG govt .845 to .854, MED .428 to .425.
-_SURE_RANK = 5
-# A standard deviation of similarity, and a match of a rarest word, in shares of a first rank in both arms. Mean nDCG@10
-# hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/relevance.md.
+# Share of gold passages among the 12 used, plain RRF against guaranteeing the first 5 of each arm: CAsT 2021 .958 to
+# .975, Anthropic's documentation .893 to .913, MTRAG govt .845 to .854, MED .428 to .425.
+_GUARANTEED_RANK = 5
+# The worth of a standard deviation of similarity, and of a match of a rarest word; 1 is a first rank in both arms. Mean
+# nDCG@10 hardly changes for a similarity of .03 to .07 with words of .1 to .3. See docs/relevance.md.
 _SIMILARITY = 0.045
 _WORDS = 0.25
-# The lexical ranks weigh _TRUST times the share of their first ten that the dense arm found, too, but at least
-# _LEAST_TRUST. That share is .3 on MTRAG fiqa, where forum posts share no words with questions, and .5 to .95 on ten
-# other sets. nDCG@10 with and without: fiqa .281 and .256 (dense alone .275), mean of eleven sets .580 and .575.
-_CONFIRMED = 10
-_TRUST = 1.5
-_LEAST_TRUST = 0.4
-_RARE = 1.2  # matches of a rarest word in the first: an error code, a name
-# Beyond one such match more words are no more evidence: a passage that repeats the conversation, as the last answer's
-# own does, has ten. Uncapped, CAsT 2021 falls from .673 to .628.
-_MOST_WORDS = 1.0
+# The lexical ranks weigh _CONFIRMED_WEIGHT times the share of the first ten lexical candidates that the dense arm
+# found, too, but at least _MIN_LEXICAL_WEIGHT. The share is .3 on MTRAG fiqa, where forum posts share no words with
+# questions, and .5 to .95 on ten other sets. nDCG@10 with and without the weight: fiqa .281 and .256 (dense alone
+# .275), mean of eleven sets .580 and .575.
+_CONFIRMATION_DEPTH = 10
+_CONFIRMED_WEIGHT = 1.5
+_MIN_LEXICAL_WEIGHT = 0.4
+_RARE_MATCHES = 1.2  # matches of a rarest word in the first candidate: an error code, a name
+# Beyond one rare match, more words are no more evidence: a passage that repeats the conversation (as the passage of the
+# last answer does) has ten. Without the cap, CAsT 2021 falls from .673 to .628.
+_MAX_MATCHES = 1.0
 
 
 def fuse(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale: Scale) -> list[Candidate]:
-    """Fuse ranked lists, best first: what a candidate is worth by its ranks, its similarity and the words it matches.
+    """Fuse ranked lists, best first; the score adds up rank, similarity and matched words.
 
-    arms: arm -> what it found, best first; their order does not matter. By the ranks it is worth the sum over the lists
-    of 1 / (rrf_k + rank), ranks from 1, so that 1 is first in two lists; the lexical one by how far the dense one
-    confirms it. Every candidate carries its rank and score in each arm that found it. One that the dense arm did not
-    return counts as similar as the last that it did. Of equal ones the more similar goes first, then by id. O(n log n)
-    in all. The score orders; `relevance` says how good it is.
-    Source of the ranks' part: Cormack, Clarke & Buettcher, SIGIR 2009.
+    arms: arm -> points found, best first; the order of the arms does not matter. The rank score is the sum over the
+    arms of 1 / (rrf_k + rank), ranks from 1, scaled so that the first rank in both arms is worth 1; the lexical part is
+    weighted by the dense arm's confirmation. Every candidate carries its rank and score in each arm. A candidate that
+    the dense arm did not return counts as similar as the dense arm's last candidate. Equal scores are sorted by
+    similarity, then by id. O(n log n) in all. The score only orders; `relevance` gives a probability.
+
+    Source of the rank score: Cormack, Clarke & Buettcher, SIGIR 2009.
     """
     ranks: dict[str, dict[str, int]] = {}
     scores: dict[str, dict[str, float]] = {}
     worth: dict[str, float] = {}
-    for arm in sorted(arms):  # in one order, so that a sum of several is the same to the last bit
-        first = (rrf_k + 1) / 2 * (_trust(arms, scale) if arm == "bm25" else 1.0)
+    for arm in sorted(arms):  # a fixed order, so that sums are equal to the last bit
+        first = (rrf_k + 1) / 2 * (_lexical_weight(arms, scale) if arm == "bm25" else 1.0)
         for rank, point in enumerate(arms[arm], 1):
             id, score = point.id, point.score
             if id in worth:
@@ -53,38 +55,39 @@ def fuse(arms: Mapping[str, Sequence[ScoredId]], *, rrf_k: int, scale: Scale) ->
                 worth[id] += first / (rrf_k + rank)
             else:
                 ranks[id], scores[id], worth[id] = {arm: rank}, {arm: score}, first / (rrf_k + rank)
-    floor = min([said["dense"] for said in scores.values() if "dense" in said], default=0.0)
-    unit, match = _SIMILARITY / scale.background.deviation, scale.match
+    floor = min([by_arm["dense"] for by_arm in scores.values() if "dense" in by_arm], default=0.0)
+    unit, match = _SIMILARITY / scale.null.deviation, scale.match
     fused = []
     for id, by_rank in worth.items():
-        said = scores[id]
-        by_similarity = unit * (said.get("dense", floor) - floor)
-        by_words = _WORDS * min(max(said.get("bm25", 0.0), 0.0) / match, _MOST_WORDS)
-        fused.append(Candidate(id, by_rank + by_similarity + by_words, ranks[id], said))
-    return sorted(fused, key=lambda one: (-one.score, -one.scores.get("dense", -math.inf), one.id))
+        by_arm = scores[id]
+        by_similarity = unit * (by_arm.get("dense", floor) - floor)
+        by_words = _WORDS * min(max(by_arm.get("bm25", 0.0), 0.0) / match, _MAX_MATCHES)
+        fused.append(Candidate(id, by_rank + by_similarity + by_words, ranks[id], by_arm))
+    return sorted(fused, key=lambda point: (-point.score, -point.scores.get("dense", -math.inf), point.id))
 
 
-def _trust(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> float:
-    """What the ranks of the lexical arm weigh beside those of the dense one, which knows what the words mean.
+def _lexical_weight(arms: Mapping[str, Sequence[ScoredId]], scale: Scale) -> float:
+    """The weight of the lexical ranks relative to the dense ranks; the dense arm knows the meaning of words.
 
-    Where hardly any of the first that have the question's words are near it in meaning, the words were chance: unless
-    they are rare ones. Nothing can be said where one arm was not asked or found nothing.
+    If the dense arm confirms few of the first lexical candidates, the word matches were chance, unless the words are
+    rare. The weight is 1 if one arm was not searched or found nothing.
     """
     near = {point.id for point in arms.get("dense", ())}
-    first = arms["bm25"][:_CONFIRMED]
-    if not near or not first or first[0].score >= _RARE * scale.match:
+    first = arms["bm25"][:_CONFIRMATION_DEPTH]
+    if not near or not first or first[0].score >= _RARE_MATCHES * scale.match:
         return 1.0
     share = sum([point.id in near for point in first]) / len(first)
-    return min(1.0, max(_LEAST_TRUST, _TRUST * share))
+    return min(1.0, max(_MIN_LEXICAL_WEIGHT, _CONFIRMED_WEIGHT * share))
 
 
-def chosen(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
-    """The candidates with the `k` to be used in front: an arm's first few are among them, whatever the other arm says.
+def guarantee_arms(fused: Sequence[Candidate], *, k: int) -> list[Candidate]:
+    """The candidates with the `k` candidates for the context in front; each arm's first ranks are guaranteed a place
+    among the `k`.
 
-    What is said in other words only the vectors find, an error code only BM25: ranks far apart leave such a passage
-    behind those that are middling in both. Both parts keep the fused order, and nothing is left out.
+    Only vectors find a passage in other words, only BM25 finds an error code: fusing distant ranks puts such a passage
+    after passages that are middling in both arms. Both parts keep the fused order, and no candidate is dropped.
     """
-    sure = [one for one in fused if min(one.ranks.values()) <= _SURE_RANK][:k]
-    ids = {one.id for one in sure}
-    ids.update([one.id for one in fused if one.id not in ids][: k - len(sure)])
-    return [one for one in fused if one.id in ids] + [one for one in fused if one.id not in ids]
+    guaranteed = [point for point in fused if min(point.ranks.values()) <= _GUARANTEED_RANK][:k]
+    ids = {point.id for point in guaranteed}
+    ids.update([point.id for point in fused if point.id not in ids][: k - len(guaranteed)])
+    return [point for point in fused if point.id in ids] + [point for point in fused if point.id not in ids]

@@ -1,8 +1,7 @@
-"""Passages of one document that follow one another to one passage: one label, and no overlap twice.
+"""Join adjacent passages of a document into one passage, with one label and without repeated overlap.
 
-A chunk's text is a span of its document's text, and between two chunks that follow one another lie blanks at most.
-So a joined passage is the span of them all, taken from the stored text. Passages of another kind (made texts, that
-are no span of their document) stay as they are.
+A chunk's text is a span of the document's text, and at most blanks separate two adjacent chunks. So a joined passage is
+one span of the stored text. Passages of another kind (generated texts, not spans of the document) stay separate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,65 +14,69 @@ Place = tuple[str, int, int]  # document, revision, ordinal
 
 
 def place_of(passage: Passage) -> Place:
-    """Where the passage stands among all."""
+    """The place of a passage among all passages."""
     return passage.document, passage.revision, passage.ordinal
 
 
-def runs(passages: Sequence[Passage]) -> list[list[Passage]]:
-    """The passages in groups that follow one another without a gap, each group in the document's order.
+def adjacent_runs(passages: Sequence[Passage]) -> list[list[Passage]]:
+    """The passages in groups without gaps, each group in the document's order.
 
-    The groups come in the order of their best: of the first of them in `passages`.
+    The groups are sorted by their best passage, the first of the group in `passages`.
     """
-    rank = {place_of(one): at for at, one in enumerate(passages)}
+    rank = {place_of(passage): index for index, passage in enumerate(passages)}
     groups: list[list[Passage]] = []
-    for one in sorted(passages, key=place_of):
-        if groups and follows(groups[-1][-1], one):
-            groups[-1].append(one)
+    for passage in sorted(passages, key=place_of):
+        if groups and follows(groups[-1][-1], passage):
+            groups[-1].append(passage)
         else:
-            groups.append([one])
-    return sorted(groups, key=lambda group: min(rank[place_of(one)] for one in group))
+            groups.append([passage])
+    return sorted(groups, key=lambda group: min(rank[place_of(passage)] for passage in group))
 
 
-def stitched(run: Sequence[Passage]) -> str | None:
-    """The text of a run that overlaps or touches throughout; None where blanks lie between, which its texts lack."""
+def stitch(run: Sequence[Passage]) -> str | None:
+    """The text of a run whose passages overlap or touch; None if blanks separate passages, because the passages lack
+    the blanks.
+    """
     text = run[0].text
-    for before, one in pairwise(run):
-        overlap = before.end - one.start
-        if overlap < 0 or not text.endswith(one.text[:overlap]):
+    for before, after in pairwise(run):
+        overlap = before.end - after.start
+        if overlap < 0 or not text.endswith(after.text[:overlap]):
             return None
-        text += one.text[overlap:]
+        text += after.text[overlap:]
     return text
 
 
-def joined(run: Sequence[Passage], text: str) -> list[Passage]:
-    """A run as one passage; text: the document's from the start of the first to the end of the last.
+def join(run: Sequence[Passage], text: str) -> list[Passage]:
+    """A run as one passage; text: the document's text from the start of the first to the end of the last passage.
 
-    The run as it is where its texts are no spans of that. The headings are those of the first: where another section
-    begins, its heading stands in the text.
+    Returns the run unchanged if the passages are not spans of `text`. The headings are the first passage's headings:
+    the heading of a later section stands in the text.
     """
     first, last = run[0], run[-1]
-    if any(text[one.start - first.start : one.end - first.start] != one.text for one in run):
+    if any(text[piece.start - first.start : piece.end - first.start] != piece.text for piece in run):
         return list(run)
     return [replace(first, end=last.end, text=text, tokens=tokens_of(run))]
 
 
 def tokens_of(passages: Iterable[Passage]) -> int:
-    """The tokens that passages take, those that follow one another (in this order) joined."""
+    """The tokens of the passages after joining adjacent passages (in this order)."""
     listed = list(passages)
-    return sum(one.tokens for one in listed) - sum(_saved(*pair) for pair in pairwise(listed) if follows(*pair))
+    return sum(passage.tokens for passage in listed) - sum(
+        _saved_by_joining(*pair) for pair in pairwise(listed) if follows(*pair)
+    )
 
 
-def saving(passage: Passage, chosen: Mapping[Place, Passage]) -> int:
-    """The tokens that `passage` takes less because its neighbours are among those chosen."""
+def tokens_saved(passage: Passage, chosen: Mapping[Place, Passage]) -> int:
+    """The tokens saved for `passage` by joining with adjacent passages among the chosen passages."""
     document, revision, ordinal = place_of(passage)
     before = chosen.get((document, revision, ordinal - 1))
-    behind = chosen.get((document, revision, ordinal + 1))
-    saved = _saved(before, passage) if before is not None and follows(before, passage) else 0
-    return saved + (_saved(passage, behind) if behind is not None and follows(passage, behind) else 0)
+    after = chosen.get((document, revision, ordinal + 1))
+    saved = _saved_by_joining(before, passage) if before is not None and follows(before, passage) else 0
+    return saved + (_saved_by_joining(passage, after) if after is not None and follows(passage, after) else 0)
 
 
 def follows(first: Passage, second: Passage) -> bool:
-    """Whether the second is the next chunk of the same text."""
+    """Whether the second passage is the next chunk of the same text."""
     return (
         second.ordinal == first.ordinal + 1
         and first.document == second.document
@@ -83,39 +86,41 @@ def follows(first: Passage, second: Passage) -> bool:
     )
 
 
-def around(passages: Sequence[Passage], reach: int) -> list[tuple[Passage, int]]:
-    """The ordinals up to `reach` before and behind each passage that are none of them, with the passage they are near.
+def ordinals_around(passages: Sequence[Passage], reach: int) -> list[tuple[Passage, int]]:
+    """The ordinals up to `reach` before and after each passage, without the passages themselves; each with the nearby
+    passage.
 
-    The nearest first, and among these the best passage's.
+    The nearest ordinals come first, and at equal distance the ordinals of the best passage.
     """
-    taken = {place_of(one) for one in passages}
-    found = []
+    taken = {place_of(passage) for passage in passages}
+    ordinals = []
     for distance in range(1, reach + 1):
-        for one in passages:
-            for ordinal in (one.ordinal - distance, one.ordinal + distance):
-                place = (one.document, one.revision, ordinal)
+        for passage in passages:
+            for ordinal in (passage.ordinal - distance, passage.ordinal + distance):
+                place = (passage.document, passage.revision, ordinal)
                 if ordinal >= 0 and place not in taken:
                     taken.add(place)
-                    found.append((one, ordinal))
-    return found
+                    ordinals.append((passage, ordinal))
+    return ordinals
 
 
 def run_around(passage: Passage, known: Mapping[Place, Passage], reach: int) -> list[Passage]:
-    """The passage with up to `reach` of those known on each side that follow one another without a gap."""
+    """The passage with up to `reach` known passages on each side, without gaps."""
     run = [passage]
     for step in (-1, 1):
         for distance in range(1, reach + 1):
-            one = known.get((passage.document, passage.revision, passage.ordinal + step * distance))
-            if one is None or not (follows(one, run[0]) if step < 0 else follows(run[-1], one)):
+            neighbour = known.get((passage.document, passage.revision, passage.ordinal + step * distance))
+            if neighbour is None or not (follows(neighbour, run[0]) if step < 0 else follows(run[-1], neighbour)):
                 break
-            run.insert(0 if step < 0 else len(run), one)
+            run.insert(0 if step < 0 else len(run), neighbour)
     return run
 
 
-def _saved(first: Passage, second: Passage) -> int:
-    """About how many tokens less the two take as one: the second's label, and the text that both have.
+def _saved_by_joining(first: Passage, second: Passage) -> int:
+    """About the tokens saved by joining two passages: the second passage's label, and the shared text.
 
-    By their share of its characters: counting the tokens of a text would take longer than packing the context does.
+    Estimated by the share of the second passage's characters: counting the tokens of a text takes longer than packing
+    the context.
     """
     shown = len(shown_text(second.source, second.title, second.headings, second.text))
     repeated = shown - len(second.text) + max(0, first.end - second.start)

@@ -1,9 +1,9 @@
-"""Newer documents before older ones that fit as well: a decay of the score, by half-life and within a bound.
+"""Newer documents before older documents of equal fit: a bounded decay of the score by half-life.
 
-The score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a document of now keeps all of it, one a
-half-life old loses half of SHARE, an old one all of SHARE and no more. Under reciprocal rank fusion a quarter is what
-lies between the first rank and about the twentieth, so a new document can overtake no better fit than that. It is
-applied to what was found relevant, so it lifts nothing irrelevant above a threshold.
+The score is multiplied by 1 - SHARE * (1 - 0.5 ** (age / half_life)): a new document keeps the whole score, a document
+of one half-life loses half of SHARE, an old document at most SHARE. Under reciprocal rank fusion a quarter is the
+distance between the first rank and about the twentieth, so a new document never overtakes a much better fit. The decay
+applies only to relevant candidates, so recency lifts no irrelevant candidate above a threshold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,26 +14,29 @@ from retrieval.records.search import Candidate, Hit
 
 SHARE = 0.25
 _DAY_S = 86_400.0
-Found = TypeVar("Found", Candidate, Hit)
+_Scored = TypeVar("_Scored", Candidate, Hit)
 
 
 def recent_first(
-    found: Sequence[Found], modified_s: Mapping[str, float], *, now_s: float, half_life_days: float
-) -> list[Found]:
-    """`found` by decayed score, best first; what has the same score keeps its order.
+    ranked: Sequence[_Scored], modified_s: Mapping[str, float], *, now_s: float, half_life_days: float
+) -> list[_Scored]:
+    """Candidates or hits by decayed score, best first; equal scores keep their order.
 
-    modified_s: id -> seconds since the epoch. Of one that is not there (or 0: unknown) the age is taken to be a
-    half-life; a time to come counts as now. Scores must not be negative.
+    modified_s: id -> seconds since the epoch. A missing time (or 0: unknown) counts as an age of one half-life; a
+    future time counts as now. Scores must not be negative.
     """
     aged = [
-        replace(one, score=one.score * weight(modified_s.get(one.id, 0.0), now_s=now_s, half_life_days=half_life_days))
-        for one in found
+        replace(
+            item,
+            score=item.score * recency_weight(modified_s.get(item.id, 0.0), now_s=now_s, half_life_days=half_life_days),
+        )
+        for item in ranked
     ]
-    return sorted(aged, key=lambda one: -one.score)
+    return sorted(aged, key=lambda item: -item.score)
 
 
-def weight(modified_s: float, *, now_s: float, half_life_days: float) -> float:
-    """What a document's score is multiplied by: from 1 (of now) down to 1 - SHARE."""
+def recency_weight(modified_s: float, *, now_s: float, half_life_days: float) -> float:
+    """The factor for a document's score: from 1 (modified now) down to 1 - SHARE."""
     if modified_s <= 0:
         return 1 - SHARE / 2
     age_days = max(0.0, now_s - modified_s) / _DAY_S

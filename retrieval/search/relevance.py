@@ -1,22 +1,22 @@
-"""Whether anything relevant was found at all: a probability from what both arms say, calibrated on judged questions.
+"""The probability that a search found a relevant passage, from the scores of both arms, calibrated on judged questions.
 
-A cosine means nothing by itself (unrelated texts have .05 with one embedder, .7 with another), nor does a BM25 score
-(it grows with the question and with the collection). So each is measured in a unit of its own, and the two added:
+A raw cosine has no fixed meaning (unrelated texts have .05 with one embedder, .7 with another), and a raw BM25 score
+grows with the question and with the collection. So each score is measured in a unit of its own, and the two are added:
 
-    evidence = similarity + 3 * words - luck
+    evidence = similarity + 3 * words - expected_max_noise
 
-similarity  standard deviations above the cosine of unrelated texts, which this embedder was asked for (`Background`)
-words       BM25 score in matches of a word that stands in one chunk only, divided by the question's breadth: a question
-            of n words meets chance matches that grow like the root of n
-luck        the largest of n standard normal numbers, about sqrt(2 ln n) for n chunks: in a larger collection the best
-            of what is irrelevant looks better
+similarity          standard deviations above the mean cosine of unrelated texts with this embedder (`NullDistribution`)
+words               BM25 score in matches of a word that occurs in only one chunk, divided by the norm of the query's
+                    weights: a question of n words meets chance matches that grow like the root of n
+expected_max_noise  the largest of n standard normal numbers, about sqrt(2 ln n) for n chunks: in a larger collection
+                    the best irrelevant passage looks better
 
-A logistic curve turns the evidence of the best passage into the probability that the collection has something on the
-question, where as many questions have nothing to find there as have. Measured on judged sets: docs/relevance.md, made
-by benchmarks/retrieval/relevance.py, which also fits the constants below. What did not help beyond this: the gap
-between the first and the following, the number of words, how many of the first ten the arms share. An embedder that was
-never measured gets the same constants: they see no cosine, only how far one stands above what the embedder calls
-unrelated.
+A logistic curve turns the evidence of the best passage into the probability that the collection answers the question,
+assuming that half of all questions have no answer in the collection. docs/relevance.md has the measurements on judged
+sets; benchmarks/retrieval/relevance.py made the measurements and also fits the constants below. Without effect: the gap
+between the first and the following candidates, the number of words, the number of the first ten candidates shared by
+both arms. An unmeasured embedder gets the same constants: the constants see no cosine, only the distance from the
+cosines of unrelated texts.
 """
 
 import math
@@ -29,13 +29,13 @@ from retrieval.records.search import Candidate
 
 _WORDS = 3.0
 SLOPE, OFFSET = 0.96, -1.86
-# Of the words alone, where no vectors were asked for.
+# For BM25 alone, where no vectors are searched.
 _WORDS_SLOPE, _WORDS_OFFSET = 4.3, -3.15
-# A single passage may be half as likely as what the question needs to be worth an answer: cutting at the whole drops
-# 2.6 % of the gold passages for 12 % of the others, at half .7 % for 5 %.
-_OF_ONE_PASSAGE = 0.5
-# Each of these is asked of all of _TOLD: 256 pairs that have nothing to do with each other.
-_ASKED = (
+# A passage is kept at half the threshold of the question: cutting at the whole threshold drops 2.6 % of the gold
+# passages and 12 % of the irrelevant passages, cutting at half .7 % and 5 %.
+_PASSAGE_SHARE = 0.5
+# Each question with each of _PASSAGES: 256 unrelated pairs.
+_QUESTIONS = (
     "Where do I change trains for the airport?",
     "Why does water boil sooner high up in the mountains?",
     "Which herbs grow well in a pot on the balcony?",
@@ -53,7 +53,7 @@ _ASKED = (
     "Which countries elect a new parliament this year?",
     "How long must the password be?",
 )
-_TOLD = (
+_PASSAGES = (
     "Whales come up to the surface in order to breathe; some stay below for more than an hour.",
     "The novel tells of two sisters who inherit a lighthouse and find the letters of its keeper.",
     "Type the formula into the cell, then drag its corner down to fill the column.",
@@ -74,8 +74,8 @@ _TOLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
-    """The cosine between a question and a passage that have nothing in common, by one embedder."""
+class NullDistribution:
+    """The distribution of one embedder's cosine between a question and an unrelated passage."""
 
     mean: float
     deviation: float  # above 0
@@ -83,84 +83,86 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the scores of one question are measured in."""
+    """The units for the scores of one question."""
 
-    background: Background
-    chunks: int  # searched in all
-    rarest_idf: float  # of the collection with most chunks
-    breadth: float  # root of the sum of the words' squared weights, 1 where there is no word
+    null: NullDistribution
+    chunks: int  # in all searched tenants
+    rarest_idf: float  # of the tenant with most chunks
+    query_norm: float  # Euclidean norm of the query's word weights; 1 without words
 
     @property
     def match(self) -> float:
-        """The BM25 score of one match of a rarest word, times the question's breadth: the unit of such scores."""
-        return (self.rarest_idf or 1.0) * self.breadth or 1.0
+        """The unit of BM25 scores: the score of one match of a rarest word, times the norm of the query."""
+        return (self.rarest_idf or 1.0) * self.query_norm or 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The candidates worth using in the order they came, and the probability that something relevant is there."""
+class RelevantCandidates:
+    """The candidates worth using, in the fused order, and the probability that the best candidate is relevant."""
 
     candidates: Sequence[Candidate]
     relevance: float
-    all: Sequence[Candidate]  # also those that are not
+    all: Sequence[Candidate]  # all fused candidates
 
 
-def background(embedder: Embedder) -> Background:
-    """What this embedder calls unrelated. It embeds 32 sentences: 60 ms with the default one."""
-    cosines = embedder.embed_query(_ASKED) @ embedder.embed_documents(_TOLD).T
-    return Background(float(cosines.mean()), max(float(cosines.std()), 1e-6))
+def null_distribution(embedder: Embedder) -> NullDistribution:
+    """The null distribution of this embedder. Embeds 32 sentences: 60 ms with the default embedder."""
+    cosines = embedder.embed_query(_QUESTIONS) @ embedder.embed_documents(_PASSAGES).T
+    return NullDistribution(float(cosines.mean()), max(float(cosines.std()), 1e-6))
 
 
 def rarest_idf(chunks: int) -> float:
-    """The IDF of a word that stands in one chunk of `chunks`: what such a word's match adds to a BM25 score.
+    """The IDF of a word that occurs in one chunk of `chunks`: the share of the word's match in a BM25 score.
 
-    The unit in which a BM25 score means the same in a collection of 5 chunks (1.4) and of 100,000 (11.1).
-    Source: Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as Qdrant computes it.
+    The unit makes BM25 scores comparable between a collection of 5 chunks (1.4) and a collection of 100,000 (11.1).
+    Source: Lucene's BM25 IDF, ln(1 + (N - n + 0.5) / (n + 0.5)) at n = 1, as Qdrant computes the IDF.
     """
     return math.log(1 + max(chunks - 0.5, 0) / 1.5)
 
 
-def scale(background: Background, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
-    """sizes: the tenants searched, and the chunks of each. terms: the pieces searched, with their weights.
+def score_scale(null: NullDistribution, sizes: Mapping[str, int], terms: Sequence[tuple[str, float]]) -> Scale:
+    """The scale for one query. sizes: tenant -> chunks of each searched tenant. terms: the (text, weight) pieces of the
+    query.
 
-    A question's words are counted in the language of the tenant with most chunks.
+    The query's words are counted in the language of the tenant with most chunks.
     """
     largest = max(sizes, key=sizes.__getitem__, default="")
     weights = query_vector(terms, language_of(largest)).values
-    breadth = math.sqrt(sum([weight * weight for weight in weights]))
-    return Scale(background, sum(sizes.values()), rarest_idf(sizes.get(largest, 0)), breadth or 1.0)
+    norm = math.sqrt(sum([weight * weight for weight in weights]))
+    return Scale(null, sum(sizes.values()), rarest_idf(sizes.get(largest, 0)), norm or 1.0)
 
 
-def judged(found: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> Judged:
-    """What of `found` is worth using: nothing where the best is below `min_relevance`, else what is not far below."""
-    chances = probabilities(found, scale)
+def keep_relevant(fused: Sequence[Candidate], scale: Scale, *, min_relevance: float) -> RelevantCandidates:
+    """Cut the fused candidates: drop all if the best is below `min_relevance`, else drop the candidates far below."""
+    chances = probabilities(fused, scale)
     best = max(chances, default=0.0)
     if best < min_relevance:
-        return Judged([], best, found)
-    least = min_relevance * _OF_ONE_PASSAGE
-    return Judged([one for one, chance in zip(found, chances, strict=True) if chance >= least], best, found)
+        return RelevantCandidates([], best, fused)
+    threshold = min_relevance * _PASSAGE_SHARE
+    kept = [candidate for candidate, chance in zip(fused, chances, strict=True) if chance >= threshold]
+    return RelevantCandidates(kept, best, fused)
 
 
-def probabilities(found: Sequence[Candidate], scale: Scale) -> list[float]:
-    """For each candidate the probability that it, as the best one, is relevant.
+def probabilities(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
+    """For each candidate, the probability of relevance if the candidate were the best.
 
-    One that the dense arm did not return is at most as similar as the last it returned; one that the lexical arm did
-    not return matches no word.
+    A candidate not returned by the dense arm counts as similar as the dense arm's last candidate; a candidate not
+    returned by the lexical arm matches no word.
     """
-    return [_logistic(evidence) for evidence in _evidence(found, scale)]
+    return [_logistic(evidence) for evidence in _evidence(candidates, scale)]
 
 
-def _evidence(found: Sequence[Candidate], scale: Scale) -> list[float]:
-    """What the logistic curve is asked for, of each candidate."""
-    said = [one.scores for one in found]
-    floor = min([scores["dense"] for scores in said if "dense" in scores], default=None)
+def _evidence(candidates: Sequence[Candidate], scale: Scale) -> list[float]:
+    """The input of the logistic curve, for each candidate."""
+    by_arm = [candidate.scores for candidate in candidates]
+    floor = min([scores["dense"] for scores in by_arm if "dense" in scores], default=None)
     match = scale.match
-    matched = [max(scores.get("bm25", 0.0), 0.0) / match for scores in said]
+    matched = [max(scores.get("bm25", 0.0), 0.0) / match for scores in by_arm]
     if floor is None:
         return [_WORDS_SLOPE * words + _WORDS_OFFSET for words in matched]
-    nothing, luck = scale.background, math.sqrt(2 * math.log(max(scale.chunks, 1)))
-    unit, offset = SLOPE / nothing.deviation, OFFSET - SLOPE * (nothing.mean / nothing.deviation + luck)
-    similar = [scores.get("dense", floor) for scores in said]
+    null, expected_max_noise = scale.null, math.sqrt(2 * math.log(max(scale.chunks, 1)))
+    unit, offset = SLOPE / null.deviation, OFFSET - SLOPE * (null.mean / null.deviation + expected_max_noise)
+    similar = [scores.get("dense", floor) for scores in by_arm]
     return [unit * cosine + SLOPE * _WORDS * words + offset for cosine, words in zip(similar, matched, strict=True)]
 
 

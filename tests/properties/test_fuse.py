@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrieval.records.search import ScoredId
 from retrieval.search.fuse import fuse
-from retrieval.search.relevance import Background, Scale
+from retrieval.search.relevance import NullDistribution, Scale
 
 IDS = "abcdefgh"
 
@@ -27,10 +27,10 @@ arms = st.dictionaries(st.sampled_from(["dense", "bm25", "third"]), ranked())
 constants = st.integers(1, 1000)
 scales = st.builds(
     Scale,
-    background=st.builds(Background, mean=st.floats(-1, 1), deviation=st.floats(0.01, 1)),
-    chunks=st.integers(0, 10**7), rarest_idf=st.floats(0, 16), breadth=st.floats(0.01, 20),
+    null=st.builds(NullDistribution, mean=st.floats(-1, 1), deviation=st.floats(0.01, 1)),
+    chunks=st.integers(0, 10**7), rarest_idf=st.floats(0, 16), query_norm=st.floats(0.01, 20),
 )  # fmt: skip
-RANKS = Scale(Background(0.0, math.inf), 10, math.inf, 1.0)  # no score is worth anything
+RANKS = Scale(NullDistribution(0.0, math.inf), 10, math.inf, 1.0)  # no score is worth anything
 
 
 @given(arms, constants, scales, st.randoms(use_true_random=False))

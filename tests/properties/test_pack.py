@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Hit
-from retrieval.search.pack import bag_of, pack
+from retrieval.search.pack import pack, word_set
 
 texts = st.lists(st.sampled_from("alpha beta gamma delta epsilon zeta".split()) | st.text(max_size=5), max_size=12).map(
     " ".join
@@ -59,4 +59,4 @@ def test_packing_again_what_was_packed_changes_nothing(hits: list[Hit]) -> None:
 
 @given(texts | st.text() | st.text(st.characters(max_codepoint=127)))
 def test_words_are_those_of_the_pattern(text: str) -> None:
-    assert bag_of(text) == frozenset(re.findall(r"\w+", text.lower()))
+    assert word_set(text) == frozenset(re.findall(r"\w+", text.lower()))

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Candidate
-from retrieval.search.relevance import Background, Scale, judged, probabilities
+from retrieval.search.relevance import NullDistribution, Scale, keep_relevant, probabilities
 
 scores = st.fixed_dictionaries({}, optional={"dense": st.floats(-1, 1), "bm25": st.floats(-30, 300)})
 scales = st.builds(
     Scale,
-    background=st.builds(Background, mean=st.floats(-1, 1), deviation=st.floats(1e-6, 1)),
-    chunks=st.integers(0, 10**7), rarest_idf=st.floats(0, 16), breadth=st.floats(0.01, 20),
+    null=st.builds(NullDistribution, mean=st.floats(-1, 1), deviation=st.floats(1e-6, 1)),
+    chunks=st.integers(0, 10**7), rarest_idf=st.floats(0, 16), query_norm=st.floats(0.01, 20),
 )  # fmt: skip
 
 
@@ -25,8 +25,8 @@ def test_a_higher_threshold_never_keeps_more(
     said: list[Mapping[str, float]], measured: Scale, one: float, other: float
 ) -> None:
     found, (low, high) = candidates(said), sorted((one, other))
-    kept = judged(found, measured, min_relevance=low).candidates
-    fewer = judged(found, measured, min_relevance=high).candidates
+    kept = keep_relevant(found, measured, min_relevance=low).candidates
+    fewer = keep_relevant(found, measured, min_relevance=high).candidates
     assert [one for one in kept if one in fewer] == list(fewer)
     assert [one for one in found if one in kept] == list(kept)
 
@@ -36,7 +36,7 @@ def test_the_relevance_of_all_is_that_of_the_best(said: list[Mapping[str, float]
     found = candidates(said)
     chances = probabilities(found, measured)
     assert all(0 <= chance <= 1 for chance in chances)
-    assert judged(found, measured, min_relevance=0.0).relevance == max(chances)
+    assert keep_relevant(found, measured, min_relevance=0.0).relevance == max(chances)
 
 
 @given(st.floats(-1, 1), st.floats(0, 300), st.floats(0, 1), st.floats(0, 100), scales)

@@ -32,7 +32,7 @@ from retrieval.rpc.client import SOCKET, Client, reachable
 from retrieval.rpc.framing import framed
 from retrieval.rpc.operations import OPERATIONS, PARTS, Operation, Step, encode
 from retrieval.rpc.server import Server as IndexServer
-from retrieval.traces import Searched, Trace
+from retrieval.traces import SearchedCollection, Trace
 from tests.support.frames import answer_frame, error_frame, read_call
 from tests.support.plans import plan_for, silent
 
@@ -74,7 +74,7 @@ def test_a_search_result_arrives_equal(record: Retrieved) -> None:
 
 def test_a_trace_arrives_equal() -> None:
     trace = Trace(
-        (Searched("docs", 2, "m", "en"),),
+        (SearchedCollection("docs", 2, "m", "en"),),
         ["i", "j"],
         [1.0, 0.5],
         {"bm25": [None, 1]},

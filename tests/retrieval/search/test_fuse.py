@@ -5,11 +5,11 @@ import math
 import pytest
 
 from retrieval.records.search import ScoredId
-from retrieval.search.fuse import chosen, fuse
-from retrieval.search.relevance import Background, Scale, rarest_idf
+from retrieval.search.fuse import fuse, guarantee_arms
+from retrieval.search.relevance import NullDistribution, Scale, rarest_idf
 
-RANKS = Scale(Background(0.0, math.inf), 200, math.inf, 1.0)  # no score is worth anything
-SCALE = Scale(Background(0.05, 0.07), 200, rarest_idf(200), 1.0)
+RANKS = Scale(NullDistribution(0.0, math.inf), 200, math.inf, 1.0)  # no score is worth anything
+SCALE = Scale(NullDistribution(0.05, 0.07), 200, rarest_idf(200), 1.0)
 
 
 def hits(*found: tuple[str, float]) -> list[ScoredId]:
@@ -73,7 +73,7 @@ def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> 
     lists = {"dense": hits(("only", 0.9), *both), "bm25": hits(*reversed(both))}
     fused = fuse(lists, rrf_k=60, scale=RANKS)
     assert "only" not in [hit.id for hit in fused[:12]]
-    used = [hit.id for hit in chosen(fused, k=12)]
+    used = [hit.id for hit in guarantee_arms(fused, k=12)]
     assert "only" in used[:12]
     assert sorted(used) == sorted(hit.id for hit in fused)
     order = [hit.id for hit in fused]
@@ -82,7 +82,7 @@ def test_what_one_arm_ranks_high_is_used_though_the_other_does_not_know_it() -> 
 
 def test_of_more_sure_ones_than_wanted_the_best_fused_are_used() -> None:
     fused = fuse({"dense": hits(("a", 0.9), ("b", 0.8), ("c", 0.7))}, rrf_k=60, scale=RANKS)
-    assert [hit.id for hit in chosen(fused, k=2)] == ["a", "b", "c"]
+    assert [hit.id for hit in guarantee_arms(fused, k=2)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("arms", [{}, {"dense": []}, {"dense": [], "bm25": []}])
@@ -116,7 +116,7 @@ def test_the_order_does_not_depend_on_the_embedders_range_of_cosines() -> None:
     bm25 = hits(("c", 2.0), ("b", 1.5), ("d", 0.3))
     narrow = [(id, (cosine + 3) / 4) for id, cosine in dense]
     wide = fuse({"dense": hits(*dense), "bm25": bm25}, rrf_k=10, scale=SCALE)
-    other = Scale(Background((0.05 + 3) / 4, 0.07 / 4), 200, rarest_idf(200), 1.0)
+    other = Scale(NullDistribution((0.05 + 3) / 4, 0.07 / 4), 200, rarest_idf(200), 1.0)
     fused = fuse({"dense": hits(*narrow), "bm25": bm25}, rrf_k=10, scale=other)
     assert [hit.id for hit in fused] == [hit.id for hit in wide]
     assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in wide])
@@ -136,7 +136,7 @@ def found(*ids: str, score: float) -> list[ScoredId]:
     ],
 )
 def test_lexical_ranks_weigh_what_the_vectors_confirm(lexical: list[ScoredId], weighs: float) -> None:
-    scale = Scale(Background(0.0, math.inf), 200, 10.0, 1.0)
+    scale = Scale(NullDistribution(0.0, math.inf), 200, 10.0, 1.0)
     fused = fuse({"dense": found("a", "b", "c", "d", score=0.9), "bm25": lexical}, rrf_k=10, scale=scale)
     (last,) = [one for one in fused if one.id == lexical[-1].id]
     by_words = 0.25 * min(lexical[-1].score / 10.0, 1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.records.documents import Passage, shown_text
 from retrieval.records.search import Hit
-from retrieval.search.neighbours import around, joined, place_of, runs, saving, stitched, tokens_of
+from retrieval.search.neighbours import adjacent_runs, join, ordinals_around, place_of, stitch, tokens_of, tokens_saved
 from retrieval.search.pack import pack
 
 TEXT = "\n\n".join(" ".join(f"w{i}x{j * i * 7919 % 977}" for j in range(1, 9)) + "." for i in range(1, 13))
@@ -32,8 +32,8 @@ def chunks(text: str = TEXT, *, size: int = 60, overlap: int = 20, document: str
 def merged(passages: list[Passage], text: str = TEXT) -> list[Passage]:
     return [
         one
-        for run in runs(passages)
-        for one in (joined(run, text[run[0].start : run[-1].end]) if len(run) > 1 else run)
+        for run in adjacent_runs(passages)
+        for one in (join(run, text[run[0].start : run[-1].end]) if len(run) > 1 else run)
     ]
 
 
@@ -91,15 +91,15 @@ def test_what_is_joined_stays_within_the_budget(chosen: list[int], overlap: int,
 @given(choices, overlaps)
 def test_what_overlaps_or_touches_needs_no_document(chosen: list[int], overlap: int) -> None:
     pieces = chunks(overlap=overlap)
-    for run in runs([pieces[i] for i in chosen if i < len(pieces)]):
-        text = stitched(run)
+    for run in adjacent_runs([pieces[i] for i in chosen if i < len(pieces)]):
+        text = stitch(run)
         gaps = any(one.start > before.end for before, one in pairwise(run))
         assert text == (None if gaps else TEXT[run[0].start : run[-1].end])
 
 
 def test_a_made_text_is_not_stitched() -> None:
     first, second = chunks(overlap=20)[:2]
-    assert stitched([first, replace(second, text="Q" + second.text)]) is None
+    assert stitch([first, replace(second, text="Q" + second.text)]) is None
 
 
 def test_joining_makes_room_for_more() -> None:
@@ -121,13 +121,13 @@ def test_chunks_of_two_documents_or_revisions_are_no_neighbours() -> None:
     first, second = chunks()[:2]
     other = replace(second, document="e")
     later = replace(second, revision=2)
-    assert [len(run) for run in runs([first, other, later])] == [1, 1, 1]
-    assert saving(first, {place_of(other): other, place_of(later): later}) == 0
+    assert [len(run) for run in adjacent_runs([first, other, later])] == [1, 1, 1]
+    assert tokens_saved(first, {place_of(other): other, place_of(later): later}) == 0
 
 
 def test_a_gap_between_two_keeps_them_apart() -> None:
     pieces = chunks()
-    assert [[one.ordinal for one in run] for run in runs([pieces[4], pieces[0], pieces[1], pieces[3]])] == [
+    assert [[one.ordinal for one in run] for run in adjacent_runs([pieces[4], pieces[0], pieces[1], pieces[3]])] == [
         [3, 4],
         [0, 1],
     ]
@@ -137,12 +137,12 @@ def test_a_text_that_is_no_span_of_its_document_stays_as_it_is() -> None:
     first, second = chunks(overlap=0)[:2]
     made = replace(second, text="Q: what is it? A: " + second.text)
     run = [first, made]
-    assert joined(run, TEXT[first.start : made.end]) == run
+    assert join(run, TEXT[first.start : made.end]) == run
 
 
 def test_looks_around_the_best_first_and_the_nearest_first() -> None:
     pieces = chunks()
-    near = around([pieces[3], pieces[0]], 2)
+    near = ordinals_around([pieces[3], pieces[0]], 2)
     assert [(one.ordinal, ordinal) for one, ordinal in near] == [(3, 2), (3, 4), (0, 1), (3, 5)]
 
 
@@ -150,7 +150,7 @@ def test_looks_around_the_best_first_and_the_nearest_first() -> None:
 def test_never_looks_for_what_is_there_nor_twice(chosen: list[int], reach: int) -> None:
     pieces = chunks()
     passages = [pieces[i] for i in chosen if i < len(pieces)]
-    wanted = [ordinal for _, ordinal in around(passages, reach)]
+    wanted = [ordinal for _, ordinal in ordinals_around(passages, reach)]
     assert len(set(wanted)) == len(wanted)
     assert not set(wanted) & {one.ordinal for one in passages}
     assert all(ordinal >= 0 for ordinal in wanted)

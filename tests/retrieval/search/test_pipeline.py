@@ -235,7 +235,7 @@ async def test_a_reranker_that_no_setting_names_is_not_asked(library: Library) -
     await library.put(["use tls in java", "tls"])
     reranker = Backwards()
     with_one = library.retriever(reranker=reranker, rerank_model="x")
-    without = with_one.searching(OPTIONS)
+    without = with_one.with_options(OPTIONS)
     assert "rerank" not in (await without.retrieve([Turn("user", "tls")], ["docs"], k=None)).timings_ms
     assert reranker.asked == []
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Candidate
-from retrieval.search.recency import SHARE, recent_first, weight
+from retrieval.search.recency import SHARE, recency_weight, recent_first
 
 DAY_S = 86_400.0
 NOW_S = 1_700_000_000.0
@@ -19,28 +19,30 @@ def aged(days: float) -> float:
 
 
 def test_a_half_life_costs_half_of_the_share() -> None:
-    assert weight(NOW_S, now_s=NOW_S, half_life_days=30) == 1
-    assert weight(aged(30), now_s=NOW_S, half_life_days=30) == pytest.approx(1 - SHARE / 2)
-    assert weight(aged(60), now_s=NOW_S, half_life_days=30) == pytest.approx(1 - SHARE * 3 / 4)
+    assert recency_weight(NOW_S, now_s=NOW_S, half_life_days=30) == 1
+    assert recency_weight(aged(30), now_s=NOW_S, half_life_days=30) == pytest.approx(1 - SHARE / 2)
+    assert recency_weight(aged(60), now_s=NOW_S, half_life_days=30) == pytest.approx(1 - SHARE * 3 / 4)
 
 
 def test_an_unknown_time_counts_as_one_half_life() -> None:
-    assert weight(0.0, now_s=NOW_S, half_life_days=7) == weight(aged(7), now_s=NOW_S, half_life_days=7)
+    assert recency_weight(0.0, now_s=NOW_S, half_life_days=7) == recency_weight(aged(7), now_s=NOW_S, half_life_days=7)
 
 
 def test_a_time_to_come_counts_as_now() -> None:
-    assert weight(aged(-400), now_s=NOW_S, half_life_days=7) == 1
+    assert recency_weight(aged(-400), now_s=NOW_S, half_life_days=7) == 1
 
 
 @given(times, half_lives)
 def test_never_takes_more_than_its_share(modified_s: float, half_life: float) -> None:
-    assert 1 - SHARE <= weight(modified_s, now_s=NOW_S, half_life_days=half_life) <= 1
+    assert 1 - SHARE <= recency_weight(modified_s, now_s=NOW_S, half_life_days=half_life) <= 1
 
 
 @given(times, times, half_lives)
 def test_the_newer_is_never_worth_less(one: float, other: float, half_life: float) -> None:
     older, newer = sorted((max(one, 1.0), max(other, 1.0)))
-    assert weight(older, now_s=NOW_S, half_life_days=half_life) <= weight(newer, now_s=NOW_S, half_life_days=half_life)
+    assert recency_weight(older, now_s=NOW_S, half_life_days=half_life) <= recency_weight(
+        newer, now_s=NOW_S, half_life_days=half_life
+    )
 
 
 def test_of_two_that_fit_alike_the_newer_comes_first() -> None:

@@ -11,17 +11,17 @@ from retrieval.embedding.embed import Embedder, Matrix
 from retrieval.embedding.export import open_embedder
 from retrieval.records.search import Candidate
 from retrieval.search.relevance import (
-    Background,
+    NullDistribution,
     Scale,
-    background,
-    judged,
+    keep_relevant,
+    null_distribution,
     probabilities,
     rarest_idf,
-    scale,
+    score_scale,
 )
 
 ARMS = ("dense", "bm25")
-SCALE = Scale(Background(0.05, 0.07), chunks=200, rarest_idf=rarest_idf(200), breadth=2.0)
+SCALE = Scale(NullDistribution(0.05, 0.07), chunks=200, rarest_idf=rarest_idf(200), query_norm=2.0)
 
 
 def found(**scores: tuple[float | None, float | None]) -> list[Candidate]:
@@ -39,29 +39,29 @@ def test_what_is_similar_is_likely_and_what_is_not_is_not() -> None:
 
 
 def test_a_rare_word_found_makes_up_for_a_low_similarity() -> None:
-    (chance,) = probabilities(
-        found(code=(0.15, 2 * rarest_idf(200))), Scale(SCALE.background, 200, rarest_idf(200), 1.0)
-    )
+    (chance,) = probabilities(found(code=(0.15, 2 * rarest_idf(200))), Scale(SCALE.null, 200, rarest_idf(200), 1.0))
     assert chance > 0.7
 
 
 def test_the_best_of_a_larger_collection_must_be_better() -> None:
     sizes = [10, 1000, 100_000]
-    chances = [probabilities(found(a=(0.35, None)), scale(SCALE.background, {"a@1": size}, []))[0] for size in sizes]
+    chances = [probabilities(found(a=(0.35, None)), score_scale(SCALE.null, {"a@1": size}, []))[0] for size in sizes]
     assert chances == sorted(chances, reverse=True)
     assert chances[0] - chances[-1] > 0.3
 
 
 def test_the_same_number_of_matches_says_less_of_a_long_question() -> None:
-    short, long = (Scale(SCALE.background, 200, rarest_idf(200), breadth) for breadth in (1.0, 4.0))
+    short, long = (Scale(SCALE.null, 200, rarest_idf(200), breadth) for breadth in (1.0, 4.0))
     assert probabilities(found(a=(0.2, 6.0)), short) > probabilities(found(a=(0.2, 6.0)), long)
 
 
 def test_breadth_is_that_of_the_words_searched() -> None:
-    unrelated = Background(0.0, 0.1)
-    assert scale(unrelated, {"a@1": 5}, [("kotlin driver sessions tokens", 1.0)]).breadth == pytest.approx(2.0)
-    assert scale(unrelated, {"a@1": 5}, [("kotlin", 1.0), ("driver", 0.5)]).breadth == pytest.approx(math.sqrt(1.25))
-    assert scale(unrelated, {"a@1": 5}, [("how are you?", 1.0)]).breadth == 1.0
+    unrelated = NullDistribution(0.0, 0.1)
+    assert score_scale(unrelated, {"a@1": 5}, [("kotlin driver sessions tokens", 1.0)]).query_norm == pytest.approx(2.0)
+    assert score_scale(unrelated, {"a@1": 5}, [("kotlin", 1.0), ("driver", 0.5)]).query_norm == pytest.approx(
+        math.sqrt(1.25)
+    )
+    assert score_scale(unrelated, {"a@1": 5}, [("how are you?", 1.0)]).query_norm == 1.0
 
 
 def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last() -> None:
@@ -70,7 +70,7 @@ def test_one_that_the_dense_arm_did_not_return_is_at_most_as_similar_as_its_last
 
 
 def test_several_collections_are_one_haystack() -> None:
-    together = scale(SCALE.background, {"a@1": 100, "b@1": 300}, [])
+    together = score_scale(SCALE.null, {"a@1": 100, "b@1": 300}, [])
     assert (together.chunks, together.rarest_idf) == (400, rarest_idf(300))
 
 
@@ -88,28 +88,28 @@ def test_a_score_below_zero_says_no_more_than_none() -> None:
 def test_nothing_is_used_where_the_best_is_not_likely_enough() -> None:
     candidates = found(a=(0.3, None), b=(0.2, None))
     (chance, _) = probabilities(candidates, SCALE)
-    assert judged(candidates, SCALE, min_relevance=chance + 0.01).candidates == []
-    assert judged(candidates, SCALE, min_relevance=chance + 0.01).relevance == chance
-    assert candidates[0] in judged(candidates, SCALE, min_relevance=chance).candidates
+    assert keep_relevant(candidates, SCALE, min_relevance=chance + 0.01).candidates == []
+    assert keep_relevant(candidates, SCALE, min_relevance=chance + 0.01).relevance == chance
+    assert candidates[0] in keep_relevant(candidates, SCALE, min_relevance=chance).candidates
 
 
 def test_what_is_far_below_is_left_out_and_the_order_stays() -> None:
     candidates = found(b=(0.45, None), nothing=(0.0, None), a=(0.6, None))
-    assert [one.id for one in judged(candidates, SCALE, min_relevance=0.2).candidates] == ["b", "a"]
+    assert [one.id for one in keep_relevant(candidates, SCALE, min_relevance=0.2).candidates] == ["b", "a"]
 
 
 def test_a_threshold_of_zero_keeps_everything() -> None:
     candidates = found(a=(-1.0, None), b=(None, 0.0))
-    assert judged(candidates, SCALE, min_relevance=0.0).candidates == candidates
+    assert keep_relevant(candidates, SCALE, min_relevance=0.0).candidates == candidates
 
 
 def test_nothing_found_is_not_relevant() -> None:
-    assert judged([], SCALE, min_relevance=0.2).relevance == 0.0
-    assert judged([], Scale(SCALE.background, 0, 0.0, 1.0), min_relevance=0.0).candidates == []
+    assert keep_relevant([], SCALE, min_relevance=0.2).relevance == 0.0
+    assert keep_relevant([], Scale(SCALE.null, 0, 0.0, 1.0), min_relevance=0.0).candidates == []
 
 
 def test_a_collection_of_one_chunk_can_be_judged() -> None:
-    one = scale(SCALE.background, {"a@1": 1}, [("sessions", 1.0)])
+    one = score_scale(SCALE.null, {"a@1": 1}, [("sessions", 1.0)])
     near, far = probabilities(found(near=(0.6, 0.3), far=(0.0, None)), one)
     assert near > 0.9
     assert far < 0.5
@@ -149,12 +149,12 @@ def test_another_embedders_cosines_mean_the_same_once_it_was_asked_for_its_backg
     chances = []
     for embedder in (wide, narrow):
         cosines = (embedder.embed_query(asked) @ embedder.embed_documents(told).T)[0]
-        unrelated = background(embedder)
+        unrelated = null_distribution(embedder)
         candidates = found(a=(float(cosines[0]), None), b=(float(cosines[1]), None))
-        chances.append(probabilities(candidates, scale(unrelated, {"a@1": 2}, [])))
+        chances.append(probabilities(candidates, score_scale(unrelated, {"a@1": 2}, [])))
     assert chances[0] == pytest.approx(chances[1], abs=1e-3)
 
 
 def test_an_embedder_to_which_all_texts_are_alike_breaks_nothing() -> None:
-    alike = Scale(Background(1.0, 1e-6), 10, rarest_idf(10), 1.0)
+    alike = Scale(NullDistribution(1.0, 1e-6), 10, rarest_idf(10), 1.0)
     assert all(0 <= chance <= 1 for chance in probabilities(found(a=(1.0, 2.0), b=(-1.0, None)), alike))

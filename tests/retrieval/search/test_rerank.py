@@ -10,7 +10,7 @@ import pytest
 from retrieval.errors import RetrievalError
 from retrieval.records.documents import Passage, indexed_text
 from retrieval.records.search import Hit
-from retrieval.search.rerank import CrossEncoderReranker, open_reranker, reranked
+from retrieval.search.rerank import CrossEncoderReranker, open_reranker, rerank
 from tests.support.tiny_model import make_tiny_cross_encoder
 
 LONG_S = 60.0
@@ -86,7 +86,7 @@ async def test_nobody_waits_for_a_busy_model_past_the_deadline(folder: Path) -> 
 
 async def test_the_first_candidates_come_by_their_score_and_the_others_behind_them(model: CrossEncoderReranker) -> None:
     hits = [hit(i, text) for i, text in enumerate(TEXTS)]
-    found = await reranked(model, "tls", hits, candidates=4, deadline_s=LONG_S)
+    found = await rerank(model, "tls", hits, candidates=4, deadline_s=LONG_S)
     assert found is not None
     read, rest = found[:4], found[4:]
     assert [one.score for one in read] == sorted((one.score for one in read), reverse=True)
@@ -99,14 +99,14 @@ async def test_the_first_candidates_come_by_their_score_and_the_others_behind_th
 
 async def test_reads_title_and_headings_with_the_text(model: CrossEncoderReranker) -> None:
     titled = hit(1, "open a session", title="tls in kotlin")
-    found = await reranked(model, "tls", [titled], candidates=9, deadline_s=LONG_S)
+    found = await rerank(model, "tls", [titled], candidates=9, deadline_s=LONG_S)
     shown = await model.scores("tls", [indexed_text("tls in kotlin", (), "open a session")], deadline_s=LONG_S)
     assert found is not None
     assert [found[0].score] == shown
 
 
 async def test_past_the_deadline_there_is_no_other_order(model: CrossEncoderReranker) -> None:
-    assert await reranked(model, "tls", [hit(1, "a")], candidates=4, deadline_s=0.0) is None
+    assert await rerank(model, "tls", [hit(1, "a")], candidates=4, deadline_s=0.0) is None
 
 
 async def test_no_model_is_no_reranker() -> None:

@@ -13,9 +13,9 @@ from retrieval.search.rewrite import (
     EARLIER_QUESTION_WEIGHT,
     FIRST_QUESTION_WEIGHT,
     QUESTION_WEIGHT,
-    asked,
-    closeness,
-    leans,
+    depends_on_history,
+    history_similarity,
+    latest_question,
     rewrite,
     verbatim,
 )
@@ -35,7 +35,7 @@ def assistant(text: str) -> Turn:
 
 
 def rewritten(*turns: Turn, near: float = 0.5) -> Query:
-    return rewrite(asked(turns), near)
+    return rewrite(latest_question(turns), near)
 
 
 @pytest.mark.parametrize("question", [KOTLIN, JAVA, "And it?", "", "  Größe?  "])
@@ -87,7 +87,7 @@ def test_a_long_question_leans_on_what_was_said_where_it_is_close_to_it() -> Non
     ],
 )
 def test_the_longer_a_question_the_closer_must_it_be(question: str, near: float, does: bool) -> None:
-    assert leans(question, near) is does
+    assert depends_on_history(question, near) is does
 
 
 def test_what_it_searches_for_reads_as_the_question() -> None:
@@ -174,26 +174,26 @@ def test_a_conversation_that_does_not_end_with_a_question_is_the_callers_mistake
     roles: list[Literal["user", "assistant"]],
 ) -> None:
     with pytest.raises(ValueError, match="must be the user's"):
-        asked([Turn(role, "hi") for role in roles])
+        latest_question([Turn(role, "hi") for role in roles])
 
 
-# Closeness
+# Similarity to the history
 
 
-def test_closeness_is_measured_from_what_the_embedder_calls_unrelated() -> None:
+def test_similarity_to_the_history_is_measured_from_what_the_embedder_calls_unrelated() -> None:
     probes = np.array([[1, 0], [0.8, 0.6]], np.float32)  # an embedder for which unrelated texts have .8
     question = np.array([1, 0], np.float32)
     for cosine, expected in ((1.0, 1.0), (0.9, 0.5), (0.8, 0.0), (0.7, -0.5)):
         other = np.array([cosine, (1 - cosine**2) ** 0.5], np.float32)
-        assert closeness(np.stack([question, other]), probes) == pytest.approx(expected, abs=1e-5)
+        assert history_similarity(np.stack([question, other]), probes) == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_closest_of_what_was_said_counts() -> None:
     probes = np.eye(3, dtype=np.float32)
     vectors = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [0, 0, 1]], np.float32)
-    assert closeness(vectors, probes) == pytest.approx(0.6)
-    assert closeness(vectors[:1], probes) == 0.0
-    assert closeness(vectors[:2], probes[:1]) == 0.0
+    assert history_similarity(vectors, probes) == pytest.approx(0.6)
+    assert history_similarity(vectors[:1], probes) == 0.0
+    assert history_similarity(vectors[:2], probes[:1]) == 0.0
 
 
 # Whatever was said
@@ -206,7 +206,7 @@ TURNS = st.lists(
 
 @given(TURNS, st.text(max_size=200) | st.text("ab ?？", max_size=120), st.floats(-1, 1))
 def test_any_conversation_gives_a_query(before: list[Turn], question: str, near: float) -> None:
-    query = rewrite(asked([*before, user(question)]), near)
+    query = rewrite(latest_question([*before, user(question)]), near)
     assert query.terms[0] == query.vectors[0] == (question, QUESTION_WEIGHT)
     assert question.strip() in query.text
     assert [text for text, _ in query.terms] == [text for text, _ in query.vectors]
@@ -221,7 +221,9 @@ def test_any_conversation_gives_a_query(before: list[Turn], question: str, near:
 @given(st.integers(1, 12), st.sampled_from("x?. \n数"), st.floats(-1, 1))
 def test_any_amount_of_text_is_clipped(turns: int, character: str, near: float) -> None:
     text = "a" + character * 20_000
-    said = asked([user(text + str(n)) if n % 2 else assistant(text + str(n)) for n in range(turns)] + [user(text)])
+    said = latest_question(
+        [user(text + str(n)) if n % 2 else assistant(text + str(n)) for n in range(turns)] + [user(text)]
+    )
     query = rewrite(said, near)
     assert sum(len(piece) for piece, _ in query.terms) < 3 * 2100 + 400
     assert len(query.text) < 2600

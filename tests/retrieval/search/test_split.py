@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.records.search import Query, ScoredId
-from retrieval.search.split import interleaved, parts_of, variants
+from retrieval.search.split import interleave, split_questions, variants
 
 PRICE, PORT = "What does a licence for the server cost?", "Which port does the server listen on?"
 
@@ -33,7 +33,7 @@ PRICE, PORT = "What does a licence for the server cost?", "Which port does the s
     ],
 )
 def test_a_message_is_split_where_questions_end_that_say_something(message: str, parts: tuple[str, ...]) -> None:
-    assert parts_of(message) == parts
+    assert split_questions(message) == parts
 
 
 def test_each_part_leans_on_what_the_whole_leans_on() -> None:
@@ -49,13 +49,13 @@ def test_one_question_is_one_search() -> None:
     query = Query("t", (("q", 1.0),), (("q", 1.0),), "first question")
     assert variants(query) == [query]
     found = {"dense": [ScoredId("a", 0.5)], "bm25": []}
-    assert interleaved([found]) is found
+    assert interleave([found]) is found
 
 
 def test_what_each_search_found_first_stands_first() -> None:
     whole = {"dense": [ScoredId("a", 0.9), ScoredId("b", 0.8), ScoredId("c", 0.1)], "bm25": [ScoredId("x", 3.0)]}
     part = {"dense": [ScoredId("d", 0.4), ScoredId("c", 0.3), ScoredId("a", 0.2)]}
-    both = interleaved([whole, part])
+    both = interleave([whole, part])
     assert [(one.id, one.score) for one in both["dense"]] == [("a", 0.9), ("d", 0.4), ("b", 0.8), ("c", 0.3)]
     assert both["bm25"] == [ScoredId("x", 3.0)]
 
@@ -67,7 +67,7 @@ LISTS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6).map(
 
 @given(st.lists(st.fixed_dictionaries({"dense": LISTS, "bm25": LISTS}), min_size=1, max_size=4))
 def test_nothing_found_is_lost_and_nothing_is_there_twice(found: list[dict[str, list[ScoredId]]]) -> None:
-    both = interleaved(found)
+    both = interleave(found)
     for arm in ("dense", "bm25"):
         ids = [point.id for point in both[arm]]
         assert len(ids) == len(set(ids))

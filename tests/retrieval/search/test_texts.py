@@ -83,7 +83,7 @@ async def test_what_is_gone_is_empty(catalog: Counted) -> None:
 
 async def test_keeps_no_more_than_it_may_and_forgets_the_longest_unasked(catalog: Counted) -> None:
     a, b, c = (put(catalog, key, SMALL) for key in "abc")
-    reader = Texts(catalog, kept_chars=2 * len(SMALL))
+    reader = Texts(catalog, cache_chars=2 * len(SMALL))
     for one in (a, b, a, c):
         await reader.spans([(one.document, one.revision, 0, 5)])
     assert catalog.count_short == 3

@@ -3,13 +3,13 @@
 import pytest
 
 from retrieval.records.search import Candidate
-from retrieval.search.literal import literal_first, literals
+from retrieval.search.exact_match import exact_match_first, exact_terms
 
 
 def order(question: str, texts: dict[str, str]) -> list[str]:
     """The candidates' ids, which came in the order of `texts` at falling scores."""
     fused = [Candidate(id, 1 - 0.01 * rank) for rank, id in enumerate(texts)]
-    return [one.id for one in literal_first(fused, texts, literals(question))]
+    return [candidate.id for candidate in exact_match_first(fused, texts, exact_terms(question))]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_who_holds_it_goes_first(question: str, text: str, near: str) -> None:
     "question", ["", "how do I connect?", "what is new in iOS?", "e.g. 1.2", "IDs and URLs and JavaScript?"]
 )
 def test_most_questions_have_none(question: str) -> None:
-    assert literals(question) == []
+    assert exact_terms(question) == []
 
 
 def test_what_every_candidate_holds_changes_nothing() -> None:
@@ -40,7 +40,7 @@ def test_what_every_candidate_holds_changes_nothing() -> None:
 
 def test_a_candidate_that_was_not_read_keeps_its_score() -> None:
     fused = [Candidate("a", 0.5), Candidate("b", 0.4), Candidate("c", 0.35)]
-    found = literal_first(fused, {"b": "foo.bar", "c": "no"}, literals("foo.bar()?"))
+    found = exact_match_first(fused, {"b": "foo.bar", "c": "no"}, exact_terms("foo.bar()?"))
     assert [(one.id, round(one.score, 9)) for one in found] == [("a", 0.5), ("b", 0.45), ("c", 0.35)]
 
 
