@@ -47,7 +47,7 @@ class _DraftArgs(SendOptions):
 
 @click.command("draft")
 @click.argument("collection")
-@click.option("--model", required=True, help="Model that drafts, by its name in the gateway.")
+@click.option("--model", required=True, help="Model that drafts, by the name in the gateway.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -65,7 +65,7 @@ class _DraftArgs(SendOptions):
     "--prompt",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     default=PROMPTS / "draft.txt",
-    help="File with the text that asks for a question (default: that of the installation).",
+    help="File with the prompt for a question (default: config/prompts/draft.txt).",
 )
 @click.option(
     "--set", "settings", metavar="NAME=VALUE,…", help="Members of the requests, such as temperature and max_tokens."

@@ -45,7 +45,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--prompts",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
         default=PROMPTS,
-        help="Folder with judge_KIND.txt of every kind (default: those of the installation).",
+        help="Folder with judge_KIND.txt of every kind (default: config/prompts).",
     )
     settings = click.option(
         "--set",
@@ -58,7 +58,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("judge")
 @click.argument("run_name", metavar="RUN")
-@click.option("--model", required=True, help="Model that judges, by its name in the gateway.")
+@click.option("--model", required=True, help="Model that judges, by the name in the gateway.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Judge only this; may be repeated.")
 @judge_options
 @options

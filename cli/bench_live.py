@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # imported on use
 @click.command("live")
 @click.argument("id", required=False)
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day, as 2026-11-01, in UTC.")
-@click.option("--model", default="", help="Model that judges what is not judged yet, by its name in the gateway.")
+@click.option("--model", default="", help="Model for the missing judgements, by the name in the gateway.")
 @judge_options
 @click.option(
     "--judge",

@@ -109,7 +109,7 @@ def run(work: Coroutine[Any, Any, int], *, loop: Callable[[], asyncio.AbstractEv
     except (RetrievalError, SettingsError) as error:
         raise click.ClickException(logs.printable(logs.blanked(str(error)), lines=True)) from error
     except KeyboardInterrupt:
-        click.echo("interrupted; what was finished is kept", err=True)
+        click.echo("interrupted; finished work is kept", err=True)
         code = 130
     sys.exit(code)
 

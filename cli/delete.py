@@ -36,7 +36,9 @@ def command(
         raise click.UsageError(f"name a document with --source: ragway delete {name} {named}")
     if not sources and not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError(f"this deletes all of {name!r}: say so with --yes, or name documents with --source")
+            raise click.UsageError(
+                f"this command deletes all of {name!r}: say so with --yes, or name documents with --source"
+            )
         click.confirm(f"Delete the collection {name!r} with all of its documents?", abort=True, err=True)
     run(_delete(settings_of(config_file, data=data), name, [as_text(source) for source in sources]))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LEAST_FREE_MB = 128  # minimum for the index, see `stores.edge_shard`
 _AWAY = "see to the server of catalog.url"
-_RESTORE = "stop `ragway serve` and restore it from a backup, or move it away and begin anew"
+_RESTORE = "stop `ragway serve` and restore the file from a backup, or move the file away and start again"
 
 
 @dataclass(slots=True)
@@ -78,20 +78,22 @@ def _folder(seen: Examination) -> bool:
     """Whether the data folder can be looked into."""
     data = Path(seen.settings.data)
     if not data.is_dir():
-        seen.found(str(data), "there is no such data folder", "name another with --data, or `ragway ingest` makes it")
+        seen.found(
+            str(data), "the data folder does not exist", "name another folder with --data, or run `ragway ingest`"
+        )
         return False
     if not os.access(data, os.R_OK | os.W_OK | os.X_OK):
-        seen.found(str(data), "the data folder cannot be read and written", "give this user the rights to it")
+        seen.found(str(data), "the data folder cannot be read and written", "give this user access")
         return False
     free_mb = shutil.disk_usage(data).free // 2**20
     if free_mb < _LEAST_FREE_MB:
         seen.found(str(data), f"its disk has {free_mb} MB free, {_LEAST_FREE_MB} are needed", "free some")
         return False
     for broken in sorted(data.glob("index/*.broken")):
-        advice = "delete it once its collections are rebuilt"
+        advice = "delete the shard after rebuilding the collections"
         if seen.repair:
             shutil.rmtree(broken)
-        seen.found(str(broken), "a shard that was put aside", advice, repaired=seen.repair)
+        seen.found(str(broken), "a shard set aside", advice, repaired=seen.repair)
     return True
 
 
@@ -126,10 +128,12 @@ async def _index(seen: Examination) -> None:
     try:
         index = await Index.open(plan(seen.settings), serving=False)
     except DataInUse as error:
-        seen.found("the index", f"not checked, for {error.holder} has it open", "end that, and run this again")
+        seen.found(
+            "the index", f"not checked, for {error.holder} has it open", "end the process and run `ragway doctor` again"
+        )
         return
     except RetrievalError as error:
-        seen.found("the index", error, "nothing can be searched before that is mended")
+        seen.found("the index", error, "search works only after the repair")
         return
     try:
         for row in await index.library.collections():
@@ -143,7 +147,7 @@ async def _collection(seen: Examination, index: "Index", name: str) -> None:
     try:
         points = await index.audit(name)
     except RetrievalError as error:  # of another embedder
-        seen.found(subject, error, "set embedder.model back, or reindex it")
+        seen.found(subject, error, "set embedder.model back, or reindex the collection")
         return
     stray = len(points.orphaned) + len(points.tenants)
     before = len(seen.findings)
@@ -153,10 +157,10 @@ async def _collection(seen: Examination, index: "Index", name: str) -> None:
         seen.found(subject, f"{points.damaged} of its points are damaged", f"`ragway rebuild {name}`")
     if stray:
         problem = f"{len(points.orphaned)} points and {len(points.tenants)} generations belong to no document"
-        seen.found(subject, problem, "`ragway doctor --repair` deletes them")
+        seen.found(subject, problem, "`ragway doctor --repair` deletes these points")
     if points.unfinished:
         advice = f"it is searched as before; give the command again, or `ragway rebuild {name}`"
-        seen.found(subject, "a rebuild or reindex of it was interrupted", advice)
+        seen.found(subject, "a rebuild or reindex was interrupted", advice)
     if seen.repair and len(seen.findings) > before:
         healed = await _repaired(seen, index, name, points)
         for finding in seen.findings[before:]:
@@ -171,6 +175,6 @@ async def _repaired(seen: Examination, index: "Index", name: str, points: "Point
             await index.writing.rebuild(name, progress_bar(f"rebuild {name}"), embedder=index.choice(name))
         after = await index.audit(name)
     except RetrievalError as error:
-        seen.found(f"collection {name}", error, "it was not repaired")
+        seen.found(f"collection {name}", error, "the repair failed")
         return False
     return after.searchable and not after.orphaned and not after.tenants and not after.unfinished

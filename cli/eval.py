@@ -22,7 +22,7 @@ _FILE: dict[str, Any] = {"default": "", "metavar": "FILE"}
 _OPTIONS: Sequence[Callable[..., Any]] = (
     click.option(
         "--collection",
-        help="Ask this collection of the data folder (default: DIR's documents, in a temporary one).",
+        help="Ask this collection of the data folder (default: a temporary collection of DIR's documents).",
     ),
     click.option(
         "--embedder", "embedders", multiple=True,
@@ -41,16 +41,16 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
     click.option(
         "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the bootstrap and of --limit."
     ),
-    click.option("--json", "json_file", **_FILE, help="Write the run as JSON; - prints it in place of the tables."),
+    click.option("--json", "json_file", **_FILE, help="Write the run as JSON; with -, print JSON in place of tables."),
     click.option(
         "--per-query", **_FILE,
-        help="Write a JSON line per question and rung: what was asked, rewritten, found, expected, every metric.",
+        help="Write a JSON line per question and rung: question, rewrite, found, expected, every metric.",
     ),
-    click.option("--against", **_FILE, help="Compare with an earlier run: its --json or --per-query file."),
+    click.option("--against", **_FILE, help="Compare with an earlier run: the file of --json or --per-query."),
     click.option("--markdown", is_flag=True, help="Print the tables as Markdown."),
     click.option(
         "--untimed", is_flag=True,
-        help="Keep the questions' embeddings between runs as well: quicker, and the times say nothing.",
+        help="Keep the questions' embeddings between runs as well: faster, but the times have no meaning.",
     ),
     click.option(
         "--cache", type=click.Path(path_type=Path, file_okay=False),
@@ -113,7 +113,9 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     models: Sequence[str | None] = args.embedders or [None]
     found = [settings_of(config_file, data=data, embedder__model=model) for model in models]
     if args.collection is not None and len(found) > 1:
-        raise click.UsageError("--collection was built with one embedder: leave --embedder out, or give it once")
+        raise click.UsageError(
+            "--collection was built with one embedder: leave --embedder out, or give --embedder once"
+        )
     if args.collection is not None:
         must_exist(found[0])
     cache = args.cache or Path(found[0].data) / "cache"

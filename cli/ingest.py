@@ -21,8 +21,8 @@ from runtime import logs
     "--exclude",
     metavar="GLOB",
     multiple=True,
-    help="Leave out files and folders of this name or end of path, such as '*.csv', drafts or 'api/**/old'; may be "
-    "repeated. What was ingested of them before is removed.",
+    help="Leave out files and folders with this name or end of path, such as '*.csv', drafts or 'api/**/old'; may be "
+    "repeated. Documents of excluded files are removed.",
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options
@@ -44,7 +44,7 @@ def command(
     """
     settings = settings_of(config_file, data=data)
     if collection == "":
-        raise click.UsageError("--collection is empty: name one")
+        raise click.UsageError("--collection is empty: give the name of a collection")
     name = collection or next(iter(settings.retrieval.collections), None)
     if name is None:
         raise click.UsageError("retrieval.collections is empty: name a collection with --collection")
@@ -72,9 +72,9 @@ async def _ingest(
             err=True,
         )
     if exclude and "excluded" not in report.skipped:
-        echo("--exclude fits no file and no folder of these", err=True)
+        echo("--exclude matches no file and no folder of the given paths", err=True)
     for link in report.left_out:
-        echo(f"left out: {link}: it leads out of the folder (ingest.follow_links)", err=True)
+        echo(f"left out: {link}: the link leads out of the folder (ingest.follow_links)", err=True)
     for failure in report.failures:
         echo(f"not ingested: {failure.path}: {failure.reason}", err=True)
     return 1 if report.failures else 0

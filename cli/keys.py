@@ -51,13 +51,18 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--team", default="", help="Whose it is, for lists and accounts.")
-@click.option("--read", multiple=True, help="Collection it may read; may be repeated.")
-@click.option("--write", multiple=True, help="Collection it may write; may be repeated.")
-@click.option("--group", "groups", multiple=True, help="Whose documents it may read beside those for all (* = all).")
-@click.option("--model", "models", multiple=True, help="Model it may call; may be repeated.")
-@click.option("--admin", is_flag=True, help="It may do what concerns the whole gateway: metrics, keys, usage of all.")
-@click.option("--expires", help="It ends after this long, e.g. 90d (default: never).")
+@click.option("--team", default="", help="Name of the owner, for lists and accounts.")
+@click.option("--read", multiple=True, help="Collection that the key may read; may be repeated.")
+@click.option("--write", multiple=True, help="Collection that the key may write; may be repeated.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="Group whose documents the key may read, in addition to documents for all (* = all groups).",
+)
+@click.option("--model", "models", multiple=True, help="Model that the key may call; may be repeated.")
+@click.option("--admin", is_flag=True, help="Allow calls for the whole gateway: metrics, keys, usage of all keys.")
+@click.option("--expires", help="Lifetime of the key, e.g. 90d (default: no end).")
 @_limits
 @options
 def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
@@ -76,9 +81,9 @@ def create(config_file: Path | None, data: str | None, **fields: Any) -> None:
         first = not accounts.keys()
         key, secret = grant.make(accounts)
     click.echo(secret)
-    echo(f"{key.id} {_rights_text(key)}; keep it now, it cannot be shown again", err=True)
+    echo(f"{key.id} {_rights_text(key)}; store the key now: ragway cannot show the key again", err=True)
     if first:
-        echo("this is the first key: a running gateway answers nobody without one from now on", err=True)
+        echo("this is the first key: from now on a running gateway answers only requests with a key", err=True)
 
 
 @command.command("list")
@@ -123,7 +128,7 @@ def limiting(key_id: str, config_file: Path | None, data: str | None, **given: A
 
 @command.command()
 @click.argument("key_id", metavar="ID")
-@click.option("--keep", help="How long the old one still works, e.g. 24h (default: not at all).")
+@click.option("--keep", help="How long the old secret still works, e.g. 24h (default: 0).")
 @options
 def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | None) -> None:
     """Give a key a new secret and print the secret; the rights stay."""
@@ -132,7 +137,7 @@ def rotate(key_id: str, keep: str | None, config_file: Path | None, data: str | 
     with opened_accounts(config_file, data) as accounts:
         key, secret = accounts.rotate(key_id, keep_s=keep_s)
     click.echo(secret)
-    echo(f"{key.id} {key.name} has a new secret; keep it now, it cannot be shown again", err=True)
+    echo(f"{key.id} {key.name} has a new secret; store the key now: ragway cannot show the key again", err=True)
 
 
 @contextmanager

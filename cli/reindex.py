@@ -14,7 +14,7 @@ from retrieval.knowledge import EmbedderChoice
 @click.command("reindex")
 @click.argument("collections", nargs=-1, metavar="[COLLECTION]...")
 @click.option(
-    "--embedder", metavar="MODEL", help="Another embedder than embedder.model; the collections then keep to it."
+    "--embedder", metavar="MODEL", help="An embedder other than embedder.model; the collections keep this embedder."
 )
 @click.option("--yes", is_flag=True, help="Pay a model for context (ingest.context) without asking for confirmation.")
 @options

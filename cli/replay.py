@@ -80,7 +80,7 @@ async def _today(settings: Settings, documents: Knowledge, kept: Mapping[str, An
     known = {row.name for row in await documents.library.collections(None)}
     names = [name for name in kept["_asked"] if name in known]
     if not names:
-        raise RetrievalError(f"none of the collections that were searched is left: {', '.join(kept['_asked'])}")
+        raise RetrievalError(f"all searched collections were deleted: {', '.join(kept['_asked'])}")
     groups = kept["_groups"]
     asked = PermittedSearch(
         [Turn(**turn) for turn in kept["turns"]],
@@ -111,7 +111,7 @@ def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping
     at = datetime.fromtimestamp(kept["created_at"], UTC).strftime("%Y-%m-%d %H:%M")
     echo(f"{kept['id']}, {at} UTC: {_counted(was)}")
     echo(f"today: {_counted(now)}")
-    echo("the injected text is the same" if changes["injected"] is None else "the injected text is another one")
+    echo("the injected text is the same" if changes["injected"] is None else "the injected text is different")
     for part in ("query", "template", "gateway"):
         if changes[part] is not None:
             echo(f"{part}: {_short(changes[part]['was'])} -> {_short(changes[part]['now'])}")

@@ -41,8 +41,8 @@ _TITLE_CHARS = 80  # of the title in the example
 
 @click.command("serve")
 @click.option("--host", help="Address to listen on (default: server.host, 127.0.0.1).")
-@click.option("--port", type=WholeNumber(0, 65535), help="Port (default: server.port, 8000); 0 takes a free one.")
-@click.option("--workers", type=WholeNumber(1), help="Processes that serve (default: server.workers, 1).")
+@click.option("--port", type=WholeNumber(0, 65535), help="Port (default: server.port, 8000); 0 takes a free port.")
+@click.option("--workers", type=WholeNumber(1), help="Number of serving processes (default: server.workers, 1).")
 @click.option("--log-level", help="debug, info, warning or error (default: server.log_level, info).")
 @options
 def command(

@@ -20,9 +20,9 @@ _ADDED_UP = [name for name in _SHOWN if not name.startswith("mean_")]
 
 @click.command("usage")
 @click.option("--by", help="Names of a sum: some of team, key, model, day, with commas (default: team,model).")
-@click.option("--since", help="First day, as 2026-11-01, in UTC (default: the first there is).")
-@click.option("--until", help="Last day, included (default: the last there is).")
-@click.option("--key", help="Of the key with this id alone.")
+@click.option("--since", help="First day, as 2026-11-01, in UTC (default: the first recorded day).")
+@click.option("--until", help="Last day, included (default: the last recorded day).")
+@click.option("--key", help="Only the key with this id.")
 @click.option("--csv", "as_", flag_value="csv", help="CSV, with a header.")
 @click.option("--json", "as_", flag_value="json", help="A JSON list.")
 @options
@@ -58,9 +58,12 @@ def command(
     elif rows:
         _print(rows, query)
     elif since or until or key:
-        echo("nothing was recorded of this key or in these days", err=True)
+        echo("no usage was recorded for this key and these days", err=True)
     else:
-        echo("nothing was recorded yet: see usage.record, by default it is what keys (ragway keys) use", err=True)
+        echo(
+            "no usage was recorded yet: by default (usage.record) only requests with a key (ragway keys) are recorded",
+            err=True,
+        )
 
 
 def _print(rows: Sequence[Mapping[str, Any]], query: UsageQuery) -> None:

@@ -162,7 +162,7 @@ def _parsed(text: str, where: str) -> Any:
         raise SettingsError(f"{where}: not valid YAML: nested too deeply") from error
     except yaml.reader.ReaderError as error:
         line, column = text.count("\n", 0, error.position), error.position - text.rfind("\n", 0, error.position) - 1
-        problem = f"a character that cannot stand there, {error.character:#06x}"
+        problem = f"an invalid character, {error.character:#06x}"
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
@@ -271,7 +271,7 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
     rows = {}
     for name, row in value.items():
         if not isinstance(name, str) or not name or "*" in name[:-1]:
-            raise SettingsError(f"{where}: a name is text and may have one * at its end, got {name!r}")
+            raise SettingsError(f"{where}: a name is text with at most a * at the end, got {name!r}")
         if row is not None and not isinstance(row, dict):
             keys = ", ".join(hints)
             raise SettingsError(f"{where}: {name} must hold keys ({keys}), got a {type(row).__name__}")

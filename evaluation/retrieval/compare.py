@@ -40,7 +40,7 @@ def earlier(file: Path) -> dict[tuple[str, str, str], dict[str, dict[str, float]
         rows = [json.loads(line) for line in text.splitlines() if line.strip()] if _lines(text) else [json.loads(text)]
         return _of_json(rows[0]) if "ragway_eval" in rows[0] else _of_rows(rows)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RetrievalError(f"{file} is not what --json or --per-query of `ragway eval` writes ({error!r})") from error
+        raise RetrievalError(f"{file} is not a file of `ragway eval` --json or --per-query ({error!r})") from error
 
 
 def run_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], dict[str, dict[str, float]]]:

@@ -22,7 +22,12 @@ def text(report: ShadowReport, *, markdown: bool) -> str:
     tables = [
         ("Lift and harm", _LIFT, _lift, _lift_below(report, whole)),
         ("What a chat with passages takes more than one without [95 %]", _COSTS.values(), _costs, costs_below),
-        ("Answers", _ANSWERS, _answers, ["a refusal is told by its words, and says nothing of whether it is right"]),
+        (
+            "Answers",
+            _ANSWERS,
+            _answers,
+            ["a refusal is recognised by words; whether the refusal is right is not checked"],
+        ),
     ]
     return "\n".join(
         table(
@@ -98,7 +103,11 @@ def _lift_below(report: ShadowReport, whole: ComparisonGroup) -> list[str]:
     lines.append(f"{report.judge} judged {report.judged} pairs: {whole.preference.sentence()}")
     if report.swayed:
         lines.append(f"in {report.swayed} pairs the judge preferred otherwise in the other order")
-    return [*lines, *_named("harmed", whole.preference), "of twenty groups one interval misses the truth by chance"]
+    return [
+        *lines,
+        *_named("harmed", whole.preference),
+        "by chance, the interval of one in twenty groups misses the truth",
+    ]
 
 
 def _named(what: str, found: ScoreComparison) -> list[str]:

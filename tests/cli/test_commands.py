@@ -322,7 +322,7 @@ def test_what_is_excluded_is_left_out_and_taken_away_and_comes_back(data: Path, 
     assert done.stdout == "docs: 0 added, 0 changed, 1 unchanged, 2 removed; 0 chunks written; skipped: 3 excluded\n"
     assert ingest().stdout.startswith("docs: 3 added, 0 changed, 1 unchanged, 0 removed")
     done = ingest("--exclude", "drafst")
-    assert (done.returncode, done.stderr) == (0, "--exclude fits no file and no folder of these\n")
+    assert (done.returncode, done.stderr) == (0, "--exclude matches no file and no folder of the given paths\n")
     with serving(data, tmp_path):
         assert ingest("--exclude", "drafts").stdout.startswith("docs: 0 added, 0 changed, 3 unchanged, 1 removed")
 
@@ -380,7 +380,7 @@ def test_an_interrupted_ingest_says_so_and_the_next_one_goes_on(data: Path, tmp_
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert errors == "interrupted; what was finished is kept\n"
+    assert errors == "interrupted; finished work is kept\n"
     done = ragway("ingest", "pages", "--data", str(data), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     listed = json.loads(ragway("collections", "--json", "--data", str(data), folder=tmp_path).stdout)

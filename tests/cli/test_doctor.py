@@ -95,7 +95,7 @@ def test_a_healthy_folder_has_no_findings(data: Path) -> None:
         (falsify, "1 of its points are damaged"),
         (litter, "1 points and 0 generations"),
         (leave_a_generation, "0 points and 1 generations"),
-        (interrupt, "a rebuild or reindex of it was interrupted"),
+        (interrupt, "a rebuild or reindex was interrupted"),
     ],
 )
 def test_what_is_wrong_with_a_collection_is_named_and_repaired(
@@ -125,7 +125,7 @@ def test_a_shard_that_cannot_be_opened_is_made_again_from_the_catalog(data: Path
     assert "points are missing: `ragway rebuild docs`" in done.stdout
     done = doctor(data, "--repair")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "a shard that was put aside: repaired" in done.stdout
+    assert "a shard set aside: repaired" in done.stdout
     assert not list((data / "index").glob("*.broken"))
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_catalog_is_named_with_what_to_do(data: Path, at: int) -> None
     done = doctor(data)
     assert done.returncode == 1
     assert done.stdout.startswith(str(data / "catalog.sqlite"))
-    assert "restore it from a backup" in done.stdout
+    assert "restore the file from a backup" in done.stdout
 
 
 def test_a_database_of_a_server_that_is_away_is_named(data: Path, tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ def test_beside_a_gateway_the_index_is_left_alone(data: Path, tmp_path: Path) ->
         assert done.returncode == 1
         (line,) = done.stdout.splitlines()
         who = f"process {gateway.process.pid} (ragway serve)"
-        assert line == f"the index: not checked, for {who} has it open: end that, and run this again"
+        assert line == f"the index: not checked, for {who} has it open: end the process and run `ragway doctor` again"
         assert gateway.ask("How do I use Zephyr from Kotlin?").headers["x-rag-status"] == "augmented"

@@ -157,7 +157,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
         process.kill()
         process.wait()
     assert (process.returncode, out) == (130, ""), errors
-    assert errors.splitlines()[-1] == "interrupted; what was finished is kept"
+    assert errors.splitlines()[-1] == "interrupted; finished work is kept"
     assert list(scratch.glob("ragway-*")) == []
     assert not (tmp_path / "run.json").exists()
     assert {entry.name for entry in data.iterdir()} == {"models"}

@@ -79,7 +79,7 @@ def test_a_document_that_was_replaced_is_told_with_its_passage(asked: tuple[Serv
     assert told["changes"]["settings"] == []
     done = ragway("replay", id, "--data", str(served.data), folder=tmp_path)
     assert done.returncode == 0
-    assert "the injected text is another one" in done.stdout
+    assert "the injected text is different" in done.stdout
     assert "~ changed" in done.stdout
     assert "connect.md: replaced since" in done.stdout
 

@@ -88,11 +88,11 @@ def test_csv_has_what_json_has_and_no_formula(usage: Usage, keys: list[str]) -> 
 def test_where_nothing_was_recorded_that_is_said(usage: Usage, opened: Callable[[], SqlAccounts]) -> None:
     done = usage()
     assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing was recorded yet" in done.stderr
+    assert "no usage was recorded yet" in done.stderr
     key, _ = opened().create("idle", EVERYTHING)
     done = usage("--key", key.id)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "of this key or in these days" in done.stderr
+    assert "for this key and these days" in done.stderr
     assert json.loads(usage("--json").stdout) == []
     assert usage("--csv").stdout.startswith("team,model,requests,failed,")
 

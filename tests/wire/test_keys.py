@@ -257,7 +257,7 @@ def test_a_gateway_closes_when_its_first_key_is_made(tmp_path: Path) -> None:
     with serving(data, tmp_path, "retrieval: {enabled: false}\nmodels: {echo: {lane: echo}}") as served:
         assert served.get("/v1/models").status_code == 200
         done = ragway("keys", "create", "a", "--model", "*", "--data", str(data), folder=tmp_path)
-        assert "answers nobody without one" in done.stderr
+        assert "answers only requests with a key" in done.stderr
         _until(lambda: served.get("/v1/models").status_code == 401)
 
 

@@ -19,13 +19,13 @@ PLACES = ("title", "source", "passage")
 _ALIKE = 0.8  # minimum share of common words for two similar questions that also share a fact
 _ID_BYTES = 5
 
-UNREADABLE = "the reply is not the JSON that was asked for"
+UNREADABLE = "the reply is not the requested JSON"
 CUT_OFF = "the reply was cut off at the longest answer (--set max_tokens=NUMBER)"
 NOTHING_TO_ASK = "the model found nothing to ask about"
 NOT_IN_PASSAGE = "a fact is not in the passage"
 NOT_IN_REFERENCE = "a fact is not in the reference"
 IN_QUESTION = "a fact is in the question"
-ALIKE = "the question is much like another one"
+ALIKE = "the question is similar to another question"
 
 
 class Dropped(ValueError):
@@ -52,7 +52,7 @@ def asking(passage: ShownPassage, collection: str, prompt: Prompt) -> Question:
 def draft_of(asked: Question, reply: Reply) -> Draft:
     """The draft in a final reply. Raises Dropped."""
     if reply.error is not None:
-        raise Dropped(f"the model refused it: {reply.error}")
+        raise Dropped(f"the model refused: {reply.error}")
     try:
         return read_reply(reply.answer or "", asked.reference or "")
     except Dropped as error:

@@ -37,14 +37,13 @@ _TITLES = {
     "depends": ("no verdict, it depends on the failures", "no verdict"),
 }  # fmt: skip
 _READING = (
-    f"A question counts once: its score is the mean of its repeats, between 0 and 1. It is helped or harmed where its "
-    f"score moved by more than {SAME:g}. In brackets stand 95 % intervals of the mean change. A variant helps where "
-    f"the whole interval is above +{MATTERS:g}, makes answers worse where it is below -{MATTERS:g}, and does not help "
-    f"where it lies between them; elsewhere there is no verdict, nor where failures left out and failures counted as "
-    f"wrong answers say two different things. Detectable is the smallest true difference that so "
-    f"many questions show to matter in four runs of five; needed is how many tell whether this one does. With many "
-    f"tags or scores some intervals miss the truth by chance: one in twenty. Costs of fewer than {FEWEST} questions "
-    f"have no interval."
+    "A question counts once: the score is the mean of the repeats, between 0 and 1. A question is helped or harmed if "
+    f"the score moved by more than {SAME:g}. Brackets hold 95 % intervals of the mean change. A variant helps if the "
+    f"whole interval is above +{MATTERS:g}, makes answers worse if the interval is below -{MATTERS:g}, and does not "
+    "help if the interval is between both. In all other cases, and if failures counted as wrong answers change the "
+    "verdict, the result is no verdict. Detectable is the smallest true difference that this number of questions shows "
+    "to matter in four of five runs; needed is the number of questions for a verdict. With many tags or scores, one "
+    f"interval in twenty misses the truth by chance. Costs of fewer than {FEWEST} questions have no interval."
 )
 
 
@@ -157,7 +156,7 @@ def failures(report: BenchReport) -> list[str]:
     if report.unasked > 0:
         lines.append(
             f"The run is not complete: {report.unasked} answers are missing. `ragway bench` with the same "
-            "questions and --run goes on with it."
+            "questions and --run continues the run."
         )
     for one in report.variants:
         lines += [f"{one.variant.name}: {line}" for line in _failures_of(one)]
@@ -178,7 +177,7 @@ def _failures_of(report: VariantReport) -> Iterator[str]:
     if report.variant.mode == "rag" and (none := sum(report.statuses.get(status, 0) for status in _WITHOUT_PASSAGES)):
         yield f"retrieval found nothing for {none} of {report.asked} answers, which are as good as raw."
     if report.declined:
-        yield f"{report.declined} of {report.asked} answers say that they cannot be given; they are scored as answers."
+        yield f"{report.declined} of {report.asked} answers refuse to answer in words; refusals are scored as answers."
 
 
 def _notes(report: BenchReport) -> list[str]:
@@ -214,9 +213,7 @@ def _one_question(report: BenchReport) -> str:
 
 def _card(report: BenchReport, verdict: Verdict) -> VerdictCard:
     title = f"{verdict.variant} against {verdict.against}"
-    price = (
-        f"A question costs {more}.{_too_few(verdict)}" if (more := _price(verdict)) else "What it costs is not known."
-    )
+    price = f"A question costs {more}.{_too_few(verdict)}" if (more := _price(verdict)) else "The cost is not known."
     if verdict.main is None:
         return VerdictCard(title, "none", sentence_of(report, verdict), "", 0, 0, 0, price, "", [], "", [])
     main = verdict.main
@@ -252,7 +249,7 @@ def _beside(report: BenchReport) -> Table:
         for verdict in report.beside
         if verdict.main
     ]
-    text = "Whether it does as well as another model without passages."
+    text = "Does the model with passages equal another model without passages?"
     return Table(
         "Beside other models", text, ["compared", "verdict", *_COMPARED, "first token, ms", "$ a question"], rows
     )
@@ -336,7 +333,7 @@ def _differences(report: BenchReport) -> Table:
         for verdict in report.leading
         for at, each in enumerate(verdict.scores.values())
     ]
-    text = "The verdict is made of the first one that there is."
+    text = "The first score in the table decides the verdict."
     return Table("Every score", text, ["compared", "score", *_COMPARED], rows)
 
 
@@ -362,7 +359,7 @@ def _compared(comparison: ScoreComparison) -> list[str]:
 
 
 def _origins(report: BenchReport) -> Table:
-    text = "The questions that a model drafted and nobody checked, and the others, each with a verdict of their own."
+    text = "Drafted, unchecked questions and written questions, with a verdict for each kind."
     return _parts("Drafted and written", text, [(verdict, verdict.origins) for verdict in report.leading])
 
 
@@ -467,7 +464,9 @@ def _failures(report: BenchReport) -> Table:
         for variant in report.variants
         for fault, times in variant.faults.items()
     ]
-    text = "They count in no mean; a verdict holds only where it is the same with these counted as wrong answers."
+    text = (
+        "Failures count in no mean. A verdict is valid only if failures counted as wrong answers give the same verdict."
+    )
     return Table("Failures", text, ["variant", "times", "what"], rows)
 
 

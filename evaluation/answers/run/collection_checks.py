@@ -97,7 +97,7 @@ def about_leaks(leaked: Mapping[str, Leak], questions: int) -> str:
     with_answer = f", {answers} of them with the answer" if answers else ""
     return (
         f"Leak: {len(leaked)} of {questions} questions stand in the documents nearly word for word{with_answer} "
-        f"({shown}{more}). What is found for these says little of other questions."
+        f"({shown}{more}). Results for these questions say little about other questions."
     )
 
 

@@ -59,7 +59,7 @@ def _passage(row: Mapping[str, Any]) -> Passage:
 def misfit(body: Mapping[str, Any], whole: str, size: Size, model: str) -> str:
     """Why a text does not fit in front of a request; "" if the text fits."""
     if size.window_tokens is None:
-        return f"the window of {model} is not known: give it with --window {model}=TOKENS"
+        return f"the window of {model} is not known: give the size with --window {model}=TOKENS"
     needed = len(whole.encode()) // _BYTES_A_TOKEN
     room = room_tokens(CHAT.parse(orjson.dumps(body)), window_tokens=size.window_tokens, share=1.0)
     return "" if needed <= room else f"about {needed:,} tokens, and {model} has room for {room:,}"

@@ -262,7 +262,7 @@ def test_two_embedders_are_compared_on_what_asks_vectors(
 def test_a_file_that_is_no_earlier_run_is_named(text: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(text, "utf-8")
-    with pytest.raises(RetrievalError, match=r"run\.json is not what --json or --per-query"):
+    with pytest.raises(RetrievalError, match=r"run\.json is not a file of `ragway eval` --json or --per-query"):
         earlier(file)
 
 

@@ -93,7 +93,7 @@ def test_what_is_dropped_is_counted_by_its_reason(tmp_path: Path) -> None:
     given = [reply(0), reply(1, again), reply(2, "{", finish="length"), reply(3, error="400: no")]
     told = drafted(begun(tmp_path), tmp_path / "q.jsonl", given)
     assert "1 questions drafted of 4 passages" in told
-    for why in (drafts.ALIKE, drafts.CUT_OFF, "the model refused it: 400: no"):
+    for why in (drafts.ALIKE, drafts.CUT_OFF, "the model refused: 400: no"):
         assert f"  1 dropped: {why}" in told
     assert numbers(tmp_path / "q.jsonl") == [0]
 
