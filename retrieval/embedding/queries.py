@@ -1,4 +1,4 @@
-"""Questions to vectors: recent questions from a cache, concurrent questions in one call of the model.
+"""Questions to vectors: recent questions from a cache, concurrent questions in a single call of the model.
 
 While one call computes, new questions wait and share the next call: two threads share the rows of one batch better
 than two batches share two threads. A text requested twice at the same time is embedded once.

@@ -1,4 +1,4 @@
-"""The tables before the first migration: a catalog from that time has all tables or the first ones."""
+"""The tables before the first migration: older catalogs have all tables or only the first tables."""
 
 import sqlalchemy as sa
 from alembic import op
