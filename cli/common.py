@@ -133,12 +133,12 @@ async def knowledge(settings: Settings, *, make: bool = False) -> AsyncIterator[
 async def _connect(settings: Settings) -> Knowledge:
     from cli.build import plan
     from retrieval.index.index import Index
-    from retrieval.rpc.client import Client
+    from retrieval.rpc.client import IndexClient
 
     loop = asyncio.get_running_loop()
     began, told = loop.time(), False
     while True:
-        client = Client(Path(settings.data))
+        client = IndexClient(Path(settings.data))
         try:
             await client.library.collections()
             return client

@@ -11,7 +11,7 @@ from cli.worker import Serving
 from config.settings import Settings
 from proxy.server.index_process import IndexProcess
 from retrieval.errors import IndexDown
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +50,7 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
 
 async def _answers(settings: Settings) -> bool:
     """Whether the index process of a running `serve` answers on the data folder's socket."""
-    client = Client(Path(settings.data))
+    client = IndexClient(Path(settings.data))
     try:
         await client.ping()
     except IndexDown:

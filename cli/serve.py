@@ -29,7 +29,7 @@ from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
 from retrieval.errors import RetrievalError
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 from runtime import logs, scheduling
 
 log = logging.getLogger("ragway")
@@ -218,7 +218,7 @@ _NO_TOPIC = _Topic("", "Hello!")
 
 async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
     """A question that a readable document answers, if there is such a document; otherwise what to ingest."""
-    knowledge = Client(Path(settings.data))
+    knowledge = IndexClient(Path(settings.data))
     try:
         if not index.ready:
             return _NO_TOPIC

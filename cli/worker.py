@@ -23,7 +23,7 @@ from proxy.observe.metrics import Metrics
 from proxy.server.drain import Connections
 from proxy.server.http1 import Timeouts
 from retrieval.errors import RetrievalError
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 from runtime import garbage, logs, scheduling
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -44,7 +44,7 @@ class Serving:
         Raises SettingsError, RetrievalError.
         """
         self._missing = "starting"
-        self._knowledge = Client(Path(settings.data))
+        self._knowledge = IndexClient(Path(settings.data))
         self._knowledge.starting = True
         self._begun = asyncio.Event()
         self._patient_until_s = time.monotonic() + _PATIENCE_S

@@ -22,7 +22,7 @@ import pytest
 from cli.worker import Serving
 from config.settings import load
 from retrieval.index.index import Index
-from retrieval.rpc.server import Server
+from retrieval.rpc.server import IndexServer
 from tests.support.plans import plan_for, silent
 from tests.support.recording_upstream import COMPLETION
 from tests.support.tiny_model import make_tiny_model
@@ -96,7 +96,7 @@ async def answers(wire: Wire) -> None:
 @contextlib.asynccontextmanager
 async def gateway(data: Path, index: Index) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway whose index answers on the data folder's socket."""
-    async with upstream(answers) as model, Server(index).listening(data):
+    async with upstream(answers) as model, IndexServer(index).listening(data):
         flags = {"data": str(data), "models": {"m": {"api_base": f"{model.url}/v1"}}}
         serving = Serving(load(environ={}, flags=flags))
         with socket.create_server(("127.0.0.1", 0)) as listener:

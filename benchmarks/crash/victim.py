@@ -28,8 +28,8 @@ from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
 from retrieval.knowledge import EmbedderChoice, Plan
 from retrieval.records.jobs import DocumentInput
-from retrieval.rpc.client import Client
-from retrieval.rpc.server import Server
+from retrieval.rpc.client import IndexClient
+from retrieval.rpc.server import IndexServer
 
 _SETTINGS = """
 models: {echo: {lane: echo}}
@@ -47,7 +47,7 @@ class Killed(Exception):
 class Victim(Protocol):
     """A process with an index that can be killed."""
 
-    client: Client
+    client: IndexClient
 
     async def start(self) -> None:
         """Return when the process answers. Raises Killed."""
@@ -83,7 +83,7 @@ class IndexVictim:
         self._data, self._before = data, before
         self._plan = plan_of(data)
         self._process: asyncio.subprocess.Process | None = None
-        self.client = Client(data)
+        self.client = IndexClient(data)
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -135,7 +135,7 @@ class GatewayVictim:
         self._plan = plan_of(data)
         self._running: Running | None = None
         self._http = httpx.AsyncClient(timeout=_PATIENCE_S)
-        self.client = Client(data)
+        self.client = IndexClient(data)
 
     async def start(self) -> None:
         if self._running is None:
@@ -233,7 +233,7 @@ async def _killable(work: "asyncio.Future[bool] | object") -> bool:
         raise RetrievalError(f"no answer within {_PATIENCE_S:g} s") from error
 
 
-async def _done(client: Client, act: Act, data: Path, of: Plan) -> bool:
+async def _done(client: IndexClient, act: Act, data: Path, of: Plan) -> bool:
     """Run an act through the index."""
     match act.kind:
         case "create":
@@ -294,7 +294,7 @@ async def _serve() -> None:
     """An index behind a socket, until standard input ends."""
     of = msgspec.json.decode(sys.stdin.readline(), type=Plan)
     index = await Index.open(of, serving=False)
-    async with Server(index).listening(Path(of.data)):
+    async with IndexServer(index).listening(Path(of.data)):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
     await index.close()

@@ -35,7 +35,7 @@ from cli.build import plan
 from config.settings import load
 from retrieval.knowledge import Plan
 from retrieval.records.search import Turn
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 
 _AT_ONCE = 16
 _BLOCK = 20  # consecutive questions, one at a time
@@ -60,7 +60,7 @@ class Ours:
 
     def __init__(self, data: Path) -> None:
         self.times = Times()
-        self._client = Client(data)
+        self._client = IndexClient(data)
 
     async def ask(self, question: str) -> None:
         found = await self._client.search.retrieve([Turn("user", question)], ["docs"], k=None)

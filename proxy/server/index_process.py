@@ -17,7 +17,7 @@ import orjson
 
 from retrieval.errors import IndexDown, RetrievalError
 from retrieval.knowledge import Plan
-from retrieval.rpc.client import Client, error_of
+from retrieval.rpc.client import IndexClient, error_of
 from runtime.scheduling import child_command, this_process
 
 log = logging.getLogger("ragway")
@@ -40,7 +40,7 @@ class IndexProcess:
         self._plan = orjson.dumps(dataclasses.asdict(plan)) + b"\n"
         self._start_s = start_s
         self._hang_s = hang_s
-        self._client = Client(Path(plan.data))
+        self._client = IndexClient(Path(plan.data))
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._tell: Callable[[str], None] = lambda _trouble: None

@@ -67,7 +67,7 @@ class Index:
             catalog = Catalog.connect(url) if url else Catalog.open(data / "catalog.sqlite", durable=scratch is None)
             undone.callback(catalog.close)
             if pairing is not None:
-                pairing.settle(catalog)
+                pairing.pair(catalog)
             replicas = Replicas(catalog)
             writers = Writers(catalog, replicas)
             undone.callback(writers.close)

@@ -28,7 +28,7 @@ class Pairing:
         if full and not (there and self._catalog_file.stat().st_size):
             raise self._refusal("is empty" if there else "is gone")
 
-    def settle(self, catalog: Catalog) -> None:
+    def pair(self, catalog: Catalog) -> None:
         """Check the open catalog, and pair the catalog with the index. Raises RetrievalError."""
         self.check(catalog)
         self.note(catalog)

@@ -27,7 +27,7 @@ from retrieval.rpc.operations import (
     Call,
     Failed,
     Operation,
-    Step,
+    ProgressReport,
     decode_reply,
     encode,
     encode_raw,
@@ -40,7 +40,7 @@ _MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
 _CHECK_S = 1.0  # a working index checks itself within milliseconds; a slower index would miss deadlines
 
 
-class Client:
+class IndexClient:
     """Calls the index process. Connections are kept and reused; any number of calls may run at once."""
 
     def __init__(self, data: Path) -> None:
@@ -115,7 +115,7 @@ class Client:
         finished = False
         try:
             line.send(Call(name, arguments))
-            while isinstance(reply := decode_reply(await line.next()), Step):
+            while isinstance(reply := decode_reply(await line.next()), ProgressReport):
                 if progress is not None:
                     progress(reply.done, reply.total, reply.chunks)
             finished = True

@@ -1,7 +1,7 @@
 """Frames on the index process's socket: four bytes of length (big endian), then a message of the given length.
 
-A connection carries a call at a time: any number of `Step` messages answer a `Call`, then an `Answer` or a `Failed`
-(see `operations`). A client cancels a call by closing the connection.
+A connection carries a call at a time: any number of `ProgressReport` messages answer a `Call`, then an `Answer` or a
+`Failed` (see `operations`). A client cancels a call by closing the connection.
 """
 
 _HEAD = 4

@@ -42,7 +42,7 @@ class Call(msgspec.Struct, array_like=True):
     arguments: msgspec.Raw
 
 
-class Step(msgspec.Struct, tag=True, array_like=True):
+class ProgressReport(msgspec.Struct, tag=True, array_like=True):
     """From the server: the arguments of a `Progress` call."""
 
     done: int
@@ -63,6 +63,9 @@ class Failed(msgspec.Struct, tag=True, array_like=True):
     text: str
 
 
+IndexReply = ProgressReport | Answer | Failed
+
+
 def _encoded_path(value: Any) -> bytes:
     """A path may hold any byte but NUL: the path travels as bytes, and absolute, since working folders may differ."""
     if isinstance(value, Path):
@@ -78,7 +81,7 @@ def _decoded_path(kind: type, value: Any) -> Any:
 
 encode = msgspec.msgpack.Encoder(enc_hook=_encoded_path).encode
 decode_call = msgspec.msgpack.Decoder(Call).decode
-decode_reply: Callable[[bytes], Step | Answer | Failed] = msgspec.msgpack.Decoder(Step | Answer | Failed).decode
+decode_reply: Callable[[bytes], IndexReply] = msgspec.msgpack.Decoder(IndexReply).decode
 
 
 def encode_raw(value: Any) -> msgspec.Raw:

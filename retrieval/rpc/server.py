@@ -35,7 +35,7 @@ from retrieval.rpc.operations import (
     Answer,
     Call,
     Failed,
-    Step,
+    ProgressReport,
     decode_call,
     encode,
     encode_raw,
@@ -48,7 +48,7 @@ _BACKLOG = 1024  # connections not yet accepted; further callers are refused at 
 _STEP_S = 1.0  # between two signs of life while the index opens
 
 
-class Server:
+class IndexServer:
     """Answers calls on the socket from a `Knowledge`."""
 
     def __init__(self, knowledge: Knowledge) -> None:
@@ -80,7 +80,7 @@ class Server:
 
     async def _answer(self, call: Call, write: Write) -> None:
         def progress(done: int, total: int, chunks: int) -> None:
-            write(framed(encode(Step(done, total, chunks))))
+            write(framed(encode(ProgressReport(done, total, chunks))))
 
         reply: Answer | Failed
         try:
@@ -184,7 +184,7 @@ async def run(plan: Plan, parent: IO[str], holder: str | None = None) -> None:
         await asyncio.wait({reporting})
     try:
         garbage.tune_gc()
-        async with Server(index).listening(Path(plan.data)):
+        async with IndexServer(index).listening(Path(plan.data)):
             parent.write("ready\n")
             parent.flush()
             await _parent_gone()

@@ -15,7 +15,7 @@ from pathlib import Path
 from cli.build import gateway
 from config.settings import load
 from proxy.asgi import App
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 from tests.support.asgi_calls import Call, scope_of
 from tests.support.recording_upstream import COMPLETION
 from tests.support.upstream_servers import Upstream, answering, reply, upstream
@@ -35,7 +35,7 @@ class Gates:
     open: App
     strict: App
     upstream: Upstream
-    knowledge: Client
+    knowledge: IndexClient
     deadline_s: float
 
     async def chat(self) -> tuple[str, str]:
@@ -71,7 +71,7 @@ class Gates:
 @contextlib.asynccontextmanager
 async def gates(data: Path, *, deadline_s: float) -> AsyncIterator[Gates]:
     """Both, on the index that answers in `data`."""
-    knowledge = Client(data)
+    knowledge = IndexClient(data)
     async with upstream(answering(reply(COMPLETION, b"content-type: application/json"))) as model:
         made = []
         for strict in (False, True):

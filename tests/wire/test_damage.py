@@ -21,7 +21,7 @@ from retrieval.index.index import Index
 from retrieval.index.vector_spaces import choice_of
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import Turn
-from retrieval.rpc.server import Server
+from retrieval.rpc.server import IndexServer
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
 from tests.support.faulty_gateway import gates
@@ -77,7 +77,7 @@ async def answering(data: Path) -> AsyncIterator[Index]:
     """The index of a data folder behind its socket."""
     index = await Index.open(plan_for(data), serving=False)
     try:
-        async with Server(index).listening(data):
+        async with IndexServer(index).listening(data):
             yield index
     finally:
         await index.close()

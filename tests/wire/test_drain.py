@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from retrieval.rpc.client import Client
+from retrieval.rpc.client import IndexClient
 from tests.support.gateway import Served, ragway, refused, serving
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.upstream_servers import Received, Wire, chunked, head
@@ -310,7 +310,7 @@ async def test_an_ingest_of_another_terminal_ends_with_what_to_do(learned: Calla
     with serving(learned(), tmp_path, "server: {workers: 2, shutdown_s: 30}") as gateway:
         where = ("--data", str(gateway.data))
         ingesting = asyncio.create_task(asyncio.to_thread(ragway, *arguments, *where, folder=tmp_path))
-        index = Client(gateway.data)
+        index = IndexClient(gateway.data)
         while "many" not in [row.name for row in await index.library.collections()]:
             assert not ingesting.done()
         await index.close()

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from retrieval.index.index import Index
-from retrieval.rpc.server import Server
+from retrieval.rpc.server import IndexServer
 from tests.support.faulty_gateway import Gates, gates
 from tests.support.gateway import Served, ragway, refused, serving
 from tests.support.plans import plan_for, silent
@@ -101,7 +101,7 @@ async def searching(data: Path, corpus: Path, url: str) -> AsyncIterator[Gates]:
     index = await Index.open(plan_for(data, qdrant_url=url, qdrant_timeout_s=3.0), serving=False)
     try:
         await index.writing.ingest([corpus], "docs", silent)
-        async with Server(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
+        async with IndexServer(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
             assert await both.chat() == ("empty", "nothing relevant found")
             yield both
             await both.until(("empty", "nothing relevant found"))
@@ -140,7 +140,7 @@ async def test_a_qdrant_that_is_gone_costs_the_context_alone(data: Path, corpus:
         recorder.answer = qdrant.answer
         index = await Index.open(plan_for(data, qdrant_url=recorder.url), serving=False)
         await index.writing.ingest([corpus], "docs", silent)
-    async with Server(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
+    async with IndexServer(index).listening(data), gates(data, deadline_s=DEADLINE_S) as both:
         await both.degraded("index is down")
     await index.close()
 

@@ -19,7 +19,7 @@ from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
 from retrieval.rpc.framing import framed
 from retrieval.rpc.operations import encode
-from retrieval.rpc.server import Server
+from retrieval.rpc.server import IndexServer
 from retrieval.search.pipeline import Retriever
 from retrieval.stores.edge import EdgeStore
 from tests.support.copies import copied
@@ -245,7 +245,7 @@ async def answering(data: Path, **changes: str) -> AsyncIterator[Index]:
     """The index of a data folder behind its socket."""
     index = await Index.open(plan_for(data, **changes), serving=False)
     try:
-        async with Server(index).listening(data):
+        async with IndexServer(index).listening(data):
             yield index
     finally:
         await index.close()

@@ -21,10 +21,10 @@ from config.settings import load
 from retrieval.knowledge import Lookup
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
-from retrieval.rpc.client import SOCKET, Client
+from retrieval.rpc.client import SOCKET, IndexClient
 from retrieval.rpc.framing import framed
 from retrieval.rpc.operations import encode
-from retrieval.rpc.server import Server
+from retrieval.rpc.server import IndexServer
 from runtime import logs
 from tests.support import anthropic_server as anthropic
 from tests.support.asgi_calls import Call, scope_of
@@ -329,8 +329,8 @@ async def test_a_retrieval_failure_that_quotes_the_prompt_is_not_quoted(
 ) -> None:
     asyncio.get_running_loop().set_debug(True)
     with logging_as_served():
-        async with Server(Quoting()).listening(tmp_path):
-            knowledge = Client(tmp_path) if through_the_socket else Quoting()
+        async with IndexServer(Quoting()).listening(tmp_path):
+            knowledge = IndexClient(tmp_path) if through_the_socket else Quoting()
             made = build_gateway(load(environ={}), knowledge, ready=lambda: "", environ={})
             headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
             call = await Call(pieces=(body_of("echo"),)).to(made.app, scope_of(headers=headers))

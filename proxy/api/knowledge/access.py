@@ -35,14 +35,14 @@ _WRITE_DEADLINE_S = 60.0  # the first write after a start waits for the embedder
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiReply:
     """An answer with another status than 200."""
 
     status: int
     body: Mapping[str, Any]
 
 
-Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | Reply]]
+Answer = Callable[[Scope, Receive], Awaitable[Mapping[str, Any] | ApiReply]]
 
 
 class Access:
@@ -60,7 +60,7 @@ class Access:
 
         writing: methods that write, apart from PUT and DELETE. slow: methods with deadlines of their own.
         """
-        return Route(path, _Endpoint(self, answers, ("PUT", "DELETE", *writing), slow))
+        return Route(path, _KnowledgeEndpoint(self, answers, ("PUT", "DELETE", *writing), slow))
 
     async def collection(self, scope: Scope) -> CollectionInfo:
         """The collection named in the path. Raises UnknownCollection, also for an unreadable collection."""
@@ -136,7 +136,7 @@ class Access:
             raise _unavailable(f"{error}.") from error
 
 
-class _Endpoint:
+class _KnowledgeEndpoint:
     """A route: the handler of each method, and the answer to other methods."""
 
     def __init__(
@@ -152,7 +152,7 @@ class _Endpoint:
         method = scope["method"]
         async with self._access.asking(writing=method in self._writing, slow=method in self._slow):
             found = await self._answers[scope["method"]](scope, receive)
-        reply = found if isinstance(found, Reply) else Reply(200, found)
+        reply = found if isinstance(found, ApiReply) else ApiReply(200, found)
         await send_json(send, reply.status, orjson.dumps(reply.body))
 
 

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
-from proxy.api.knowledge.access import Access, Reply, listed, must_make, must_write, rights_of
+from proxy.api.knowledge.access import Access, ApiReply, listed, must_make, must_write, rights_of
 from proxy.api.knowledge.parameters import invalid, query_of, whole_number
 from proxy.api.knowledge.puts import Puts
 from proxy.asgi import Receive, Scope, Send
@@ -47,7 +47,7 @@ class Documents:
     async def _list_collections(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         return listed([_collection(row) for row in await permitted.readable(self._access.knowledge, rights_of(scope))])
 
-    async def _create_collection(self, scope: Scope, receive: Receive) -> Reply:
+    async def _create_collection(self, scope: Scope, receive: Receive) -> ApiReply:
         fields = await self._access.fields(scope, receive, "name", "language")
         name, language = fields.get("name"), fields.get("language")
         if not isinstance(name, str) or not isinstance(language, str | None):
@@ -55,7 +55,7 @@ class Documents:
         must_make(name, rights_of(scope))
         await self._access.knowledge.writing.create_collection(name, language)
         scope["path_params"] = {"name": name}
-        return Reply(201, await self._read_collection(scope, receive))
+        return ApiReply(201, await self._read_collection(scope, receive))
 
     async def _read_collection(self, scope: Scope, _receive: Receive) -> Mapping[str, Any]:
         return _collection(await self._access.collection(scope))

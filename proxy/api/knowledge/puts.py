@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast, get_args
 
-from proxy.api.knowledge.access import Access, Reply, forbidden, must_write, rights_of
+from proxy.api.knowledge.access import Access, ApiReply, forbidden, must_write, rights_of
 from proxy.api.knowledge.parameters import invalid
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
@@ -29,7 +29,7 @@ class Puts:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def put_one(self, scope: Scope, receive: Receive) -> Reply:
+    async def put_one(self, scope: Scope, receive: Receive) -> ApiReply:
         """Write a document under the key in the path: 201 for a new document."""
         name = await self.writable(scope)
         key = name_of(scope["path_params"]["key"], "key")
@@ -40,9 +40,9 @@ class Puts:
             raise forbidden(f"The document was not written: {placed.reason}.", "groups")
         if placed.state == "failed":
             raise ApiError(422, f"The document cannot be read: {placed.reason}.", code="document_unreadable")
-        return Reply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
+        return ApiReply(201 if placed.state == "created" else 200, {**placed_row(placed), "collection": name})
 
-    async def put_many(self, scope: Scope, receive: Receive) -> Reply:
+    async def put_many(self, scope: Scope, receive: Receive) -> ApiReply:
         """Write a list of documents; the answer has the result of each."""
         name = await self.writable(scope)
         fields = await self._access.fields(scope, receive, "documents")
@@ -53,7 +53,9 @@ class Puts:
         if len({one.key for one in given}) < len(given):
             raise invalid("two of 'documents' have the same key", "documents")
         placed = await self._access.knowledge.writing.put(name, given)
-        return Reply(200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]})
+        return ApiReply(
+            200, {"object": "knowledge.documents.put", "collection": name, "data": [*map(placed_row, placed)]}
+        )
 
     async def writable(self, scope: Scope) -> str:
         name = (await self._access.collection(scope)).name

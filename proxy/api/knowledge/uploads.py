@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
-from proxy.api.knowledge.access import Access, Reply, listed, rights_of
+from proxy.api.knowledge.access import Access, ApiReply, listed, rights_of
 from proxy.api.knowledge.forms import File, Form, UploadOptions, received
 from proxy.api.knowledge.parameters import clean, invalid, none_but, query_of, whole_number
 from proxy.api.knowledge.puts import Puts, placed_row, said_of
@@ -47,7 +47,7 @@ class Uploads:
             route("/v1/knowledge/jobs/{id}/cancel", writing=["POST"], POST=self._cancel),
         ]
 
-    async def _upload(self, scope: Scope, receive: Receive) -> Reply:
+    async def _upload(self, scope: Scope, receive: Receive) -> ApiReply:
         asked = query_of(scope, "background").get("background", "")
         async with self._access.asking():
             name = await self._puts.writable(scope)
@@ -59,8 +59,8 @@ class Uploads:
         if not background:
             job = await finished(self._access, job)
         if not job.over:
-            return Reply(202, job_row(job))
-        return Reply(
+            return ApiReply(202, job_row(job))
+        return ApiReply(
             200,
             {
                 "object": "knowledge.documents.put",

@@ -36,7 +36,7 @@ def written(data: Path, *names: str) -> None:
     pairing = Pairing(data)
     catalog = Catalog.open(data / "catalog.sqlite")
     try:
-        pairing.settle(catalog)
+        pairing.pair(catalog)
         (data / SHARD).parent.mkdir(exist_ok=True)
         (data / SHARD).touch()
         for name in names:
@@ -61,7 +61,7 @@ def test_a_catalog_without_an_index_is_a_pair(data: Path) -> None:
 
 def test_one_that_was_interrupted_is_a_pair(data: Path) -> None:
     pairing, catalog = Pairing(data), Catalog.open(data / "catalog.sqlite")
-    pairing.settle(catalog)
+    pairing.pair(catalog)
     catalog.create("one", embedder="tiny", probes=np.ones((4, 3), np.float32))
     catalog.close()
     written(data)

@@ -28,10 +28,10 @@ from retrieval.records.files import UploadedFile
 from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, MissingEnrichment, PendingDocument
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
-from retrieval.rpc.client import SOCKET, Client, reachable
+from retrieval.rpc.client import SOCKET, IndexClient, reachable
 from retrieval.rpc.framing import framed
-from retrieval.rpc.operations import OPERATIONS, PARTS, Operation, Step, encode
-from retrieval.rpc.server import Server as IndexServer
+from retrieval.rpc.operations import OPERATIONS, PARTS, Operation, ProgressReport, encode
+from retrieval.rpc.server import IndexServer
 from retrieval.traces import SearchedCollection, Trace
 from tests.support.frames import answer_frame, error_frame, read_call
 from tests.support.plans import plan_for, silent
@@ -149,7 +149,7 @@ async def test_an_operation_crosses_the_socket(tmp_path: Path, operation: Operat
 
     index = SimpleNamespace(**{part: SimpleNamespace(**{operation.name: implementation}) for part in PARTS})
     async with IndexServer(cast(Knowledge, index)).listening(tmp_path):
-        client = Client(tmp_path)
+        client = IndexClient(tmp_path)
         assert await getattr(getattr(client, operation.part), operation.name)(**given) == expected
         await client.close()
     (arguments,) = called
@@ -163,7 +163,7 @@ async def test_an_operation_crosses_the_socket(tmp_path: Path, operation: Operat
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Server:
+class ScriptedServer:
     """A socket in the data folder; counts its connections and keeps what it was asked."""
 
     def __init__(self, answer: Answer) -> None:
@@ -187,11 +187,11 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def answering(data: Path, answer: Answer) -> AsyncIterator[tuple[Client, Server]]:
-    server = Server(answer)
+async def answering(data: Path, answer: Answer) -> AsyncIterator[tuple[IndexClient, ScriptedServer]]:
+    server = ScriptedServer(answer)
     with reachable(data) as path:
         listening = await asyncio.start_unix_server(server.serve, path)
-    client = Client(data)
+    client = IndexClient(data)
     try:
         yield client, server
     finally:
@@ -219,7 +219,7 @@ async def test_reports_progress_before_the_result(tmp_path: Path) -> None:
         call = await read_call(reader)
         assert OPERATIONS[call.operation].decode_arguments(call.arguments).paths == [Path.cwd() / "docs"]
         for done in (1, 2):
-            writer.write(framed(encode(Step(done, 2, done * 4))))
+            writer.write(framed(encode(ProgressReport(done, 2, done * 4))))
         writer.write(answer_frame(report))
 
     async with answering(tmp_path, answer) as (client, _):
@@ -277,11 +277,11 @@ async def test_a_call_that_is_cancelled_takes_its_connection_with_it(tmp_path: P
 async def test_without_an_index_process_it_is_down(tmp_path: Path) -> None:
     for data in (tmp_path, tmp_path / "no folder"):
         with pytest.raises(IndexDown, match="does not answer"):
-            await Client(data).library.collections()
+            await IndexClient(data).library.collections()
 
 
 async def test_one_that_was_never_there_and_is_on_its_way_is_starting(tmp_path: Path) -> None:
-    client = Client(tmp_path)
+    client = IndexClient(tmp_path)
     client.starting = True
     with pytest.raises(IndexStarting, match="still starting"):
         await client.library.collections()
@@ -295,7 +295,7 @@ async def test_a_socket_that_nobody_listens_on_is_down(tmp_path: Path) -> None:
         pass
     (tmp_path / SOCKET).touch()
     with pytest.raises(IndexDown, match="does not answer"):
-        await Client(tmp_path).library.collections()
+        await IndexClient(tmp_path).library.collections()
 
 
 @pytest.mark.parametrize("half", [b"", b"\x00\x00", answer_frame([])[:-1], b"\xff\xff\xff\xff{}"])

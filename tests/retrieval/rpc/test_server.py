@@ -15,8 +15,8 @@ from retrieval.knowledge import EmbedderChoice, Lookup, Progress
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.ingest import IngestReport
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
-from retrieval.rpc.client import Client
-from retrieval.rpc.server import Server
+from retrieval.rpc.client import IndexClient
+from retrieval.rpc.server import IndexServer
 from tests.support.plans import silent
 from tests.support.unasked import Unasked
 
@@ -69,8 +69,8 @@ class Failing(Unasked):
 async def test_a_fault_is_answered_with_its_reason_and_the_connection_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with Server(Failing()).listening(tmp_path):
-        client = Client(tmp_path)
+    async with IndexServer(Failing()).listening(tmp_path):
+        client = IndexClient(tmp_path)
         for call in (
             client.search.retrieve([Turn("user", "?")], ["docs"], k=None),
             client.writing.ingest([tmp_path], "docs", silent),
@@ -85,8 +85,8 @@ async def test_a_fault_is_answered_with_its_reason_and_the_connection_goes_on(
 
 async def test_calls_under_way_end_with_the_server(tmp_path: Path) -> None:
     failing = Failing()
-    client = Client(tmp_path)
-    async with Server(failing).listening(tmp_path):
+    client = IndexClient(tmp_path)
+    async with IndexServer(failing).listening(tmp_path):
         call = asyncio.ensure_future(client.writing.rebuild("docs", silent))
         await failing.begun.wait()
     assert failing.ended.is_set()
@@ -98,8 +98,8 @@ async def test_calls_under_way_end_with_the_server(tmp_path: Path) -> None:
 async def test_a_path_of_any_bytes_arrives_as_it_is(tmp_path: Path) -> None:
     failing = Failing()
     paths = [tmp_path / "größe.md", tmp_path / "caf\udce9.md"]
-    async with Server(failing).listening(tmp_path):
-        client = Client(tmp_path)
+    async with IndexServer(failing).listening(tmp_path):
+        client = IndexClient(tmp_path)
         with pytest.raises(RetrievalError):
             await client.writing.ingest(paths, "docs", silent)
         await client.close()
@@ -165,8 +165,8 @@ async def test_a_ping_is_answered_whatever_is_wrong_and_a_check_tells(tmp_path: 
         async def check(self) -> None:
             raise IndexDown("Qdrant is away")
 
-    async with Server(Unwell()).listening(tmp_path):
-        client = Client(tmp_path)
+    async with IndexServer(Unwell()).listening(tmp_path):
+        client = IndexClient(tmp_path)
         await client.ping()
         with pytest.raises(IndexDown, match="Qdrant is away"):
             await client.search.check()
