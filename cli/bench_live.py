@@ -61,9 +61,9 @@ def live_command(
     data: str | None,
     **given: Any,
 ) -> None:
-    """Report the results of live comparisons: lift, harm, added cost and latency, by collection and key.
+    """Report the results of shadow comparisons: lift, harm, added cost and latency, by collection and key.
 
-    `x-rag: compare` or `bench.shadow` makes live comparisons. With --model a model judges which of the two answers is
+    `x-rag: compare` or `bench.shadow` makes shadow comparisons. With --model a model judges which of the two answers is
     better. With the x-rag-id of a chat, the command shows both answers of the chat. Exit code 3: over 5 % of the
     judge's replies cannot be read.
 

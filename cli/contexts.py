@@ -1,8 +1,8 @@
-"""What a model is to write of each chunk (`ingest.context`), asked for before the ingest that embeds it.
+"""Enrichment (`ingest.context`): a model writes a context for each chunk, before the ingest embeds the chunk.
 
-The index says what it lacks, the model is asked by `proxy.model_calls`, each answer is kept by its content as
-soon as it is there (`retrieval.ingest.context`). So an interrupted run goes on from where it was, and a chunk that the
-model did not answer for is ingested without, to be asked for again by the next ingest.
+The index lists the missing contexts, `proxy.model_calls` asks the model, and each answer is stored at once
+(`retrieval.ingest.context`). So a repeated run continues an interrupted run, and a chunk without an answer is ingested
+without a context; the next ingest asks again.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from retrieval.records.ingest import EnrichmentPlan, MissingEnrichment, PendingD
 
 Ask = Callable[[str], Awaitable[str]]  # a prompt -> the model's answer; raises NoAnswer
 
-# Of a document that a model is shown around a chunk, 6,000 tokens of English. It moves by half of itself, so that the
-# chunks of one place are asked about with the same beginning, which providers keep and charge less for.
+# The part of a document around a chunk in the prompt: 6,000 tokens of English. The part moves by half of the length, so
+# that prompts about neighbouring chunks begin alike: providers cache the beginning and charge less.
 _DOCUMENT_CHARS = 24_000
-_ANSWER_TOKENS = 300  # at most; what is kept of it is `ingest.context_tokens`
+_ANSWER_TOKENS = 300  # at most; `ingest.context_tokens` of the answer are stored
 _LIKELY_ANSWER_TOKENS = 60
-_CHARS_OF_A_TOKEN = 4  # of English; an estimate is all it is for
+_CHARS_OF_A_TOKEN = 4  # of English, for the estimate
 _TRIES = 5
-_PAUSE_S = 1.0  # before the second try, twice as long before each further one
-_HOPELESS = 10  # calls in a row without an answer: the rest is not asked
-_PASSING = re.compile(r"status (429|5\d\d)|upstream_\w+|.* broke off")  # as `ask` names what may be otherwise soon
+_PAUSE_S = 1.0  # before the second try; doubles for each further try
+_HOPELESS = 10  # failed calls in a row without an answer, after which no more calls are made
+_PASSING = re.compile(r"status (429|5\d\d)|upstream_\w+|.* broke off")  # messages of NoAnswer for faults that may pass
 _PLACES = re.compile(r"\{(title|document|passage)\}")
 
 
 @dataclass(slots=True)
-class Survey:
-    """What there is to be asked."""
+class EnrichmentSurvey:
+    """The missing contexts of some documents."""
 
     changed: list[PendingDocument] = field(default_factory=list)  # the documents with gaps
     calls: int = 0
@@ -65,9 +65,9 @@ async def write_contexts(
     yes: bool,
     exclude: Sequence[str] = (),
 ) -> None:
-    """Ask for what the next ingest of these paths lacks (without paths: the next rebuild), once that was agreed to.
+    """Write the missing contexts for the next ingest of these paths (no paths: the next rebuild), after consent.
 
-    Raises click.Abort where it was not, SettingsError, RetrievalError.
+    Raises click.Abort without consent, SettingsError, RetrievalError.
     """
     if not settings.ingest.context:
         return
@@ -78,10 +78,10 @@ async def write_contexts(
             target = routes.resolve(model, EVERYTHING)
         except ApiError as error:
             raise SettingsError(f"ingest.context_model: {error}") from error
-        survey = await look(documents, paths, collection, prompts, exclude)
+        survey = await survey_of(documents, paths, collection, prompts, exclude)
         if not survey.calls:
             return
-        echo(f"{collection}: {estimate(survey, model, price_of(target.model))}", err=True)
+        echo(f"{collection}: {estimate_line(survey, model, price_of(target.model))}", err=True)
         if not yes:
             confirm()
 
@@ -102,19 +102,19 @@ def open_contexts(data: Path) -> Contexts:
         raise RetrievalError(f"cannot use {data / FILE}: {error}; move it away to have it made anew") from error
 
 
-async def look(
+async def survey_of(
     documents: Knowledge,
     paths: Sequence[Path],
     collection: str,
     prompts: Mapping[str, str],
     exclude: Sequence[str] = (),
-) -> Survey:
-    """What is to be asked, without asking."""
-    survey = Survey()
+) -> EnrichmentSurvey:
+    """The missing contexts, without a call."""
+    survey = EnrichmentSurvey()
     for changed in await documents.writing.pending_documents(paths, collection, exclude):
         try:
             outline = await documents.writing.enrichment_plan(changed, collection)
-        except Unreadable:  # the ingest names it
+        except Unreadable:  # the ingest reports the file
             continue
         if outline.missing:
             survey.changed.append(changed)
@@ -123,8 +123,8 @@ async def look(
     return survey
 
 
-def estimate(survey: Survey, model: str, price: tuple[float, float] | None) -> str:
-    """One line: calls, tokens, money. price: dollars of a token in and out."""
+def estimate_line(survey: EnrichmentSurvey, model: str, price: tuple[float, float] | None) -> str:
+    """One line of text: calls, tokens, dollars. price: dollars of a token in and of a token out."""
     line = (
         f"{survey.calls:,} calls to {model} for {len(survey.changed):,} documents, about {survey.tokens_in():,} tokens "
         f"in and {survey.tokens_out():,} out"
@@ -136,7 +136,7 @@ def estimate(survey: Survey, model: str, price: tuple[float, float] | None) -> s
 
 
 def price_of(model: str) -> tuple[float, float] | None:
-    """Dollars of a token in and of one out, as litellm's table has them; None where it has not."""
+    """Dollars of a token in and of a token out, from litellm's table; None: not known."""
     from proxy.upstream.translated.lane import prices
 
     return prices(model)
@@ -153,7 +153,7 @@ def rendered(prompt: str, outline: EnrichmentPlan, gap: MissingEnrichment) -> st
 
 
 class Writer:
-    """Asks for each gap and keeps the answers."""
+    """Asks for each missing context and stores the answers."""
 
     def __init__(
         self,
@@ -172,10 +172,10 @@ class Writer:
         self._total = total
         self._pause = pause
         self._failed: Counter[str] = Counter()  # why -> how many
-        self._in_vain = 0  # calls in a row
+        self._in_vain = 0  # failed calls in a row
 
     async def write(self, documents: Knowledge, changed: Sequence[PendingDocument], collection: str) -> list[str]:
-        """Fill the gaps of these documents; returns what is to be said of it, a line each."""
+        """Write the missing contexts of these documents; returns lines about failures."""
         progress, done = progress_bar("context", "calls"), itertools.count(1)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -185,7 +185,7 @@ class Writer:
                     except Unreadable:
                         continue
                     for gap in outline.missing:
-                        await self._free.acquire()  # here, so that few prompts wait in memory
+                        await self._free.acquire()  # before the task, so that few prompts wait in memory
                         task = tasks.create_task(self._fill(outline, gap))
                         task.add_done_callback(lambda _: self._free.release())
                         task.add_done_callback(lambda _: progress(next(done), self._total, 0))
@@ -212,7 +212,7 @@ class Writer:
         self._contexts.put(gap.key, text)
 
     async def _answer(self, prompt: str) -> str:
-        """The model's answer, asked for again while what went wrong may pass. Raises NoAnswer."""
+        """The model's answer, with further tries after faults that may pass. Raises NoAnswer."""
         for tried in range(1, _TRIES + 1):
             try:
                 text = (await self._ask(prompt)).strip()

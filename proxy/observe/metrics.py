@@ -61,7 +61,7 @@ _LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
     ("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", _ROWS),
     ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
-    ("ragway_comparisons", "Live comparisons, by what became of them.", "outcome", _COMPARISONS),
+    ("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", _COMPARISONS),
 )
 _IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + len(COMPARISONS)
 CELLS = _IN_FLIGHT + 1

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from cli.build import accounts, plan
-from cli.contexts import Survey, Writer, estimate, rendered, write_contexts
+from cli.contexts import EnrichmentSurvey, Writer, estimate_line, rendered, write_contexts
 from config.settings import Settings, load
 from proxy.access.usage import sums, usage_query
 from proxy.model_calls import NoAnswer
@@ -143,11 +143,11 @@ async def test_without_consent_nothing_is_asked_and_the_estimate_is_shown(
 
 
 def test_the_estimate_names_money_where_the_price_is_known() -> None:
-    survey = Survey([PendingDocument("a", "a"), PendingDocument("b", "b")], calls=1000, chars=8_000_000)
-    assert estimate(survey, "m", (1e-6, 1e-5)).startswith(
+    survey = EnrichmentSurvey([PendingDocument("a", "a"), PendingDocument("b", "b")], calls=1000, chars=8_000_000)
+    assert estimate_line(survey, "m", (1e-6, 1e-5)).startswith(
         "1,000 calls to m for 2 documents, about 2,000,000 tokens in and 60,000 out, about $2.60"
     )
-    assert estimate(survey, "m", None).endswith("its price is not known")
+    assert estimate_line(survey, "m", None).endswith("its price is not known")
 
 
 # Asking

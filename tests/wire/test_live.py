@@ -1,4 +1,4 @@
-"""Live comparisons over the wire: the reply is what it would be without one, and what they cost is nobody's.
+"""Shadow comparisons over the wire: the reply is what it would be without one, and what they cost is nobody's.
 
 One gateway with keys and an upstream that tells passages from none; it answers raw requests when a test lets it.
 """

@@ -1,4 +1,4 @@
-"""Live comparisons whose truth is known, judged by scripted judges over HTTP: verdicts, groups, costs."""
+"""Shadow comparisons whose truth is known, judged by scripted judges over HTTP: verdicts, groups, costs."""
 
 import json
 import re
