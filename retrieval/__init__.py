@@ -1,14 +1,14 @@
-"""Text in, ranked passages out; knows nothing of the gateway or of its settings.
+"""Text in, ranked passages out; independent of the gateway and of settings.
 
-errors      what can go wrong
-records/    the values that travel, by journey
-knowledge   what can be asked (`Knowledge`), and what an index must know to answer (`Plan`)
-attributes  of documents, and the groups that may read them      filters     conditions on documents
-traces      how a search came to what it found
-ingest/     a document's path                          search/     a question's path
-embedding/  texts -> vectors                           lexical/    texts -> BM25 terms
+errors      the errors that callers handle
+records/    the values passed between modules, by journey
+knowledge   the operations on documents (`Knowledge`), and the configuration of an index (`Plan`)
+attributes  attributes of documents, and the groups of readers    filters     conditions on documents
+traces      the candidates of a search, and the fate of each
+ingest/     from a file to points                                 search/     from a question to passages
+embedding/  texts -> vectors                                      lexical/    texts -> BM25 terms
 catalog/    collections, documents and revisions, in SQL
 stores/     points of many tenants: base (the promises), edge, qdrant, okapi
-index/      everything that holds the data folder, in one object
-rpc/        the index as a process of its own: server, client, codec
+index/      the owner of the data folder: all parts together
+rpc/        the index as a separate process: server, client, codec
 """

@@ -1,26 +1,26 @@
-"""What can go wrong in retrieval and is caught by somebody.
+"""The errors of retrieval that callers handle.
 
-RetrievalError            anything below; its text says what was wrong and what to do
-├── Unreadable            a file that cannot become a document (ingest names it and goes on)
-│   └── UnreadableRights  one that says in no certain way who may read it: nobody may
-├── Invalid               a name or a language that cannot be
-├── UnknownCollection     a collection that was asked for by name and does not exist
-├── UnknownDocument       a document that does not exist
-├── UnknownJob            a job that does not exist
-├── UnknownFile           an uploaded file that does not exist
-├── CollectionExists      a collection that was to be made, and is there
-├── WrongEmbedder         a collection built with another embedder than the one now loaded
-├── Busy                  another process writes to the collection, and takes its time
-├── DataInUse             the data folder is held by another process
-├── DiskFull              less room on the data folder's disk than the engine needs
-└── IndexDown             the index cannot be asked right now (not started, died, its Qdrant server is away)
-    ├── IndexStarting     it is started for the first time, and takes long
-    └── IndexSilent       it is there and does not answer: stopped, stuck, overloaded
+RetrievalError            any error below; the message says the fault and the remedy
+├── Unreadable            a file that cannot become a document (ingest reports the file and continues)
+│   └── UnreadableRights  a document with unclear read rights: no reader gets the document
+├── Invalid               an impossible name or language
+├── UnknownCollection     a collection requested by name does not exist
+├── UnknownDocument       a document does not exist
+├── UnknownJob            a job does not exist
+├── UnknownFile           an uploaded file does not exist
+├── CollectionExists      a collection to create already exists
+├── WrongEmbedder         a collection was built with another embedder than the loaded embedder
+├── Busy                  another process has been writing to the collection for too long
+├── DataInUse             another process holds the data folder
+├── DiskFull              the data folder's disk has less free room than the engine needs
+└── IndexDown             the index cannot be searched now (not started, dead, Qdrant server unreachable)
+    ├── IndexStarting     the first start of the index takes long
+    └── IndexSilent       the index process exists and does not answer: stopped, stuck, overloaded
 """
 
 
 class RetrievalError(Exception):
-    """Base of everything that retrieval raises on purpose."""
+    """Base of all errors that retrieval raises on purpose."""
 
 
 class Unreadable(RetrievalError):
@@ -28,15 +28,15 @@ class Unreadable(RetrievalError):
 
 
 class UnreadableRights(Unreadable):
-    """A document that names groups in a way that cannot be read with certainty."""
+    """A document whose list of groups cannot be read with certainty."""
 
 
 class Invalid(RetrievalError):
-    """An argument that can never be used: a name, a language."""
+    """An argument that no request may use: a name, a language."""
 
 
 class CollectionExists(RetrievalError):
-    """A collection that was to be made is there already."""
+    """A collection to create already exists."""
 
 
 class UnknownCollection(RetrievalError):
@@ -48,7 +48,7 @@ class UnknownDocument(RetrievalError):
 
 
 class NotReadable(RetrievalError):
-    """There are documents that the caller may not read, and so not take away."""
+    """A deletion covers documents that the caller may not read, and so may not delete."""
 
 
 class UnknownJob(RetrievalError):
@@ -56,37 +56,37 @@ class UnknownJob(RetrievalError):
 
 
 class UnknownFile(RetrievalError):
-    """A file that was not uploaded, or is deleted, or is somebody else's."""
+    """A file that was not uploaded, is deleted, or belongs to another owner."""
 
 
 class WrongEmbedder(RetrievalError):
-    """The collection's vectors were made by another model: searching it would return nonsense."""
+    """The collection's vectors were made by another model: a search would return nonsense."""
 
 
 class Busy(RetrievalError):
-    """Another process writes to the collection: later."""
+    """Another process writes to the collection: try again later."""
 
 
 class DataInUse(RetrievalError):
     """Another process has the data folder open."""
 
     def __init__(self, message: str, holder: str = "another process") -> None:
-        """holder: the process that has it open, as that named itself."""
+        """holder: the process that has the folder open, by the name that the process gave."""
         super().__init__(message)
         self.holder = holder
 
 
 class DiskFull(RetrievalError):
-    """Too little room on the disk: the engine maps its files into memory and dies where they cannot grow."""
+    """Too little room on the disk: the engine maps files into memory and dies if a file cannot grow."""
 
 
 class IndexDown(RetrievalError):
-    """The index cannot be asked right now; it may be in a moment."""
+    """The index cannot be searched now, but may be soon."""
 
 
 class IndexStarting(IndexDown):
-    """The index was never there yet, and is on its way."""
+    """The index has not answered yet since the start of the gateway."""
 
 
 class IndexSilent(IndexDown):
-    """The index is there and does not answer: waiting for it would cost every request its deadline."""
+    """The index process exists and does not answer: waiting would cost every request its deadline."""

@@ -1,21 +1,22 @@
-"""Trace: how a search came to what it found: what was searched, every candidate, and what became of each.
+"""Trace: the searched collections, every candidate, and the fate of each candidate.
 
-By columns: a question has a hundred candidates, and whoever asks for the trace of one in a thousand pays for all.
+Stored by columns: a question has a hundred candidates, and a trace requested for one question in a thousand must not
+slow the others.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-# What became of a candidate: it is in the context; it says what one before it says; it did not fit the budget; its
-# document was replaced or deleted meanwhile; it is too unlikely to be about the question. All others stood behind the
-# k that were wanted, or behind a full budget.
+# The fate of a candidate: kept in the context; duplicate of an earlier hit; over the budget; gone because the document
+# was replaced or deleted meanwhile; irrelevant because too improbable. Surplus candidates came after the `k` wanted
+# hits, or after a full budget.
 Fate = Literal["kept", "duplicate", "budget", "gone", "irrelevant", "surplus"]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedCollection:
-    """A collection as it was searched."""
+    """A collection at the time of the search."""
 
     name: str
     generation: int
@@ -25,11 +26,13 @@ class SearchedCollection:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was searched, and the candidates: of each list the first entry is that of the best of them, as fused."""
+    """The searched collections, and the candidates as columns: first the best candidate, as fused."""
 
     searched: tuple[SearchedCollection, ...] = ()
     ids: Sequence[str] = ()  # of points
     scores: Sequence[float] = ()  # of the fusion
-    ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)  # arm -> rank from 1; None: not found by it
-    arm_scores: Mapping[str, Sequence[float | None]] = field(default_factory=dict)  # arm -> its own score
+    ranks: Mapping[str, Sequence[int | None]] = field(
+        default_factory=dict
+    )  # arm -> rank from 1; None: not found by the arm
+    arm_scores: Mapping[str, Sequence[float | None]] = field(default_factory=dict)  # arm -> the arm's own score
     fates: Sequence[Fate] = ()

@@ -1,12 +1,11 @@
-"""The languages a collection can have, and which of them its texts are in.
+"""The languages of collections, and the detection of a text's language.
 
-A language decides which words carry nothing (stop words) and what counts as one word (stemming): see `terms`. Both
-come from the engine (this is the door to its tokenizer), so there is nothing to install and nothing to download.
-Texts without spaces between words (Chinese, Japanese, Thai …) are cut alike whatever the language is, so that they
-are found in any collection.
+A language sets the stop words and the stemming of words: see `terms`. Both come from the engine (this module is the
+door to the engine's tokenizer), so ragway installs and downloads nothing more. Texts without spaces between words
+(Chinese, Japanese, Thai …) are split alike in every language, so any collection can find such texts.
 
-`detect` asks the same stop words: the language whose list covers most of a text is the one that can do most for it.
-No statistical detector knows more languages than can be stemmed here, and each brings a model of its own.
+`detect` uses the same stop words: the language whose list covers most of a text helps the text most. Statistical
+detectors know no more languages than the engine can stem, and each detector brings a model of its own.
 """
 
 import re
@@ -20,22 +19,22 @@ if TYPE_CHECKING:
     from qdrant_edge import Bm25
 
 DEFAULT = "en"
-NONE = "none"  # every word as it is written: neither stop words nor stemming
-_SAMPLE_CHARS = 2000  # of each text; a vote of 20 words is right already, see the tests
-# A text in a language with a list has 30 to 50 % stop words in prose and 20 in manuals, one of another language below
-# 15 (Polish by the Romanian list): below, nothing is known, and English does no harm.
-_LEAST_SHARE = 0.15
+NONE = "none"  # every word as written: no stop words, no stemming
+_SAMPLE_CHARS = 2000  # of each text; a vote of 20 words is already right, see the tests
+# Prose has 30 to 50 % stop words of its language, a manual 20 %, a text in another language below 15 % (Polish by the
+# Romanian list): below, the language is unknown, and English does no harm.
+_MIN_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """How the engine treats words: names of its stop words and of its stemmer; "" is none."""
+    """The engine's treatment of words: names of the stop words and of the stemmer; "": none."""
 
     stop_words: str
     stemmer: str
 
 
-# By ISO 639-1. What surrounds the text of the languages without spaces is mostly English: names, code, interfaces.
+# By ISO 639-1. Text around languages without spaces is mostly English: names, code, interfaces.
 _ENGLISH = Analysis("English", "English")
 LANGUAGES: Mapping[str, Analysis] = {
     "ar": Analysis("Arabic", "Arabic"),
@@ -74,7 +73,7 @@ LANGUAGES: Mapping[str, Analysis] = {
     NONE: Analysis("", ""),
 }
 
-# Script -> its letters, and the languages here that are written in it. Han comes after kana: Japanese has both.
+# Script -> letters, and the languages written in the script. Han comes after kana: Japanese uses both.
 _SCRIPTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kana": ("\u3040-\u30ff\u31f0-\u31ff", ("ja",)),
     "hangul": ("\u1100-\u11ff\u3130-\u318f\uac00-\ud7af", ("ko",)),
@@ -95,63 +94,64 @@ _SCRIPTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 _LETTERS = {script: re.compile(f"[{letters}]") for script, (letters, _) in _SCRIPTS.items()}
-# A word of Latin code or a product's name in a text of these takes as many letters as a sentence of theirs.
+# A Latin word (code, a product's name) inside a text of these scripts takes as many letters as a whole sentence of the
+# script.
 _DENSE = {"kana", "hangul", "han"}
 _DENSE_LETTER = 4
-_KANA_SHARE = 0.1  # of kana and Han together: fewer are a quotation in a Chinese text
+_KANA_SHARE = 0.1  # of kana and Han together: a smaller share is a quotation in a Chinese text
 
 
 def detect(texts: Sequence[str]) -> str:
-    """The language most of these texts are in, one vote each; DEFAULT where none can be told.
+    """The language of most of these texts, one vote per text; DEFAULT if no language is recognised.
 
-    Takes 2 ms a text: not for the event loop.
+    Takes 2 ms per text: not for the event loop.
     """
-    votes = Counter(found for text in texts if (found := _language(text[:_SAMPLE_CHARS])))
+    votes = Counter(code for text in texts if (code := _language(text[:_SAMPLE_CHARS])))
     return min(votes, key=lambda code: (-votes[code], code != DEFAULT, code)) if votes else DEFAULT
 
 
 def _language(text: str) -> str:
-    """The language of one text; "" where nothing is known."""
+    """The language of one text; "" if unknown."""
     letters = {script: len(pattern.findall(text)) for script, pattern in _LETTERS.items()}
     if letters["kana"] >= _KANA_SHARE * (letters["kana"] + letters["han"]):
         letters["kana"] += letters.pop("han")
-    weighed = {script: n * (_DENSE_LETTER if script in _DENSE else 1) for script, n in letters.items()}
-    script = max(weighed, key=lambda name: weighed[name])
-    if not weighed[script]:
+    weighted = {script: n * (_DENSE_LETTER if script in _DENSE else 1) for script, n in letters.items()}
+    script = max(weighted, key=lambda name: weighted[name])
+    if not weighted[script]:
         return ""
     codes = _SCRIPTS[script][1]
     listed = [code for code in codes if LANGUAGES[code].stop_words and (LANGUAGES[code] != _ENGLISH or code == DEFAULT)]
     if not listed:
         return codes[0]
-    said = _count(text, NONE)
-    shares = {code: 1 - _count(text, code) / said for code in listed} if said else {}
+    words = _count(text, NONE)
+    shares = {code: 1 - _count(text, code) / words for code in listed} if words else {}
     best = max(shares, key=lambda code: (shares[code], code == DEFAULT), default="")
-    if best and shares[best] >= _LEAST_SHARE:
+    if best and shares[best] >= _MIN_SHARE:
         return best
     return "" if script == "latin" else NONE
 
 
 def _count(text: str, code: str) -> int:
-    """The words of a text that are not on a language's list of stop words."""
-    return sum(counted(text, Analysis(LANGUAGES[code].stop_words, "")).values())
+    """The number of words in a text that are not stop words of a language."""
+    return sum(term_counts(text, Analysis(LANGUAGES[code].stop_words, "")).values())
 
 
-def counted(text: str, analysis: Analysis) -> dict[int, int]:
-    """The engine's id of each word of a text -> how often it is said."""
-    vector = _counter(analysis).embed_document(text.encode("utf-8", "replace").decode("utf-8"))
+def term_counts(text: str, analysis: Analysis) -> dict[int, int]:
+    """The engine's id of each word of a text -> occurrences."""
+    vector = _bm25(analysis).embed_document(text.encode("utf-8", "replace").decode("utf-8"))
     return {
         index: round(value * _COUNTING_K1 / (_COUNTING_K1 + 1 - value))
         for index, value in zip(vector.indices, vector.values, strict=True)
     }
 
 
-# With b = 0 a value is tf * (k1 + 1) / (tf + k1), whatever the length: it can be solved for tf. The larger k1, the
-# closer to a straight line, and the further a count survives 32-bit floats (tested up to 100,000).
+# With b = 0 a value is tf * (k1 + 1) / (tf + k1) for any length, which can be solved for tf. A larger k1 is closer to a
+# straight line, so larger counts survive 32-bit floats (tested up to 100,000).
 _COUNTING_K1 = 1e6
 
 
 @cache
-def _counter(analysis: Analysis) -> "Bm25":
+def _bm25(analysis: Analysis) -> "Bm25":
     import qdrant_edge as engine
 
     stemmer: engine.StemmingAlgorithm = engine.DisabledStemmer()

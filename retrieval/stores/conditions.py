@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval import filters
-from retrieval.filters import MODIFIED, Below, Every, Filter, Is, Not, Some, Than, is_number, parsed
+from retrieval.filters import MODIFIED, AllOf, AnyOf, Compares, Equals, Filter, Not, UnderPath, is_number, parsed_filter
 from retrieval.records.search import ALL, View
 from retrieval.stores.schema import DATES, GROUPS, MARKS, MODIFIED_S, NUMBERS, SOURCE, TENANT, mark
 
@@ -30,7 +30,7 @@ class FilterClasses:
 def build_filter(classes: FilterClasses, tenant: str, view: View = ALL) -> Any:
     """Return the filter for a tenant's points in the view."""
     of_tenant = classes.FieldCondition(key=TENANT, match=classes.MatchValue(value=tenant))
-    condition = [_condition(classes, parsed(view.filter))] if view.filter else []
+    condition = [_condition(classes, parsed_filter(view.filter))] if view.filter else []
     return classes.Filter(must=[of_tenant, *condition, *_rights(classes, view)])
 
 
@@ -47,20 +47,20 @@ def _rights(classes: FilterClasses, view: View) -> Iterator[Any]:
 
 def _condition(classes: FilterClasses, condition: Filter) -> Any:
     match condition:
-        case Every(parts):
+        case AllOf(parts):
             return classes.Filter(must=[_condition(classes, part) for part in parts])
-        case Some(parts):
+        case AnyOf(parts):
             return classes.Filter(should=[_condition(classes, part) for part in parts])
         case Not(part):
             return classes.Filter(must_not=[_condition(classes, part)])
-        case Below(path):
+        case UnderPath(path):
             here = classes.FieldCondition(key=SOURCE, match=classes.MatchValue(value=path))
             below = classes.FieldCondition(key=SOURCE, match=classes.MatchPrefix(prefix=path + "/"))
             return classes.Filter(should=[here, below])
-        case Than(key, how, bound, dated):
+        case Compares(key, how, bound, dated):
             field = MODIFIED_S if key == MODIFIED else f"{DATES if dated else NUMBERS}.{key}"
             return classes.FieldCondition(key=field, range=classes.Range(**{how: bound}))
-        case Is(key, values):
+        case Equals(key, values):
             return classes.Filter(should=[*_equal(classes, key, values)])
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from retrieval.attributes import bare
+from retrieval.attributes import folded_name
 from retrieval.errors import Unreadable, UnreadableRights
 from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.ingest.chunking.sections import Section, block_index_at, blocks_between
@@ -127,7 +127,7 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
         if isinstance(current, list):
             pending += reversed(current)
         elif isinstance(current, dict):
-            if rights and any(bare(name) == "groups" and _are_names(item) for name, item in current.items()):
+            if rights and any(folded_name(name) == "groups" and _are_names(item) for name, item in current.items()):
                 raise UnreadableRights(
                     "the JSON names groups, but ragway reads groups only from Markdown: "
                     "use a Markdown file, or remove the groups"

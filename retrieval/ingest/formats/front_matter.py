@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, bare, checked_attributes, checked_groups
+from retrieval.attributes import BUILT_IN, MOST_ATTRIBUTES, MOST_ITEMS, checked_attributes, checked_groups, folded_name
 from retrieval.errors import UnreadableRights
 from retrieval.ingest.chunking.blocks import plain_heading
 from retrieval.records.documents import Attribute
@@ -186,7 +186,7 @@ def _checked_fields(fields: object) -> Mapping[Any, Any]:
 
 def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
     """Return the groups in the fields. Raises ValueError if groups are named, or nearly, and cannot be read."""
-    named = [name for name in fields if isinstance(name, str) and bare(name) == "groups"]
+    named = [name for name in fields if isinstance(name, str) and folded_name(name) == "groups"]
     if len(named) > 1:
         raise ValueError(f"groups occur twice, as {named[0]!r} and {named[1]!r}. Keep one line")
     if named:
@@ -196,7 +196,7 @@ def _groups(fields: Mapping[Any, Any], block: str) -> tuple[str, ...]:
                 "the list of groups is empty. Name groups, or delete the line to let everyone read the document"
             )
         return checked_groups([groups] if isinstance(groups, str) else groups)
-    near = next((name for name in _all_names(fields) if bare(name) in _GROUPS_SPELLINGS), None)
+    near = next((name for name in _all_names(fields) if folded_name(name) in _GROUPS_SPELLINGS), None)
     if near is not None or _mentions(block, _NAMED_FIRST):
         raise ValueError(f"{near or 'groups'!r} is not a valid way to write groups. {_HINT}, or rename the field")
     return ()
@@ -216,7 +216,7 @@ def _all_names(fields: object) -> Iterator[str]:
 
 def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
     """Whether a word that may mean groups stands in the place of a name."""
-    return any(bare(match[1]) in _GROUPS_SPELLINGS for pattern in patterns for match in pattern.finditer(text))
+    return any(folded_name(match[1]) in _GROUPS_SPELLINGS for pattern in patterns for match in pattern.finditer(text))
 
 
 def _title(block: str) -> str:
