@@ -93,6 +93,8 @@ class ModelCalls:
             raise NoAnswer("the reply is no chat completion")
         if reader.refused:
             raise NoAnswer("the model refused")
+        if not reader.has_text:
+            raise NoAnswer("the reply has no text")
         return reader.answer or ""
 
     def call_of(self, model: str, target: Target, body: bytes, owner: Owner, dialect: Dialect = CHAT) -> Exchange:

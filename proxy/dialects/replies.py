@@ -63,6 +63,7 @@ class ReplyReader(ABC):
         self.finish_reason: str | None = None
         self.usage: Tokens | None = None
         self.error = ""  # an error that the reply reports, on one line
+        self.has_text = False  # whether the answer is a text; an empty text counts
         self.first_text_ms: float | None = None  # of the answer or of reasoning
         self.ended = False  # by the reply's own mark
         self._streamed = streamed
@@ -134,6 +135,8 @@ class ReplyReader(ABC):
 
     def _add(self, texts: list[str], text: object) -> None:
         """Add a piece of text, and note the time of the first piece."""
+        if isinstance(text, str) and texts is self._answer:
+            self.has_text = True
         if isinstance(text, str) and text:
             if self._keep_text:
                 texts.append(text)
