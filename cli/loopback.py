@@ -35,10 +35,10 @@ async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
                 await index.start()
                 # without the index a chat would continue without passages, and a comparison would be wrong
                 if not index.ready:
-                    raise IndexDown(index.trouble)
-                index.on_trouble(serving.set_status)
+                    raise IndexDown(index.unavailable_reason)
+                index.on_change(serving.set_status)
             await serving.start(listener)
-            serving.set_status(index.trouble if index is not None else "")
+            serving.set_status(index.unavailable_reason if index is not None else "")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             try:

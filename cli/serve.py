@@ -84,9 +84,9 @@ async def _serve(settings: Settings) -> int:
             if await stop.unless_asked(_warm_up(index, front, listener)):
                 topic = _NO_TOPIC
                 if index is not None:
-                    index.on_trouble(front.tell)
+                    index.on_change(front.set_status)
                     topic = await _topic(settings, index)
-                front.tell(index.trouble if index is not None else "")
+                front.set_status(index.unavailable_reason if index is not None else "")
                 _greet(listener, models, settings, topic)
                 await stop.asked.wait()
         except WorkerFailed as error:
@@ -114,7 +114,7 @@ async def _end(settings: Settings, front: Workers, index: IndexProcess | None, s
     clock = asyncio.get_running_loop().time
     until_s = clock() + settings.server.shutdown_s
     if index is not None:
-        await index.leave()
+        await index.stop_watching()
     ends = [asyncio.ensure_future(front.drain(settings.server.shutdown_s))]
     hurry = asyncio.ensure_future(stop.at_once.wait())
     # Running requests may still search, for at most the retrieval deadline.

@@ -1,9 +1,9 @@
-"""The connections of one process: taken, and when it stops drained, then cut.
+"""The connections of one process: accepted, and at the end drained, then cut.
 
-While it drains no connection is taken, what runs may finish, and a new request on a connection that was kept is
-refused: nothing begins that might have to be cut. /healthz, /readyz and /metrics answer on, /readyz with "stopping".
-What is left after the drain time is cancelled, whereupon the server breaks its connection off: a cut reply never looks
-whole.
+During the drain the process accepts no connection, running requests may finish, and a new request on a kept-alive
+connection gets a 503: no request starts that might be cut. /healthz, /readyz and /metrics still answer, /readyz with
+"stopping". After the drain time the remaining requests are cancelled, and the server resets their connections: a cut
+reply must never look complete.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from typing import cast
 
 from proxy.asgi import App, Message, Receive, Scope, Send, send_error
 from proxy.errors import ApiError
-from proxy.server.http1 import Connection, Timeouts
+from proxy.server.http1 import ClientConnection, Timeouts
 
 log = logging.getLogger("ragway")
-_ANSWERED = ("/healthz", "/readyz", "/metrics")
-_CUT_S = 0.5  # for what is cut to clean up
+_SERVED_PATHS = ("/healthz", "/readyz", "/metrics")
+_CUT_S = 0.5  # for cancelled requests to clean up
 
 
-class Refusing:
-    """Passes requests on; once `stopping` is set, refuses them and ends their connections."""
+class DrainGuard:
+    """Passes requests on; once `stopping` is set, refuses requests and closes their connections."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -37,72 +37,74 @@ class Refusing:
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        if scope["path"] in _ANSWERED:
+        if scope["path"] in _SERVED_PATHS:
             await self._app(scope, receive, send_last)
             return
         while (await receive()).get("more_body", False):
-            pass  # a client that still sends may not read
-        text = "The gateway is stopping and takes no new requests: send it again, on a new connection."
+            pass  # a client that is sending may not read yet
+        text = "The gateway is stopping and takes no new requests: send the request again, on a new connection."
         await send_error(send_last, ApiError(503, text, code="stopping", type="server_error"))
 
 
-class _Open(set[Connection]):
-    """The open connections, as the server's protocol keeps them; calls `gone` for each that ended."""
+class _OpenConnections(set[ClientConnection]):
+    """The set of open connections; calls `on_close` for each closed connection."""
 
-    def __init__(self, gone: Callable[[], None]) -> None:
+    def __init__(self, on_close: Callable[[], None]) -> None:
         super().__init__()
-        self._gone = gone
+        self._on_close = on_close
 
     def discard(self, connection: object) -> None:
         if connection in self:
-            super().discard(cast(Connection, connection))
-            self._gone()
+            super().discard(cast(ClientConnection, connection))
+            self._on_close()
 
 
 class Connections:
-    """What one process serves."""
+    """The connections of one process."""
 
-    def __init__(self, app: App, limits: Timeouts, gone: Callable[[], None] = lambda: None) -> None:
-        """gone: called for each that ended."""
-        self._refusing = Refusing(app)
-        self._limits = limits
-        self._listening: asyncio.Server | None = None
-        self._gone = gone
-        self._none_left = asyncio.Event()
-        self.connections: set[Connection] = _Open(self._one_gone)
+    def __init__(self, app: App, timeouts: Timeouts, on_close: Callable[[], None] = lambda: None) -> None:
+        """on_close: called for each closed connection."""
+        self._guard = DrainGuard(app)
+        self._timeouts = timeouts
+        self._server: asyncio.Server | None = None
+        self._on_close = on_close
+        self._all_closed = asyncio.Event()
+        self.connections: set[ClientConnection] = _OpenConnections(self._connection_closed)
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def _connection(self) -> Connection:
-        return Connection(self._refusing, self._limits, connections=self.connections, tasks=self.tasks)
+    def _new_connection(self) -> ClientConnection:
+        return ClientConnection(self._guard, self._timeouts, connections=self.connections, tasks=self.tasks)
 
-    def _one_gone(self) -> None:
-        self._gone()
+    def _connection_closed(self) -> None:
+        self._on_close()
         if not self.connections:
-            self._none_left.set()
+            self._all_closed.set()
 
     async def listen(self, listener: socket.socket, backlog: int) -> None:
-        """Take connections from a bound socket."""
+        """Accept connections from a bound socket."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._connection, sock=listener, backlog=backlog)
+        self._server = await loop.create_server(self._new_connection, sock=listener, backlog=backlog)
 
     async def take(self, accepted: socket.socket) -> None:
-        """Serve a connection that somebody else accepted. Raises OSError when it is gone already."""
-        await asyncio.get_running_loop().connect_accepted_socket(self._connection, accepted)
+        """Serve a connection accepted by another process. Raises OSError if the connection is already closed."""
+        await asyncio.get_running_loop().connect_accepted_socket(self._new_connection, accepted)
 
     async def drain(self, patience_s: float) -> None:
-        """Let what runs finish, and cut it after `patience_s` or when cancelled. Returns when nothing is left."""
-        self._refusing.stopping = True
-        if self._listening is not None:
-            self._listening.close()
+        """Let running requests finish; cut requests after `patience_s` or when cancelled. Returns with no connection
+        left.
+        """
+        self._guard.stopping = True
+        if self._server is not None:
+            self._server.close()
         try:
             async with asyncio.timeout(patience_s):
                 while self.tasks:
-                    await asyncio.wait(set(self.tasks))  # others may have begun meanwhile: refusals
+                    await asyncio.wait(set(self.tasks))  # new tasks may have started: refusals
                 for connection in list(self.connections):
                     connection.shutdown()
-                self._none_left.clear()
-                if self.connections:  # what was sent may still be on its way
-                    await self._none_left.wait()
+                self._all_closed.clear()
+                if self.connections:  # sent bytes may still be on their way
+                    await self._all_closed.wait()
         except TimeoutError:
             pass
         finally:

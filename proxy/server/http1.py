@@ -1,14 +1,16 @@
-"""One client's connection: HTTP/1.1 requests to calls of the ASGI app, with limits on what comes in.
+"""One client's connection: from HTTP/1.1 requests to calls of the ASGI app, with limits on the input.
 
-Written by hand because two promises rest on it, which the usual servers do not keep:
-- a client that leaves ends its request: the task that runs the app is cancelled at once, whatever it waits for (the
-  rest of an upload, an embedding, a connection, a first byte, a slow reader), so that nothing behind needs to watch;
-- a request has to arrive in time, within limits and with one meaning: late, oversized and ambiguous ones get a 4xx in
-  OpenAI's shape, and the connection is closed.
-`drain` takes the connections and ends them.
+Written by hand for two promises that the usual servers do not keep:
 
-An app that ends before its reply is whole breaks the connection off: a cut reply must never look complete. A client
-that shuts down its sending side counts as gone: the two cannot be told apart.
+- Client disconnect cancels the request task immediately, at any await (upload, embedding, connect, first byte, slow
+  reader). Handlers never poll for disconnects.
+- A request must arrive in time, within limits and with one meaning: a late, oversized or ambiguous request gets a 4xx
+  in OpenAI's shape, and the server closes the connection.
+
+`drain` accepts and ends the connections.
+
+An app that ends before the reply is complete resets the connection: a cut reply must never look complete. A client that
+shuts down its sending side counts as disconnected: the server cannot distinguish a half-close from a disconnect.
 """
 
 import asyncio
@@ -29,79 +31,80 @@ from proxy.errors import ApiError, Headers
 
 log = logging.getLogger("ragway")
 
-HEAD_LIMIT_BYTES = 64 * 1024  # of one request's head; of trailers and chunk extensions, too
-FRAMING_SHARE = 16  # bytes received for one of a body: chunks of one byte take 6
+HEAD_LIMIT_BYTES = 64 * 1024  # of a request's head; also of trailers and chunk extensions
+FRAMING_SHARE = 16  # received bytes per body byte: chunks of one byte take 6
 URL_LIMIT_BYTES = 16 * 1024
 HEADER_LIMIT = 256
-BODY_AHEAD_BYTES = 256 * 1024  # of a body that the app has not asked for: beyond it the client has to wait
-PIPELINE_LIMIT = 16  # requests sent ahead of their turn: beyond it the client has to wait
-UPLOAD_BYTES_A_SECOND = 16 * 1024  # so much longer than `receive_s` may an upload take
-LINGER_S = 2.0  # to read on after an early answer: closing with unread bytes would take the answer away again
-WATCH_S = 0.1  # how often a client that is not read from is asked whether it is there
-LEFT = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere such a client is missed until it is written to
+BODY_AHEAD_BYTES = 256 * 1024  # of a body not yet read by the app: beyond, the client must wait
+PIPELINE_LIMIT = 16  # pipelined requests: beyond, the client must wait
+UPLOAD_BYTES_PER_S = 16 * 1024  # an upload may exceed `receive_s` by the time for this rate
+LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard the answer
+WATCH_S = 0.1  # interval of disconnect checks while reading is paused
+CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere a disconnect is noticed at the next write
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 seconds: the connection ends by RST
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in http.HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """In seconds: for a request to arrive, between two of them, and for a reply of which the client takes nothing."""
+    """In seconds: for a request to arrive, between two requests, and for a reply while the client reads nothing."""
 
     receive_s: float
     keepalive_s: float
     send_s: float
 
 
-class Connection(asyncio.Protocol):
-    """One client: its requests run one after the other."""
+class ClientConnection(asyncio.Protocol):
+    """One client's connection; the requests run one after the other."""
 
     def __init__(
-        self, app: App, limits: Timeouts, *, connections: "set[Connection]", tasks: set[asyncio.Task[None]]
+        self, app: App, timeouts: Timeouts, *, connections: "set[ClientConnection]", tasks: set[asyncio.Task[None]]
     ) -> None:
-        """connections, tasks: of all connections; it puts itself and what it runs there."""
+        """connections, tasks: the sets of all connections and tasks; the connection adds itself and its tasks."""
         self._app = app
-        self._limits = limits
+        self._timeouts = timeouts
         self._connections = connections
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
-        self._arriving: Request | None = None  # its head is here, its end is not
+        self._arriving: Request | None = None  # the head has arrived, the end has not
         self._running: Request | None = None  # in the app
-        self._waiting: deque[Request] = deque()  # for their turn
-        self._receiving = False  # a part of a request is here
-        self._answered = False  # one request was, so that the next may take its time to begin
-        self._deaf = False  # what comes in is no longer read
-        self._stopping = False  # no request after this one
+        self._queued: deque[Request] = deque()  # pipelined, not started
+        self._receiving = False  # a part of a request has arrived
+        self._answered = False  # the first request was answered: the next request may start later
+        self._ignoring_input = False  # input is discarded
+        self._stopping = False  # no further request
         self._read_paused = False
-        self._drained: asyncio.Future[None] | None = None  # there while the client does not keep up with its reply
+        self._drained: asyncio.Future[None] | None = None  # set while the client does not keep up with the reply
         self._timer: asyncio.TimerHandle | None = None
-        self._watching: asyncio.TimerHandle | None = None  # there while reading is paused
-        self._since_s = 0.0  # when what the clock looks at began
-        self._read_bytes = 0  # of the request being received
-        self._refed = False  # the parser is fed a head for the second time
+        self._watch_timer: asyncio.TimerHandle | None = None  # set while reading is paused
+        self._since_s = 0.0  # start of the period that `_deadline_s` limits
+        self._read_bytes = 0  # of the arriving request
+        self._reparsing = False  # the parser reads a head for the second time
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
 
-    # --- called by the event loop, and to stop -----------------------------------------------------------------------
+    # --- called by the event loop, and by `drain`
+    # -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
         self._since_s = self._loop.time()
-        self._timer = self._loop.call_later(self._limits.receive_s, self._look_at_clock)
+        self._timer = self._loop.call_later(self._timeouts.receive_s, self._check_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
-        self._gone()
+        self._client_left()
 
     def eof_received(self) -> None:
-        self._gone()
+        self._client_left()
 
     def shutdown(self) -> None:
-        """Close when the reply now running is sent; at once where there is none."""
+        """Close after the running reply; immediately without a running reply."""
         self._stopping = True
-        self._waiting.clear()
+        self._queued.clear()
         if self._running is None:
             self._close()
 
@@ -115,16 +118,16 @@ class Connection(asyncio.Protocol):
             drained.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignoring_input:
             return
         self._read_bytes += len(data)
         try:
             self._feed(data)
             self._check_size()
-        except ApiError as refusal:
-            self._refuse(refusal)
+        except ApiError as error:
+            self._refuse(error)
         except httptools.HttpParserError as error:
-            cause = error.__context__  # what a callback of ours raised
+            cause = error.__context__  # raised by one of our callbacks
             text = f"This is not an HTTP/1.1 request: {error}."
             self._refuse(cause if isinstance(cause, ApiError) else ApiError(400, text, code="malformed_http"))
         self._start_next()
@@ -133,19 +136,20 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A client offers another protocol (Java's offers h2c with every request). The parser then takes what
-            # follows the head for that protocol: we stay with HTTP/1.1, and start it anew behind a head without it.
+            # A client offers another protocol (Java offers h2c with every request). The parser then assigns all bytes
+            # after the head to the other protocol: we stay with HTTP/1.1, and start a new parser with a head without
+            # the offer.
             if self._arriving is None:
-                raise ApiError(400, "An upgrade within a request.", code="malformed_http") from upgrade
+                raise ApiError(400, "Send no upgrade within a request.", code="malformed_http") from upgrade
             framing = [pair for pair in self._headers if pair[0] in (b"content-length", b"transfer-encoding")]
-            self._refed = True
+            self._reparsing = True
             self._parser = httptools.HttpRequestParser(self)
             self._parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(b"%b: %b\r\n" % pair for pair in framing))
             if len(data) > upgrade.args[0]:
                 self._feed(data[upgrade.args[0] :])
 
     def _check_size(self) -> None:
-        """Raises ApiError beyond a limit of head or framing. A client that is ahead of the app has to wait."""
+        """Raise ApiError over a limit of head or framing; pause reading while the client is ahead of the app."""
         request = self._arriving
         if request is None:
             if self._receiving and self._read_bytes > HEAD_LIMIT_BYTES:
@@ -159,26 +163,26 @@ class Connection(asyncio.Protocol):
     # --- called by the parser ----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self._refed:
+        if self._reparsing:
             return
         self._receiving = True
         self._since_s = self._loop.time()
         self._url, self._headers = b"", []
 
     def on_url(self, url: bytes) -> None:
-        if not self._refed:
+        if not self._reparsing:
             self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._arriving is None:  # else a trailer, or a head fed again
+        if self._arriving is None:  # else a trailer, or a head read again
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._refed:
+        if self._reparsing:
             return
         method, version = self._parser.get_method(), self._parser.get_http_version()
         if version not in ("1.1", "1.0"):
-            raise ApiError(505, f"HTTP/{version} is not spoken here: use HTTP/1.1.", code="http_version_not_supported")
+            raise ApiError(505, f"HTTP/{version} is not supported: use HTTP/1.1.", code="http_version_not_supported")
         if self._read_bytes > HEAD_LIMIT_BYTES and sum(len(n) + len(v) for n, v in self._headers) > HEAD_LIMIT_BYTES:
             raise _too_large("The request's head", HEAD_LIMIT_BYTES, 431, code="headers_too_large")
         path, query = _target(method, self._url)
@@ -199,7 +203,7 @@ class Connection(asyncio.Protocol):
         }
         keep_alive = self._parser.should_keep_alive() and version == "1.1"
         self._arriving = request = Request(self, scope, keep_alive=keep_alive, expects_continue=expects_continue)
-        self._waiting.append(request)
+        self._queued.append(request)
 
     def on_body(self, body: bytes) -> None:
         if self._arriving is not None:
@@ -207,20 +211,20 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         request = self._arriving
-        if request is None or (not self._refed and self._parser.should_upgrade()):
+        if request is None or (not self._reparsing and self._parser.should_upgrade()):
             return  # not the end: see _feed
         self._arriving = None
-        self._receiving = self._refed = False
+        self._receiving = self._reparsing = False
         self._read_bytes = 0
         request.end()
-        if len(self._waiting) > PIPELINE_LIMIT:
+        if len(self._queued) > PIPELINE_LIMIT:
             self._pause_reading()
 
     # --- one request at a time ---------------------------------------------------------------------------------------
 
     def _start_next(self) -> None:
-        if self._running is None and self._waiting:
-            self._running = request = self._waiting.popleft()
+        if self._running is None and self._queued:
+            self._running = request = self._queued.popleft()
             request.task = task = self._loop.create_task(self._run(request))
             self._tasks.add(task)
 
@@ -228,7 +232,7 @@ class Connection(asyncio.Protocol):
         try:
             await self._app(request.scope, request.receive, request.send)
         except asyncio.CancelledError:
-            pass  # the client left or the server ends: there is nobody to tell
+            pass  # the client disconnected or the server stops
         finally:
             self._ended(request)
 
@@ -240,7 +244,7 @@ class Connection(asyncio.Protocol):
         request.flush()
         if not self._receiving:
             self._since_s = self._loop.time()
-        if request.until_eof and not request.whole and self.open:  # its end would pass for the reply's: break it off
+        if request.until_eof and not request.whole and self.open:  # a plain close would mark the end: reset instead
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if not request.whole or not request.keep_alive or request is self._arriving or self._stopping:
             self._close()
@@ -248,10 +252,10 @@ class Connection(asyncio.Protocol):
             self._resume_reading()
             self._start_next()
 
-    def _gone(self) -> None:
-        """Nobody is there any more: what runs for the client ends."""
-        self._deaf = True
-        self._waiting.clear()
+    def _client_left(self) -> None:
+        """The client disconnected: cancel the running request."""
+        self._ignoring_input = True
+        self._queued.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -261,12 +265,14 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer what will never be a request; behind requests that are whole, only end the connection after them."""
-        self._deaf = True
+        """Answer an invalid request with an error; after complete requests, only close the connection after the last
+        reply.
+        """
+        self._ignoring_input = True
         arriving, running = self._arriving, self._running
-        if arriving is not None and arriving in self._waiting:
-            self._waiting.remove(arriving)
-        last = self._waiting[-1] if self._waiting else running
+        if arriving is not None and arriving in self._queued:
+            self._queued.remove(arriving)
+        last = self._queued[-1] if self._queued else running
         if last is not None and (last is not arriving or last.started):
             last.keep_alive = False
             return
@@ -275,13 +281,13 @@ class Connection(asyncio.Protocol):
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         self._transport.write(head_of(error.status, [*headers, (b"connection", b"close")]) + body)
         if running is not None and running.task is not None:
-            running.whole = True  # this was its reply
+            running.whole = True  # the error was the reply
             running.task.cancel(error.code)
         self._close()
 
     def _close(self) -> None:
-        """Close once all is sent; where a request is still coming, read on for a moment."""
-        self._deaf = True
+        """Close after sending all data; while a request is still arriving, read on for a moment."""
+        self._ignoring_input = True
         if self._transport.is_closing():
             return
         if not self._receiving:
@@ -292,48 +298,49 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
             self._resume_reading()
 
-    # --- the clock: one timer, set anew only when it fires -----------------------------------------------------------
+    # --- the clock: one timer, set again only when the timer fires
+    # ------------------------------------------------------
 
-    def _look_at_clock(self) -> None:
-        now_s, due_s = self._loop.time(), self._due_s()
-        if now_s < due_s:  # looked at often enough to see what begins meanwhile and has less time
-            self._timer = self._loop.call_at(min(due_s, now_s + self._limits.receive_s), self._look_at_clock)
+    def _check_deadline(self) -> None:
+        now_s, deadline_s = self._loop.time(), self._deadline_s()
+        if now_s < deadline_s:  # checked often enough to notice a new period with an earlier deadline
+            self._timer = self._loop.call_at(min(deadline_s, now_s + self._timeouts.receive_s), self._check_deadline)
         elif self._drained is not None:
             self._transport.abort()
         elif self._receiving:
-            text = f"The request did not arrive within {self._limits.receive_s:g} s (server.receive_timeout_s)."
+            text = f"The request did not arrive within {self._timeouts.receive_s:g} s (server.receive_timeout_s)."
             self._refuse(ApiError(408, text, code="request_timeout"))
         else:
             self._close()
 
-    def _due_s(self) -> float:
-        """When the patience with what the client is doing, or not doing, ends."""
-        limits, running = self._limits, self._running
+    def _deadline_s(self) -> float:
+        """The time when the server loses patience with the client."""
+        timeouts, running = self._timeouts, self._running
         if self._drained is not None:
-            return self._since_s + limits.send_s
+            return self._since_s + timeouts.send_s
         if self._read_paused or (running is not None and running is not self._arriving):
-            return self._loop.time() + limits.receive_s  # the client waits for us
+            return self._loop.time() + timeouts.receive_s  # the client waits for the server
         if self._receiving:
-            return self._since_s + limits.receive_s + self._read_bytes / UPLOAD_BYTES_A_SECOND
-        return self._since_s + (limits.keepalive_s if self._answered else limits.receive_s)
+            return self._since_s + timeouts.receive_s + self._read_bytes / UPLOAD_BYTES_PER_S
+        return self._since_s + (timeouts.keepalive_s if self._answered else timeouts.receive_s)
 
     # --- called by the request that runs -----------------------------------------------------------------------------
 
     @property
     def open(self) -> bool:
-        """Whether somebody is there to write to."""
+        """Whether the client is still connected."""
         return not self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
-        """Hand bytes on."""
+        """Send bytes."""
         self._transport.write(data)
 
     @property
     def drained(self) -> asyncio.Future[None] | None:
-        """Done once the client keeps up with its reply; None while it does."""
+        """Done when the client has caught up with the reply; None while the client keeps up."""
         return self._drained
 
-    def read_on(self) -> None:
+    def resume_body(self) -> None:
         """The app wants more of the body."""
         self._resume_reading()
 
@@ -341,24 +348,24 @@ class Connection(asyncio.Protocol):
         if not self._read_paused:
             self._read_paused = True
             self._transport.pause_reading()
-            if self._watching is None and LEFT:
-                self._watching = self._loop.call_later(WATCH_S, self._watch)
+            if self._watch_timer is None and CLIENT_CLOSED:
+                self._watch_timer = self._loop.call_later(WATCH_S, self._watch)
 
     def _watch(self) -> None:
-        """While nothing is read the event loop does not see that the client left: ask the kernel."""
-        self._watching = None
+        """While reading is paused the event loop does not notice a disconnect: ask the kernel."""
+        self._watch_timer = None
         if not self._read_paused or self._transport.is_closing():
             return
         poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), LEFT)
+        poll.register(self._transport.get_extra_info("socket").fileno(), CLIENT_CLOSED)
         if poll.poll(0):
-            self._gone()
+            self._client_left()
             self._transport.abort()
         else:
-            self._watching = self._loop.call_later(WATCH_S, self._watch)
+            self._watch_timer = self._loop.call_later(WATCH_S, self._watch)
 
     def _resume_reading(self) -> None:
-        if self._read_paused and len(self._waiting) <= PIPELINE_LIMIT:
+        if self._read_paused and len(self._queued) <= PIPELINE_LIMIT:
             self._read_paused = False
             self._since_s = self._loop.time()
             if not self._transport.is_closing():
@@ -366,21 +373,25 @@ class Connection(asyncio.Protocol):
 
 
 def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
-    """The path and the query asked for. Raises ApiError 400, 414."""
+    """The path and the query of a request. Raises ApiError 400, 414."""
     if len(url) > URL_LIMIT_BYTES:
         raise _too_large("The URL", URL_LIMIT_BYTES, 414, code="url_too_long")
     path, _, query = url.partition(b"#")[0].partition(b"?")
     if method == b"CONNECT" or not path.startswith(b"/"):
-        raise ApiError(400, "Ask for a path that begins with /: this is no forward proxy.", code="malformed_http")
-    if b"%00" in path:  # no name has a NUL in it, and some databases refuse a text with one
-        raise ApiError(400, "Ask for a path without %00.", code="malformed_http")
+        raise ApiError(
+            400, "Request a path that begins with /: this server is not a forward proxy.", code="malformed_http"
+        )
+    if b"%00" in path:  # no name contains NUL, and some databases reject a text with NUL
+        raise ApiError(400, "Request a path without %00.", code="malformed_http")
     return path.decode("ascii"), query
 
 
 def _check(headers: list[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether the client waits for a 100 before it sends the body. Raises ApiError for a head with two readings."""
+    """Whether the client waits for a 100 before sending the body. Raises ApiError for an ambiguous head."""
     if len(headers) > HEADER_LIMIT:
-        raise ApiError(431, f"The request has more than {HEADER_LIMIT} headers.", code="headers_too_large")
+        raise ApiError(
+            431, f"The request has {len(headers)} headers: send at most {HEADER_LIMIT}.", code="headers_too_large"
+        )
     hosts, expects_continue = 0, False
     for name, value in headers:
         if name == b"host":
@@ -395,23 +406,23 @@ def _check(headers: list[tuple[bytes, bytes]], version: str) -> bool:
     return expects_continue
 
 
-def _too_large(what: str, limit_bytes: int, status: int, *, code: str) -> ApiError:
-    return ApiError(status, f"{what} is larger than {limit_bytes // 1024} KB.", code=code)
+def _too_large(name: str, limit_bytes: int, status: int, *, code: str) -> ApiError:
+    return ApiError(status, f"{name} is larger than the limit of {limit_bytes // 1024} KB.", code=code)
 
 
 class Request:
-    """What came of one request so far, and what was sent of its reply."""
+    """The received part of one request, and the sent part of the reply."""
 
     __slots__ = (
         "_chunked",
         "_client",
+        "_end_received",
         "_ended",
         "_expects_continue",
         "_head",
         "_head_only",
         "_left_bytes",
         "_parts",
-        "_told",
         "_waiter",
         "body_bytes",
         "keep_alive",
@@ -423,7 +434,7 @@ class Request:
         "whole",
     )
 
-    def __init__(self, client: Connection, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
+    def __init__(self, client: ClientConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         self._client = client
         self.scope = scope
         self.keep_alive = keep_alive
@@ -431,22 +442,22 @@ class Request:
         self._expects_continue = expects_continue
         self._head_only = scope["method"] == "HEAD"
         self._parts: list[bytes] = []
-        self.body_bytes = self.unread_bytes = 0  # come so far; of these, not yet received by the app
-        self._ended = self._told = False  # the body has come to its end; the app knows
+        self.body_bytes = self.unread_bytes = 0  # received; of these, not yet read by the app
+        self._ended = self._end_received = False  # the body is complete; the app has received the end
         self._waiter: asyncio.Future[None] | None = None
-        self.started = self.whole = self.until_eof = self._chunked = False  # the reply: begun, sent to its end, framing
-        self._left_bytes = 0  # of a reply with a content-length
-        self._head = b""  # of the reply, while it waits for the first bytes of the body
+        self.started = self.whole = self.until_eof = self._chunked = False  # the reply: started, complete; framing
+        self._left_bytes = 0  # remaining bytes of a reply with a content-length
+        self._head = b""  # of the reply, held back for the first bytes of the body
 
     def take(self, body: bytes) -> None:
-        """A piece of the body came."""
+        """Add a piece of the body."""
         self._parts.append(body)
         self.body_bytes += len(body)
         self.unread_bytes += len(body)
         self._wake()
 
     def end(self) -> None:
-        """The body is whole."""
+        """Mark the body as complete."""
         self._ended = True
         self._wake()
 
@@ -455,12 +466,12 @@ class Request:
             self._waiter.set_result(None)
 
     async def receive(self) -> Message:
-        """The body as it comes. Behind its end there is nothing to wait for: a client that leaves ends the task."""
-        while not self._parts and (self._told or not self._ended) and not self.whole:
+        """The body in pieces. After the end the call never returns: a client disconnect cancels the task."""
+        while not self._parts and (self._end_received or not self._ended) and not self.whole:
             if self._expects_continue and not self.started:
                 self._expects_continue = False
                 self._client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._client.read_on()
+            self._client.resume_body()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         if self.whole:
@@ -468,11 +479,11 @@ class Request:
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self.unread_bytes = 0
-        self._told = self._ended
+        self._end_received = self._ended
         return {"type": "http.request", "body": body, "more_body": not self._ended}
 
     async def send(self, message: Message) -> None:
-        """One message of the reply. RuntimeError: out of order, or not of the length it said."""
+        """Send one message of the reply. RuntimeError: out of order, or not of the announced length."""
         client = self._client
         if not client.open:
             return
@@ -504,23 +515,23 @@ class Request:
         else:
             self._chunked = True
             framing.append((b"transfer-encoding", b"chunked"))
-        # An early answer leaves the rest of the body in the way.
+        # After an early answer the rest of the body would be in the way.
         self.keep_alive = self.keep_alive and self._ended and not closes and not self.until_eof
         if not self.keep_alive and not closes:
             framing.append((b"connection", b"close"))
         self._head = head_of(status, [*headers, *framing])
-        # Together with the body's first bytes where they are there already (one system call less), else at once.
+        # Sent together with the first bytes of the body if already available (one system call less), else at once.
         asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write the head if it still waits: a reply that breaks off right behind it has shown that much."""
+        """Write the head if not yet written: a reply that breaks off right after the head has shown the head."""
         head, self._head = self._head, b""
         if head and self._client.open:
             self._client.write(head)
 
     def _send_body(self, body: bytes, more: bool) -> None:
         if not self.started or self.whole:
-            raise RuntimeError("a body before its head, or behind its end")
+            raise RuntimeError("a body before the head, or after the end")
         head, self._head = self._head, b""
         if self._chunked:
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -530,18 +541,20 @@ class Request:
         else:
             self._left_bytes -= len(body)
             if self._left_bytes < 0 and not self.until_eof:
-                raise RuntimeError("a body longer than its content-length")
+                raise RuntimeError("a body longer than the content-length")
         if head or body:
             self._client.write(head + body)
         if not more:
             if self._left_bytes > 0:
-                raise RuntimeError("a body shorter than its content-length")
+                raise RuntimeError("a body shorter than the content-length")
             self.whole = True
             self._wake()
 
 
 def head_of(status: int, headers: Headers) -> bytes:
-    """A reply's head, empty line included. ValueError: a line break or a NUL in it, which would begin another line."""
+    """The head of a reply, with the empty line. ValueError: a line break or a NUL in a header, which would start
+    another line.
+    """
     lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status, *[b"%b: %b" % header for header in headers]]
     head = b"\r\n".join(lines)
     breaks = len(lines) - 1

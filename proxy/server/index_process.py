@@ -1,7 +1,7 @@
-"""The index process, kept alive: started with a plan, waited for, watched, started again when it dies or hangs.
+"""The index process: started with a plan, awaited, watched, and restarted after a crash or a hang.
 
-What may pass by itself (a Qdrant server that is away, a disk that is full, a crash) is tried again, from the first
-start on, while chats go on without context. A wrong setting or a data folder in use ends the first start.
+A fault that may pass (an unreachable Qdrant server, a full disk, a crash) is retried, also at the first start, while
+chats continue without context. A wrong setting or a data folder in use ends the first start.
 """
 
 import asyncio
@@ -23,92 +23,94 @@ from runtime.scheduling import child_command, this_process
 log = logging.getLogger("ragway")
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
-_STOP_S = 5.0  # to close the store before it is killed
-_PULSE_S = 2.0  # between two looks at a healthy index
-_TRIES = 5  # pings in a row without an answer: one alone may have been held up by this process
-# The embedder's weights in pages of 2 MB, where the system gives them on request (Linux with glibc): a question reads
-# all 42 MB of them, and with pages of 4 kB no entry of the TLB outlives that. 4-5 % off a whole question.
+_STOP_S = 5.0  # for the process to close the store before the kill
+_PING_INTERVAL_S = 2.0  # between two pings of a healthy index process
+_MISSED_PINGS = 5  # missed pings before a kill: this process may have delayed a single ping
+# The embedder's weights in pages of 2 MB, where the system grants large pages on request (Linux with glibc): a question
+# reads all 42 MB of the weights, and with pages of 4 kB no entry of the TLB survives a question. 4-5 % off a whole
+# question.
 _LARGE_PAGES = "glibc.malloc.hugetlb=1"
 _OUT_OF_RESOURCES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class IndexProcess:
-    """Owns the child that owns the index. `trouble` says why no passages can be had now; "" when they can."""
+    """Owns the index process. `unavailable_reason` says why passages are unavailable now; "": available."""
 
     def __init__(self, plan: Plan, *, start_s: float, hang_s: float) -> None:
-        """start_s: without a sign of life while it starts, hang_s: without an answer later, before it is killed."""
+        """start_s, hang_s: time without a sign of life (during the start) or without an answer (later) before the
+        process is killed.
+        """
         self._plan = orjson.dumps(dataclasses.asdict(plan)) + b"\n"
         self._start_s = start_s
         self._hang_s = hang_s
         self._client = IndexClient(Path(plan.data))
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._tell: Callable[[str], None] = lambda _trouble: None
-        self._trouble = "index is starting"
+        self._on_change: Callable[[str], None] = lambda _reason: None
+        self._unavailable_reason = "index is starting"
 
-    def on_trouble(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called whenever `trouble` changes."""
-        self._tell = tell
+    def on_change(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the new `unavailable_reason` at each change."""
+        self._on_change = callback
 
     @property
-    def trouble(self) -> str:
-        """Why no passages can be had now; "" when they can."""
-        return self._trouble
+    def unavailable_reason(self) -> str:
+        """Why passages are unavailable now; "": available."""
+        return self._unavailable_reason
 
-    @trouble.setter
-    def trouble(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self._tell(trouble)
+    @unavailable_reason.setter
+    def unavailable_reason(self, reason: str) -> None:
+        if reason != self._unavailable_reason:
+            self._unavailable_reason = reason
+            self._on_change(reason)
 
     @property
     def ready(self) -> bool:
-        """Whether it answers now."""
-        return not self.trouble
+        """Whether the index process answers now."""
+        return not self.unavailable_reason
 
     @property
     def pid(self) -> int | None:
-        """Of the process now running."""
+        """The id of the running process; None without a running process."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def start(self) -> None:
-        """Start it, wait until it answers, and watch it from then on.
+        """Start the process, wait until ready, and watch the process from then on.
 
-        Where it does not start for a reason that may pass, that is logged and tried again. Raises RetrievalError for
-        any other.
+        A start that fails for a temporary reason is logged and retried. Raises RetrievalError for any other reason.
         """
         try:
             await self._launch()
         except IndexDown as error:
-            self._not_started(error)
+            self._start_failed(error)
             log.warning("chats go on without passages until the index works; ragway starts the index process again")
         self._watcher = asyncio.create_task(self._watch())
 
-    async def leave(self) -> None:
-        """Watch it no more: from now on its end is no news."""
+    async def stop_watching(self) -> None:
+        """Stop supervising; the process's exit is now expected."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()
             await asyncio.wait({watcher})
 
     async def stop(self, patience_s: float = _STOP_S) -> None:
-        """End it: it closes its store first, if it can within `patience_s`; when cancelled it is killed."""
-        await self.leave()
+        """Stop the process, with `patience_s` to close the store; when cancelled, kill the process."""
+        await self.stop_watching()
         await self._client.close()
         process = self._process
         if process is None or process.returncode is not None:
             return
         assert process.stdin is not None
-        process.stdin.close()  # the end of its input ends it
+        process.stdin.close()  # the process ends at the end of the input
         try:
-            await _ended(process, patience_s)
+            await _exit_status(process, patience_s)
         finally:
             if process.returncode is None:
-                await _killed(process)
+                await _kill(process)
 
     async def _launch(self) -> None:
-        """Raises IndexDown where the reason may pass, RetrievalError for any other."""
-        # Ctrl-C in the terminal is for the gateway, which then ends the index.
+        """Raises IndexDown for a temporary reason, RetrievalError for any other reason."""
+        # Ctrl-C in the terminal is for the gateway, which then stops the index process.
         try:
             process = await asyncio.create_subprocess_exec(
                 *child_command("retrieval.rpc.server", this_process()),
@@ -121,26 +123,29 @@ class IndexProcess:
             raise kind(f"the index process cannot be started: {error.strerror or error}") from error
         self._process = process
         try:
-            line = await self._first_word(process)
+            line = await self._wait_ready(process)
         except asyncio.CancelledError:
-            await _killed(process)
+            await _kill(process)
             raise
         except TimeoutError as error:
-            await _killed(process)
-            raise IndexDown(f"nothing was heard of it for {self._start_s:g} s, so it was killed") from error
+            await _kill(process)
+            raise IndexDown(
+                f"the index process gave no sign of life for {self._start_s:g} s, so ragway killed the process"
+            ) from error
         if line == "ready":
-            self.trouble = ""
+            self.unavailable_reason = ""
             return
-        code = await (_killed(process) if line else _ended(process))
+        code = await (_kill(process) if line else _exit_status(process))
         if line.startswith("error "):
             _, kind_name, text = [*line.split(" ", 2), ""][:3]
             raise error_of(kind_name, text)
-        # A signal (out of memory, a crash) may strike once; a Python that cannot run it ends by itself, every time.
+        # A signal (out of memory, a crash) may strike once; a Python that cannot run the index ends by itself, at every
+        # start.
         kind = IndexDown if not line and code < 0 else RetrievalError
         raise kind(line or f"the index process ended with status {code}")
 
-    async def _first_word(self, process: asyncio.subprocess.Process) -> str:
-        """What it says after its signs of life; "" when it ends without a word. Raises TimeoutError."""
+    async def _wait_ready(self, process: asyncio.subprocess.Process) -> str:
+        """The line after the signs of life; "" if the process ends without a line. Raises TimeoutError."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -160,9 +165,9 @@ class IndexProcess:
         pause_s, clock = _FIRST_PAUSE_S, asyncio.get_running_loop().time
         while True:
             if self.pid is not None:
-                started = clock()
-                await self._outlive()
-                if clock() - started > _LONGEST_PAUSE_S:
+                started_s = clock()
+                await self._wait_exit()
+                if clock() - started_s > _LONGEST_PAUSE_S:
                     pause_s = _FIRST_PAUSE_S
             while self.pid is None:
                 await asyncio.sleep(pause_s)
@@ -170,51 +175,51 @@ class IndexProcess:
                 try:
                     await self._launch()
                 except RetrievalError as error:
-                    self._not_started(error)
+                    self._start_failed(error)
             log.warning("the index process answers again")
 
-    def _not_started(self, error: RetrievalError) -> None:
-        self.trouble = f"index is down: {error}"
+    def _start_failed(self, error: RetrievalError) -> None:
+        self.unavailable_reason = f"index is down: {error}"
         log.error("the index process cannot start: %s", error)
 
-    async def _outlive(self) -> None:
-        """Return when the process has ended, by itself or because it hung."""
+    async def _wait_exit(self) -> None:
+        """Return after the process has ended, by itself or killed after a hang."""
         assert self._process is not None
         ended = asyncio.create_task(self._process.wait())
-        pulse = asyncio.create_task(self._until_silent())
+        unresponsive = asyncio.create_task(self._wait_unresponsive())
         try:
-            await asyncio.wait({ended, pulse}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ended, unresponsive}, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 log.error("the index process did not answer for %g s: ragway kills the process", self._hang_s)
-                await _killed(self._process)
+                await _kill(self._process)
             code = await ended
         finally:
-            for task in (ended, pulse):
+            for task in (ended, unresponsive):
                 task.cancel()
-            await asyncio.wait({ended, pulse})
-        self.trouble = "index is down"
+            await asyncio.wait({ended, unresponsive})
+        self.unavailable_reason = "index is down"
         log.warning("the index process ended (status %s); starting it again", code)
 
-    async def _until_silent(self) -> None:
-        """Keep `trouble` true; return when the process has not answered for `hang_s`.
+    async def _wait_unresponsive(self) -> None:
+        """Keep `unavailable_reason` current; return after `hang_s` without an answer from the process.
 
-        A Qdrant server that is away or slow is trouble, and no reason to kill the index process.
+        An unreachable or slow Qdrant server makes passages unavailable, but is no reason to kill the index process.
         """
-        patience_s, unanswered = self._hang_s / _TRIES, 0
-        while unanswered < _TRIES:
-            await asyncio.sleep(min(_PULSE_S, patience_s))
+        patience_s, unanswered = self._hang_s / _MISSED_PINGS, 0
+        while unanswered < _MISSED_PINGS:
+            await asyncio.sleep(min(_PING_INTERVAL_S, patience_s))
             if await self._answers(patience_s):
                 unanswered = 0
-                self.trouble = await self._told(patience_s)
+                self.unavailable_reason = await self._search_problem(patience_s)
             else:
                 unanswered += 1
-                self.trouble = "index does not answer"
+                self.unavailable_reason = "index does not answer"
 
     async def _answers(self, patience_s: float) -> bool:
-        """Whether the process answers a ping. False after `patience_s`, never sooner: a refusal may pass as well."""
-        until = asyncio.get_running_loop().time() + patience_s
+        """Whether the process answers a ping. False only after `patience_s`, because a refusal may pass as well."""
+        until_s = asyncio.get_running_loop().time() + patience_s
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(until_s):
                 try:
                     await self._client.ping()
                 except RetrievalError:
@@ -223,8 +228,8 @@ class IndexProcess:
             return False
         return True
 
-    async def _told(self, patience_s: float) -> str:
-        """What the process says of itself: "" when a search would work."""
+    async def _search_problem(self, patience_s: float) -> str:
+        """Why a search would fail now, as the process reports; "": a search would work."""
         try:
             async with asyncio.timeout(patience_s):
                 await self._client.search.check()
@@ -235,17 +240,17 @@ class IndexProcess:
         return ""
 
 
-async def _ended(process: asyncio.subprocess.Process, patience_s: float = _STOP_S) -> int:
-    """Its status once it ends; killed where it takes too long."""
+async def _exit_status(process: asyncio.subprocess.Process, patience_s: float = _STOP_S) -> int:
+    """The exit status; kills the process after `patience_s`."""
     try:
         async with asyncio.timeout(patience_s):
             return await process.wait()
     except TimeoutError:
-        return await _killed(process)
+        return await _kill(process)
 
 
-async def _killed(process: asyncio.subprocess.Process) -> int:
-    """End it at once; returns its status."""
-    with contextlib.suppress(ProcessLookupError):  # it was quicker
+async def _kill(process: asyncio.subprocess.Process) -> int:
+    """Kill the process and return the exit status."""
+    with contextlib.suppress(ProcessLookupError):  # the process had already ended
         process.kill()
     return await process.wait()

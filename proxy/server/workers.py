@@ -1,20 +1,19 @@
-"""Worker processes as their parent sees them: started, handed connections, replaced when they die, drained.
+"""Worker processes, from the parent's side: started, handed connections, replaced after an exit, drained.
 
-The parent accepts every connection and passes it, by its descriptor, to the worker with the fewest open ones. So a few
-kept-alive connections spread evenly (the kernel's choice among processes that accept does not), and a worker that hangs
-or dies takes only what it had: connections that wait to be accepted wait for the others. Its event loop is pinged: one
-that answers no more is killed, because nothing else can end it, and replaced like one that died. So there is a parent
-where there is one worker, too.
+The parent accepts every connection and passes the descriptor to the worker with the fewest open connections. So a few
+kept-alive connections spread evenly (the kernel's choice among accepting processes does not spread connections evenly),
+and a worker that hangs or dies loses only its own connections: connections not yet accepted wait for the other workers.
+The parent pings each worker's event loop, kills a worker that stops answering (no other means can end a hung worker),
+and replaces the worker like a dead worker. So a single worker has a parent, too.
 
-A worker is `python -m cli.worker` with one end of a socket pair as its standard input. Lines go both ways:
+A worker is `python -m cli.worker` with one end of a socket pair as standard input. Lines go both ways:
 
-    parent -> worker    its number, the folder to count in and the settings as JSON, then:
-                        missing TEXT (what /readyz says; empty: ready)   connection (with a descriptor)   ping
-                        drain   cut
-    worker -> parent    up (takes connections)   warm BYTES (its memory)   error TEXT   gone N (connections that ended)
-                        pong (its event loop runs)   leaving (takes no more)
+    parent -> worker    the worker's number, the metrics folder and the settings as JSON, then:
+                        missing TEXT (for /readyz; empty: ready)   connection (with a descriptor)   ping   drain   cut
+    worker -> parent    up (accepts connections)   warm BYTES (memory)   error TEXT   gone N (closed connections)
+                        pong (the event loop runs)   leaving (accepts no more)
 
-The end of the channel is the end of the other: a worker drains when its parent is gone, whatever ended it.
+The end of the channel is the end of the other process: a worker drains after any end of the parent.
 """
 
 import asyncio
@@ -29,12 +28,12 @@ from runtime.scheduling import child_command
 
 log = logging.getLogger("ragway")
 _BACKLOG = 2048
-_AT_A_TIME = 64  # connections accepted in one turn of the event loop
-_PAUSE_S = 0.05  # in which nothing is accepted, where nothing can be
+_ACCEPTS_PER_TURN = 64  # connections accepted in one turn of the event loop
+_PAUSE_S = 0.05  # pause of accepting when no worker, or no descriptor, is free
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
-_TRIES = 5  # pings in a row without an answer: one alone may have been held up by this process
-_GRACE_S = 0.8  # beyond the drain time, for a worker to end before it is killed
+_MISSED_PINGS = 5  # missed pings before a kill: this process may have delayed a single ping
+_GRACE_S = 0.8  # beyond the drain time, for a worker to end before the kill
 
 
 class WorkerFailed(Exception):
@@ -49,25 +48,25 @@ class Worker:
         self.process = process
         self.up = asyncio.Event()
         self.warm = asyncio.Event()
-        self.takes = False  # connections, now
-        self.answered = True  # the newest ping
+        self.accepting = False  # whether the worker takes connections now
+        self.answered = True  # whether the worker answered the last ping
         self.memory_bytes = 0
-        self.open = 0  # connections it has
-        self.given = 0  # connections it was ever handed
+        self.open_connections = 0
+        self.passed = 0  # connections passed to the worker so far
         self._channel = channel
         self._fault = ""
-        self._said = b""
+        self._received = b""
         self._unsent = b""
         asyncio.get_running_loop().add_reader(channel, self._read)
 
     @staticmethod
     async def launch(number: int, settings: bytes, counts: str) -> "Worker":
-        """Start one; counts: the folder in which it counts (`proxy.observe.metrics`). Raises WorkerFailed."""
+        """Start a worker; counts: the folder for metrics (`proxy.observe.metrics`). Raises WorkerFailed."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             with theirs:
-                # Ctrl-C in the terminal is for the parent. Its standard output is for people.
+                # Ctrl-C in the terminal is for the parent. The parent's standard output is for people.
                 process = await asyncio.create_subprocess_exec(
                     *child_command("cli.worker"), stdin=theirs.fileno(), stdout=2
                 )
@@ -75,14 +74,14 @@ class Worker:
             ours.close()
             raise WorkerFailed(f"a worker process cannot be started: {error.strerror or error}") from error
         except BaseException:
-            ours.close()  # its end ends the worker
+            ours.close()  # the closed channel ends the worker
             raise
         worker = Worker(number, process, ours)
-        worker.tell(orjson.dumps([number, counts, orjson.Fragment(settings)]))
+        worker.send_line(orjson.dumps([number, counts, orjson.Fragment(settings)]))
         return worker
 
-    def tell(self, line: bytes) -> None:
-        """Say one line, at once or as soon as the worker listens."""
+    def send_line(self, line: bytes) -> None:
+        """Send one line, now or as soon as the worker reads."""
         waiting = bool(self._unsent)
         self._unsent += line + b"\n"
         if not waiting:
@@ -94,23 +93,23 @@ class Worker:
             self._unsent = self._unsent[self._channel.send(self._unsent) :]
         except BlockingIOError:
             pass
-        except OSError:  # it is gone
+        except OSError:  # the worker has ended
             self._unsent = b""
         if self._unsent:
             loop.add_writer(self._channel, self._send)
         elif self._channel.fileno() >= 0:
             loop.remove_writer(self._channel)
 
-    def give(self, connection: socket.socket) -> bool:
-        """Hand a connection over; whether that was possible."""
+    def pass_connection(self, connection: socket.socket) -> bool:
+        """Pass a connection to the worker; returns whether the worker got the connection."""
         if self._unsent:
             return False
         try:
             socket.send_fds(self._channel, [b"connection\n"], [connection.fileno()])
-        except OSError:  # it does not read, or is gone
+        except OSError:  # the worker does not read, or has ended
             return False
-        self.open += 1
-        self.given += 1
+        self.open_connections += 1
+        self.passed += 1
         return True
 
     def _read(self) -> None:
@@ -121,16 +120,16 @@ class Worker:
         except OSError:
             data = b""
         if not data:
-            self.takes = False
+            self.accepting = False
             asyncio.get_running_loop().remove_reader(self._channel)
             return
-        *lines, self._said = (self._said + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             self._take(*line.decode("utf-8", "replace").partition(" ")[::2])
 
     def _take(self, word: str, rest: str) -> None:
         if word == "gone":
-            self.open -= int(rest)
+            self.open_connections -= int(rest)
         elif word == "up":
             self.up.set()
         elif word == "warm":
@@ -139,12 +138,12 @@ class Worker:
         elif word == "pong":
             self.answered = True
         elif word == "leaving":
-            self.takes = False
+            self.accepting = False
         elif word == "error":
             self._fault = rest
 
-    async def until(self, event: asyncio.Event) -> None:
-        """Wait until the worker is so far. Raises WorkerFailed when it ends instead."""
+    async def wait_for(self, event: asyncio.Event) -> None:
+        """Wait for an event of the worker. Raises WorkerFailed if the worker ends first."""
         coming = asyncio.ensure_future(event.wait())
         ending = asyncio.ensure_future(self.process.wait())
         try:
@@ -153,16 +152,16 @@ class Worker:
             coming.cancel()
             ending.cancel()
         if not event.is_set():
-            self._read()  # its last words
+            self._read()  # the last lines
             raise WorkerFailed(self._fault or f"a worker process ended with status {self.process.returncode}")
 
-    async def until_silent(self, hang_s: float) -> None:
-        """Return when it has answered no ping for `hang_s`."""
+    async def wait_unresponsive(self, hang_s: float) -> None:
+        """Return after `hang_s` without an answer to a ping."""
         unanswered = 0
-        while unanswered < _TRIES:
+        while unanswered < _MISSED_PINGS:
             self.answered = False
-            self.tell(b"ping")
-            await asyncio.sleep(hang_s / _TRIES)
+            self.send_line(b"ping")
+            await asyncio.sleep(hang_s / _MISSED_PINGS)
             unanswered = 0 if self.answered else unanswered + 1
 
     def close(self) -> None:
@@ -174,7 +173,7 @@ class Worker:
             self._channel.close()
 
     async def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker at once."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
@@ -182,85 +181,85 @@ class Worker:
 
 
 class Workers:
-    """Worker processes that share a listening socket. What ends unasked, or hangs, is replaced."""
+    """Worker processes that share a listening socket. A worker that ends unexpectedly, or hangs, is replaced."""
 
     def __init__(self, count: int, settings: bytes, hang_s: float) -> None:
-        """settings: one line, handed to each worker. hang_s: without an answer, before one is killed."""
+        """settings: one line, passed to each worker. hang_s: time without an answer before a worker is killed."""
         self._count = count
         self._hang_s = hang_s
         self._settings = settings
-        self._counts = tempfile.TemporaryDirectory(prefix="ragway-")
+        self._metrics_folder = tempfile.TemporaryDirectory(prefix="ragway-")
         self._workers: list[Worker] = []
-        self._keepers: list[asyncio.Task[None]] = []
+        self._supervisors: list[asyncio.Task[None]] = []
         self._listener: socket.socket | None = None
-        self._held: socket.socket | None = None  # accepted, and not taken yet
-        self._short = False  # of descriptors
+        self._pending: socket.socket | None = None  # accepted, and not passed yet
+        self._out_of_descriptors = False
         self._paused: asyncio.TimerHandle | None = None
         self._missing = "starting"
 
     async def start(self, listener: socket.socket) -> None:
-        """Start them, and return when all are warm; connections are taken before. Raises WorkerFailed."""
+        """Start all workers; return when all are warm. Connections are accepted earlier. Raises WorkerFailed."""
         for number in range(1, self._count + 1):
-            self._workers.append(await Worker.launch(number, self._settings, self._counts.name))
+            self._workers.append(await Worker.launch(number, self._settings, self._metrics_folder.name))
         listener.setblocking(False)
         listener.listen(_BACKLOG)
         self._listener = listener
-        self._accept_on()
-        beginning = [asyncio.create_task(self._begin(worker)) for worker in self._workers]
+        self._start_accepting()
+        starting = [asyncio.create_task(self._wait_started(worker)) for worker in self._workers]
         try:
-            await asyncio.gather(*beginning)
+            await asyncio.gather(*starting)
         finally:
-            for each in beginning:
-                each.cancel()
-        self._keepers = [asyncio.create_task(self._keep(worker)) for worker in self._workers]
+            for task in starting:
+                task.cancel()
+        self._supervisors = [asyncio.create_task(self._supervise(worker)) for worker in self._workers]
 
-    async def _begin(self, worker: Worker) -> None:
-        await worker.until(worker.up)
-        worker.takes = True  # /healthz answers while the rest warms up
-        await worker.until(worker.warm)
+    async def _wait_started(self, worker: Worker) -> None:
+        await worker.wait_for(worker.up)
+        worker.accepting = True  # /healthz answers during the warm-up
+        await worker.wait_for(worker.warm)
 
-    def tell(self, missing: str) -> None:
-        """What /readyz answers from now on; "" is ready."""
+    def set_status(self, missing: str) -> None:
+        """Set the answer of /readyz: the missing part; "": ready."""
         if self._missing == "starting":
             for worker in self._workers:
-                _introduce(worker)
+                _log_start(worker)
         self._missing = " ".join(missing.split())
         for worker in self._workers:
-            worker.tell(f"missing {self._missing}".encode())
+            worker.send_line(f"missing {self._missing}".encode())
 
     async def drain(self, patience_s: float) -> None:
-        """Accept nothing more, let the workers drain, and end them after `patience_s` or when cancelled."""
+        """Stop accepting, let the workers drain, and kill the workers after `patience_s` or when cancelled."""
         self._stop_accepting()
-        for keeper in self._keepers:
-            keeper.cancel()
-        if self._keepers:
-            await asyncio.wait(self._keepers)
+        for supervisor in self._supervisors:
+            supervisor.cancel()
+        if self._supervisors:
+            await asyncio.wait(self._supervisors)
         for worker in self._workers:
-            worker.tell(b"drain")
+            worker.send_line(b"drain")
         try:
             async with asyncio.timeout(patience_s + _GRACE_S):
-                await self._ended()
+                await self._wait_all_exits()
         except TimeoutError:
             pass
         except asyncio.CancelledError:
             for worker in self._workers:
-                worker.tell(b"cut")
+                worker.send_line(b"cut")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
-                    await self._ended()
+                    await self._wait_all_exits()
             raise
         finally:
             for worker in self._workers:
                 await worker.kill()
-            self._counts.cleanup()
+            self._metrics_folder.cleanup()
 
-    async def _ended(self) -> None:
+    async def _wait_all_exits(self) -> None:
         for worker in self._workers:
             await worker.process.wait()
 
     # --- connections -------------------------------------------------------------------------------------------------
 
-    def _accept_on(self) -> None:
+    def _start_accepting(self) -> None:
         assert self._listener is not None
         self._paused = None
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
@@ -271,64 +270,64 @@ class Workers:
             self._listener.close()
         if self._paused is not None:
             self._paused.cancel()
-        if self._held is not None:
-            self._held.close()
+        if self._pending is not None:
+            self._pending.close()
 
     def _accept(self) -> None:
-        """Accept what waits and hand it over. What no worker takes now is kept, and the rest stays in the queue."""
+        """Accept waiting connections and pass each to a worker; keep a connection that finds no worker, and pause."""
         assert self._listener is not None
-        for _ in range(_AT_A_TIME):
-            if self._held is None and any(worker.takes for worker in self._workers):
-                self._held = self._accepted(self._listener)
-                if self._held is None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            if self._pending is None and any(worker.accepting for worker in self._workers):
+                self._pending = self._accept_one(self._listener)
+                if self._pending is None:
                     return
-            if self._held is None or not self._hand_over(self._held):
+            if self._pending is None or not self._hand_over(self._pending):
                 self._pause()
                 return
-            self._held.close()
-            self._held = None
+            self._pending.close()
+            self._pending = None
 
-    def _accepted(self, listener: socket.socket) -> socket.socket | None:
+    def _accept_one(self, listener: socket.socket) -> socket.socket | None:
         try:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return None
-        except OSError as error:  # no descriptor is free: the event loop would call again at once
-            if not self._short:
+        except OSError as error:  # no descriptor is free: without a pause the event loop would call again at once
+            if not self._out_of_descriptors:
                 log.warning("cannot accept connections now: %s", error.strerror or error)
-            self._short = True
+            self._out_of_descriptors = True
             self._pause()
             return None
-        self._short = False
+        self._out_of_descriptors = False
         return connection
 
     def _hand_over(self, connection: socket.socket) -> bool:
-        taking = [worker for worker in self._workers if worker.takes]
-        taking.sort(key=lambda worker: (worker.open, worker.given))
-        return any(worker.give(connection) for worker in taking)
+        accepting = [worker for worker in self._workers if worker.accepting]
+        accepting.sort(key=lambda worker: (worker.open_connections, worker.passed))
+        return any(worker.pass_connection(connection) for worker in accepting)
 
     def _pause(self) -> None:
         assert self._listener is not None
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
-        self._paused = loop.call_later(_PAUSE_S, self._go_on)
+        self._paused = loop.call_later(_PAUSE_S, self._resume_accepting)
 
-    def _go_on(self) -> None:
-        self._accept_on()
+    def _resume_accepting(self) -> None:
+        self._start_accepting()
         self._accept()
 
     # --- replacing ---------------------------------------------------------------------------------------------------
 
-    async def _keep(self, worker: Worker) -> None:
-        """Start another whenever the worker ends."""
+    async def _supervise(self, worker: Worker) -> None:
+        """Replace the worker after every exit."""
         loop = asyncio.get_running_loop()
         pause_s = _FIRST_PAUSE_S
         while True:
-            began_s = loop.time()
-            code = await self._outlived(worker)
-            worker.takes = False
+            started_s = loop.time()
+            code = await self._wait_exit(worker)
+            worker.accepting = False
             worker.close()
-            if loop.time() - began_s > _LONGEST_PAUSE_S:
+            if loop.time() - started_s > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
             log.warning(
                 "worker %d (process %d) ended (status %s); starting another", worker.number, worker.process.pid, code
@@ -337,16 +336,16 @@ class Workers:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 try:
-                    worker = await self._replaced(worker)
+                    worker = await self._replace(worker)
                 except WorkerFailed as error:
                     log.error("worker %d does not start: %s", worker.number, error)
                 else:
                     break
 
-    async def _outlived(self, worker: Worker) -> int:
-        """The status of the worker, once it has ended by itself or because it hung."""
+    async def _wait_exit(self, worker: Worker) -> int:
+        """The exit status of the worker, after an exit or after a kill because of a hang."""
         ended = asyncio.ensure_future(worker.process.wait())
-        silent = asyncio.ensure_future(worker.until_silent(self._hang_s))
+        silent = asyncio.ensure_future(worker.wait_unresponsive(self._hang_s))
         try:
             await asyncio.wait({ended, silent}, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
@@ -359,18 +358,18 @@ class Workers:
                 task.cancel()
             await asyncio.wait({ended, silent})
 
-    async def _replaced(self, dead: Worker) -> Worker:
-        """A warm worker in the place of one that ended. Raises WorkerFailed."""
-        worker = await Worker.launch(dead.number, self._settings, self._counts.name)
+    async def _replace(self, dead: Worker) -> Worker:
+        """A warm worker in place of a dead worker. Raises WorkerFailed."""
+        worker = await Worker.launch(dead.number, self._settings, self._metrics_folder.name)
         self._workers[dead.number - 1] = worker
-        worker.tell(f"missing {self._missing}".encode())
-        await worker.until(worker.warm)  # the others are: nothing waits for this one's start
-        worker.takes = True
-        _introduce(worker)
+        worker.send_line(f"missing {self._missing}".encode())
+        await worker.wait_for(worker.warm)  # the other workers serve meanwhile
+        worker.accepting = True
+        _log_start(worker)
         return worker
 
 
-def _introduce(worker: Worker) -> None:
+def _log_start(worker: Worker) -> None:
     log.info(
         "worker %d (process %d) serves, in %.0f MB of memory",
         worker.number,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import read_body
-from proxy.server.http1 import Connection, Timeouts
+from proxy.server.http1 import ClientConnection, Timeouts
 
 PATIENT = Timeouts(receive_s=60.0, keepalive_s=60.0, send_s=60.0)
 
@@ -17,7 +17,7 @@ class Listening:
     """A server with its connections."""
 
     port: int
-    connections: set[Connection] = field(default_factory=set)
+    connections: set[ClientConnection] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def until_empty(self) -> None:
@@ -72,8 +72,8 @@ async def listening(app: App, limits: Timeouts = PATIENT) -> AsyncIterator[Liste
     """Serve `app` while the context lasts."""
     server = Listening(0)
 
-    def connection() -> Connection:
-        return Connection(app, limits, connections=server.connections, tasks=server.tasks)
+    def connection() -> ClientConnection:
+        return ClientConnection(app, limits, connections=server.connections, tasks=server.tasks)
 
     listener = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]

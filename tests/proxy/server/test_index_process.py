@@ -42,7 +42,7 @@ async def index_on(data: Path, *, start_s: float = 60, hang_s: float = 60) -> As
 async def until(index: IndexProcess, true: Callable[[], bool]) -> None:
     """Return when it is; looks whenever the index's trouble changes."""
     changed = asyncio.Event()
-    index.on_trouble(lambda _trouble: changed.set())
+    index.on_change(lambda _reason: changed.set())
     async with asyncio.timeout(60):
         while not true():
             changed.clear()
@@ -90,18 +90,18 @@ async def test_what_the_index_refuses_is_the_reason(tmp_path: Path) -> None:
     [
         ("print('error IndexDown Qdrant is away', flush=True); os._exit(1)", "Qdrant is away"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "status -9"),
-        ("time.sleep(1000)", "nothing was heard of it for 0.5 s"),
-        ("print('step', flush=True); time.sleep(1000)", "nothing was heard of it for 0.5 s"),
+        ("time.sleep(1000)", "no sign of life for 0.5 s"),
+        ("print('step', flush=True); time.sleep(1000)", "no sign of life for 0.5 s"),
     ],
 )
 async def test_what_may_pass_is_told_and_tried_again(data: Path, instead: Script, code: str, reason: str) -> None:
     gate = data / "open"
     instead(f"import os, signal, time\nif not os.path.exists({str(gate)!r}):\n    {code}\n")
-    silent = "nothing was heard" in reason
+    silent = "no sign of life" in reason
     async with index_on(data, start_s=0.5 if silent else 60) as index:
         await index.start()
         assert not index.ready
-        assert reason in index.trouble
+        assert reason in index.unavailable_reason
         gate.touch()
         index._start_s = 60  # the real one takes its time
         await until(index, lambda: index.ready)
@@ -129,7 +129,7 @@ async def test_an_index_that_hangs_is_killed_and_started_again(data: Path, caplo
         hung = index.pid
         assert hung is not None
         os.kill(hung, signal.SIGSTOP)
-        await until(index, lambda: index.trouble == "index does not answer")
+        await until(index, lambda: index.unavailable_reason == "index does not answer")
         await until(index, lambda: index.ready)
         assert index.pid != hung
     assert "did not answer for 2 s: ragway kills the process" in caplog.text
@@ -143,7 +143,7 @@ async def test_an_index_that_goes_on_in_time_is_kept(data: Path) -> None:
         assert hung is not None
         os.kill(hung, signal.SIGSTOP)
         try:
-            await until(index, lambda: index.trouble == "index does not answer")
+            await until(index, lambda: index.unavailable_reason == "index does not answer")
         finally:
             os.kill(hung, signal.SIGCONT)
         await until(index, lambda: index.ready)
