@@ -51,8 +51,8 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """Options of a search for hits. A search for a chat uses the context, and has no `Lookup`."""
+class HitOptions:
+    """Options of a search for hits. A search for a chat uses the context, and has no hit options."""
 
     mode: Literal["hybrid", "dense", "bm25"] | None = None  # None: the setting, or hybrid where the setting is `whole`
     rerank: bool = True  # where a reranker is configured
@@ -60,7 +60,7 @@ class Lookup:
     whole: bool = False  # show each hit with the whole document, unless the document is long
 
 
-PLAIN = Lookup()
+DEFAULT_HIT_OPTIONS = HitOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Search(Protocol):
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         """Passages of the view for the latest of `turns`; k, budget_tokens: None takes the setting.

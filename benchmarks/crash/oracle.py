@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from retrieval.errors import RetrievalError
-from retrieval.knowledge import Knowledge, Lookup
+from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.search import Turn
 
 COLLECTIONS = ("alpha", "beta", "gamma")
@@ -131,7 +131,7 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
             )
         if infos:
             try:
-                found = await _found(knowledge, row.name, "Which pump?", Lookup("dense"))
+                found = await _found(knowledge, row.name, "Which pump?", HitOptions("dense"))
                 wrong += _compared(row.name, {info.id: info.chunks for info in infos}, texts, found)
                 wrong += [line for text in texts.values() for line in await _named(knowledge, row.name, text)]
             except RetrievalError as error:
@@ -139,9 +139,9 @@ async def look(knowledge: Knowledge) -> tuple[Seen, list[str]]:
     return seen, wrong
 
 
-async def _found(knowledge: Knowledge, name: str, question: str, lookup: Lookup) -> list[tuple[str, str]]:
+async def _found(knowledge: Knowledge, name: str, question: str, hit_options: HitOptions) -> list[tuple[str, str]]:
     """(document, text) of every found passage."""
-    hits = (await knowledge.search.retrieve([Turn("user", question)], [name], k=_ALL, lookup=lookup)).hits
+    hits = (await knowledge.search.retrieve([Turn("user", question)], [name], k=_ALL, hit_options=hit_options)).hits
     return [(hit.passage.document, hit.passage.text) for hit in hits]
 
 
@@ -158,7 +158,7 @@ def _compared(name: str, chunks: dict[str, int], texts: dict[str, str], found: S
 async def _named(knowledge: Knowledge, name: str, text: str) -> list[str]:
     """Check that lexical search finds the last word unique to a document."""
     word = _tokens(text)[-1]
-    found = await _found(knowledge, name, word, Lookup("bm25"))
+    found = await _found(knowledge, name, word, HitOptions("bm25"))
     return [] if any(word in passage for _, passage in found) else [f"{name} does not find {word}: {found}"]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proxy.access.rights import Rights
 from retrieval.errors import UnknownCollection
-from retrieval.knowledge import Knowledge, Lookup
+from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.documents import CollectionInfo, FullDocument
 from retrieval.records.search import Retrieved, Turn, View
 
@@ -30,7 +30,7 @@ class PermittedSearch:
     k: int | None = None  # None: the setting
     budget_tokens: int | None = None  # None: the setting
     filter: str = ""  # of documents, as in `View`
-    lookup: Lookup | None = None
+    hit_options: HitOptions | None = None
     traced: bool = False  # the result says how the passages were found
 
 
@@ -80,7 +80,7 @@ async def _retrieve(knowledge: Knowledge, asked: PermittedSearch, names: Sequenc
         k=asked.k,
         budget_tokens=asked.budget_tokens,
         view=View(asked.rights.groups, asked.filter),
-        lookup=asked.lookup,
+        hit_options=asked.hit_options,
         traced=asked.traced,
     )
     return SearchResult(retrieved, tuple(names), began)

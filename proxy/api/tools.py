@@ -18,7 +18,7 @@ from proxy.api.knowledge.parameters import (
     whole_number_of,
 )
 from proxy.augment.sanitize import quoted, quoted_label
-from retrieval.knowledge import PLAIN, Knowledge
+from retrieval.knowledge import DEFAULT_HIT_OPTIONS, Knowledge
 from retrieval.records.search import Hit, Turn
 
 _MOST_CHARS = 100_000  # of a document at once: some 25,000 tokens
@@ -103,7 +103,7 @@ class Tools:
                 explicit=bool(names),
                 k=k,
                 filter=filter_in(asked, "filter"),
-                lookup=PLAIN,
+                hit_options=DEFAULT_HIT_OPTIONS,
             ),
         )
         documents: dict[str, list[Hit]] = {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from retrieval.catalog.catalog import Catalog
 from retrieval.errors import RetrievalError
 from retrieval.index.vector_spaces import VectorSpaces
-from retrieval.knowledge import Lookup, SearchOptions
+from retrieval.knowledge import HitOptions, SearchOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Retrieved, Turn, View
 from retrieval.search.explain import merge_traces
@@ -31,7 +31,7 @@ class IndexSearch:
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         k = k or self._options.k
@@ -42,7 +42,13 @@ class IndexSearch:
                 parts = await asyncio.gather(
                     *(
                         space.retriever.retrieve(
-                            turns, names, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+                            turns,
+                            names,
+                            k=k,
+                            budget_tokens=budget_tokens,
+                            view=view,
+                            hit_options=hit_options,
+                            traced=traced,
                         )
                         for space, names in self._spaces.by_space(collections)
                     )

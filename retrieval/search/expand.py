@@ -1,8 +1,8 @@
 """Expand a packed context: whole documents in place of their chunks, neighbours of chunks, adjacent passages joined.
 
-Also a whole collection if the collection fits the budget. Expansion never exceeds the budget. For a lookup, each hit
-gets its surroundings. Texts come from the catalog, read in a thread; neighbours come from the store, by ids computed
-from document and ordinal.
+Also a whole collection if the collection fits the budget. Expansion never exceeds the budget. A search for hits
+(`HitOptions`) adds surroundings to each hit. Texts come from the catalog, read in a thread; neighbours come from the
+store, by ids computed from document and ordinal.
 """
 
 import asyncio

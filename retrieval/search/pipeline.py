@@ -19,7 +19,7 @@ from retrieval.embedding.embed import Embedder, Matrix, check_same_model, label,
 from retrieval.embedding.queries import QueryBatcher
 from retrieval.embedding.vector_cache import CachedQueryEmbedder
 from retrieval.index.audit import check_there
-from retrieval.knowledge import Lookup, SearchOptions
+from retrieval.knowledge import HitOptions, SearchOptions
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
 from retrieval.records.search import PUBLIC, Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
@@ -82,7 +82,7 @@ class Retriever:
         self._complete: set[str] = set()  # tenants with all points present
         self._sizes: dict[tuple[str, Groups], int] = {}  # tenant and reader's groups -> chunks
         self._null: NullDistribution | None = None  # measured for the first question
-        self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for lookups
+        self._by_options: dict[SearchOptions, Retriever] = {}  # retrievers made for hit options
 
     async def retrieve(
         self,
@@ -92,17 +92,17 @@ class Retriever:
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         """The best passages in the view for the latest question. k, budget_tokens: None takes the setting.
 
-        A lookup returns hits with their surroundings and the context as packed, not expanded. traced: with a `Trace`.
+        With `hit_options` the hits have their surroundings, and the context stays as packed. traced: with a `Trace`.
         Raises UnknownCollection, WrongEmbedder, RetrievalError if a collection cannot be searched.
         """
-        if lookup is not None and (retriever := self._for_lookup(lookup)) is not self:
+        if hit_options is not None and (retriever := self._for_hit_options(hit_options)) is not self:
             return await retriever.retrieve(
-                turns, collections, k=k, budget_tokens=budget_tokens, view=view, lookup=lookup, traced=traced
+                turns, collections, k=k, budget_tokens=budget_tokens, view=view, hit_options=hit_options, traced=traced
             )
         options, clock = self._options, _StageClock()
         k, budget_tokens = k or options.k, options.budget_tokens if budget_tokens is None else budget_tokens
@@ -120,9 +120,9 @@ class Retriever:
         packed = await self._pack(query, candidates, reader, clock, k=k, budget_tokens=budget_tokens)
         hits, context, notes = packed.hits, packed.context, packed.notes
         tenants, whole = list(scope.sizes), None
-        if lookup is not None:
+        if hit_options is not None:
             hits = await self._expander.with_surroundings(
-                hits[:k], tenants, neighbours=lookup.neighbours, whole=lookup.whole
+                hits[:k], tenants, neighbours=hit_options.neighbours, whole=hit_options.whole
             )
         elif options.mode == "auto" and hits and (whole := await self._whole(scope, budget_tokens=budget_tokens)):
             context, notes = whole, [*notes, _WHOLE]
@@ -139,13 +139,13 @@ class Retriever:
 
     # --- the options, and the collections to search ------------------------------------------------------------------
 
-    def _for_lookup(self, lookup: Lookup) -> "Retriever":
-        """The retriever with the lookup's options: self or a cached retriever. Query embeddings are shared."""
+    def _for_hit_options(self, hit_options: HitOptions) -> "Retriever":
+        """The retriever with these options: self or a cached retriever. Query embeddings are shared."""
         options = self._options
-        mode = lookup.mode or ("hybrid" if options.mode == "whole" else options.mode)  # mode whole returns no hits
+        mode = hit_options.mode or ("hybrid" if options.mode == "whole" else options.mode)  # mode whole returns no hits
         if mode != options.mode:
             options = replace(options, mode=mode, arms="both")
-        if not lookup.rerank:
+        if not hit_options.rerank:
             options = replace(options, rerank_model="")
         if options == self._options:
             return self

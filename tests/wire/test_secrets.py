@@ -18,7 +18,7 @@ import pytest
 
 from cli.build import gateway as build_gateway
 from config.settings import load
-from retrieval.knowledge import Lookup
+from retrieval.knowledge import HitOptions
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, IndexClient
@@ -300,7 +300,7 @@ class Quoting(Unasked):
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         raise ValueError(f"cannot embed {turns[-1].text!r} of {collections}")

@@ -26,7 +26,7 @@ from retrieval.errors import (
     UnknownFile,
     UnknownJob,
 )
-from retrieval.knowledge import PLAIN, Knowledge, Lookup
+from retrieval.knowledge import DEFAULT_HIT_OPTIONS, HitOptions, Knowledge
 from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Retrieved, Turn
 
@@ -80,14 +80,14 @@ class Access:
         explicit: bool,
         k: int,
         filter: str,
-        lookup: Lookup = PLAIN,
+        hit_options: HitOptions = DEFAULT_HIT_OPTIONS,
     ) -> Retrieved:
         """explicit: whether the caller named the collections. filter: as of `View`.
 
         Raises UnknownCollection, RetrievalError.
         """
         asked = permitted.PermittedSearch(
-            [Turn("user", query)], collections, rights_of(scope), explicit, k=k, filter=filter, lookup=lookup
+            [Turn("user", query)], collections, rights_of(scope), explicit, k=k, filter=filter, hit_options=hit_options
         )
         searched = await permitted.search(self.knowledge, asked)
         exchange_of(scope).index_steps(searched.retrieved.timings_ms, searched.began)

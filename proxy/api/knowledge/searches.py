@@ -17,7 +17,7 @@ from proxy.api.knowledge.parameters import (
     yes_or_no,
 )
 from proxy.asgi import Receive, Scope
-from retrieval.knowledge import Lookup
+from retrieval.knowledge import HitOptions
 from retrieval.records.search import Hit
 
 _MODES = ("hybrid", "dense", "bm25")
@@ -57,7 +57,7 @@ class Searches:
             explicit=bool(names),
             k=k,
             filter=filter_in(fields, "filter"),
-            lookup=self._lookup(fields),
+            hit_options=self._hit_options(fields),
         )
         return {
             "object": "knowledge.search",
@@ -67,14 +67,14 @@ class Searches:
             "timings_ms": found.timings_ms,
         }
 
-    def _lookup(self, fields: Mapping[str, Any]) -> Lookup:
+    def _hit_options(self, fields: Mapping[str, Any]) -> HitOptions:
         mode, rerank = fields.get("mode"), yes_or_no(fields, "rerank")
         if mode is not None and mode not in _MODES:
             raise invalid(f"'mode' must be one of {', '.join(_MODES)}", "mode")
         if rerank and not self._settings.reranker:
             raise invalid("no reranker is configured here (retrieval.rerank_model): leave 'rerank' out", "rerank")
         neighbours = whole_number_of(fields, "neighbours", default=0, most=_MOST_NEIGHBOURS)
-        return Lookup(mode, rerank is not False, neighbours, yes_or_no(fields, "whole") is True)
+        return HitOptions(mode, rerank is not False, neighbours, yes_or_no(fields, "whole") is True)
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

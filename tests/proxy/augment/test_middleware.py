@@ -13,7 +13,7 @@ from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.exchange import Exchange, Target
-from retrieval.knowledge import Lookup
+from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
 from tests.support.asgi_calls import Call, scope_of
@@ -36,7 +36,7 @@ class Five(Unasked):
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         self.budgets.append(budget_tokens)

@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 from retrieval.index.index import Index
-from retrieval.knowledge import Lookup
+from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Document
 from retrieval.records.search import Turn
 from tests.support.plans import plan_for, silent
 
-WORDS, BOTH = Lookup("bm25"), Lookup("hybrid")
+WORDS, BOTH = HitOptions("bm25"), HitOptions("hybrid")
 
 
 def page(number: int, text: str) -> Document:
     return Document(f"{number}.md", f"Page {number}", text, "markdown", 1.0)
 
 
-async def scores(index: Index, lookup: Lookup) -> list[tuple[str, float, object]]:
+async def scores(index: Index, hit_options: HitOptions) -> list[tuple[str, float, object]]:
     """What a search in `docs` finds, with each arm's own score."""
     turns = [Turn("user", "Which valve does Oskar oil?")]
-    found = await index.search.retrieve(turns, ["docs"], k=9, lookup=lookup)
+    found = await index.search.retrieve(turns, ["docs"], k=9, hit_options=hit_options)
     return [(hit.passage.text, hit.score, dict(hit.scores)) for hit in found.hits]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.errors import IndexDown, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
-from retrieval.knowledge import EmbedderChoice, Knowledge, Lookup, Plan, Progress
+from retrieval.knowledge import EmbedderChoice, HitOptions, Knowledge, Plan, Progress
 from retrieval.records.documents import (
     Attribute,
     CollectionInfo,
@@ -111,7 +111,7 @@ RECORDS: dict[Any, Any] = {
     PendingDocument: PendingDocument("k", "s"),
     EmbedderChoice | None: EmbedderChoice("m", "onnx", "fp32", None, "p", "", 0),
     Sequence[Turn]: [Turn("user", "q")],
-    Lookup | None: Lookup("bm25"),
+    HitOptions | None: HitOptions("bm25"),
     View: View(("a",), "year > 2020"),
     Groups: ["a"],
     Sequence[str]: ["a", "b"],

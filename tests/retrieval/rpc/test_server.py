@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.errors import DataInUse, DiskFull, IndexDown, RetrievalError
 from retrieval.index.data_folder import open_shard, passing
-from retrieval.knowledge import EmbedderChoice, Lookup, Progress
+from retrieval.knowledge import EmbedderChoice, HitOptions, Progress
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.ingest import IngestReport
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
@@ -37,7 +37,7 @@ class Failing(Unasked):
         k: int | None,
         budget_tokens: int | None = None,
         view: View = PUBLIC,
-        lookup: Lookup | None = None,
+        hit_options: HitOptions | None = None,
         traced: bool = False,
     ) -> Retrieved:
         raise KeyError("text")
