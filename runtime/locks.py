@@ -73,6 +73,14 @@ def interrupt(engine: Engine, waits: int) -> None:
         sql.execute(text("SELECT pg_cancel_backend(:pid)"), {"pid": waits})
 
 
+def check(held: Connection) -> None:
+    """Raises IndexDown if the connection was lost, and with the connection the lock."""
+    if held.invalidated:  # a reconnect would not hold the lock
+        raise IndexDown("the connection to the database was lost while a collection was written: try again")
+    held.execute(text("SELECT 1"))
+    held.commit()
+
+
 def drop(held: Connection) -> None:
     """Close the connection, which releases the locks."""
     held.invalidate()

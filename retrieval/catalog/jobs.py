@@ -146,6 +146,17 @@ class Jobs:
             obstacle = f"the index ended {_MAX_INTERRUPTIONS} times while writing this document"
         return JobTask(row.place, _input_of(row, bytes(content or b"")), obstacle)
 
+    def waits(self, id: str, place: int) -> bool:
+        """Whether a document of an unfinished job still waits to be written."""
+        query = (
+            select(tasks.c.place)
+            .join(jobs, jobs.c.id == tasks.c.job)
+            .where(tasks.c.job == id, tasks.c.place == place)
+            .where(tasks.c.state == "waiting", jobs.c.state.in_(_UNFINISHED))
+        )
+        with self._catalog.engine.connect() as sql:
+            return sql.execute(query).one_or_none() is not None
+
     def put_back(self, id: str) -> None:
         """Return a taken document to the queue, for a reason other than a crash of the index."""
         self._update(jobs.c.id == id, jobs.c.interruptions > 0, interruptions=jobs.c.interruptions - 1)

@@ -1,13 +1,19 @@
-"""Write locks of collections: of all processes that share a catalog, one writer per collection at a time.
+"""Locks of collections, for all processes that share a catalog: three kinds, taken in this order.
 
-Other writers wait in order of arrival. A writer waits for another process only a limited time, because an ingest may
-take hours.
+`turn`: one ingest, and one job, per collection at a time; held while documents are read, perhaps for hours.
+`documents`: the puts of one document follow each other in order of arrival (in one process).
+`exclusive`: one writer per collection at a time; held only while finished points are written, so that a put never waits
+for the reading of another document.
+
+Waiting callers get a lock in order of arrival. A caller waits for another process only a limited time.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection
@@ -21,6 +27,10 @@ _WAIT_S = 30.0  # wait for a writer of another process
 _INDEX_WAIT_S = 5.0  # a killed process may hold the lock for a moment
 _MAX_WAITING = 8  # collections that other processes write to
 
+Work = Literal["ingest", "jobs"]  # an ingest, also a rebuild and the deletion of the collection
+
+_turn: ContextVar[Connection | None] = ContextVar("turn", default=None)  # the connection of the task's turn
+
 
 class Writers:
     """The write locks of this process and of the other processes."""
@@ -28,7 +38,7 @@ class Writers:
     def __init__(self, catalog: Catalog, replicas: Replicas) -> None:
         self._catalog = catalog
         self._replicas = replicas
-        self._local_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by collection
+        self._local_locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
         self._takers = ThreadPoolExecutor(_MAX_WAITING, "locks")
         self._releasers = ThreadPoolExecutor(1, "unlocks")
         self._index_lock: Connection | None = None
@@ -54,27 +64,55 @@ class Writers:
 
         Raises Busy, IndexDown.
         """
-        local_lock = self._local_locks.setdefault(collection, asyncio.Lock())
-        async with local_lock, self._locked(collection, patience_s):
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _locked(self, collection: str, patience_s: float) -> AsyncIterator[None]:
-        if not self._catalog.shared:
-            yield
-            return
-        lock = await self._take(collection, patience_s)
-        try:
+        async with self._locked("collection", collection, patience_s) as lock:
+            if lock is None:
+                yield
+                return
             await self._replicas.look()
+            turn = _turn.get()
+            if turn is not None and not turn.closed:  # without the turn, the documents read may be out of date
+                await asyncio.to_thread(locks.check, turn)
             with locks.holding(lock):
                 yield
-        finally:
-            self._releasers.submit(locks.release, lock)
 
-    async def _take(self, collection: str, patience_s: float) -> Connection:
+    @contextlib.asynccontextmanager
+    async def turn(self, work: Work, collection: str) -> AsyncIterator[None]:
+        """Keep other work of this kind from the collection; writes also need `exclusive`. Raises Busy, IndexDown."""
+        async with self._locked(work, collection, _WAIT_S) as lock:
+            token = _turn.set(lock)
+            try:
+                yield
+            finally:
+                _turn.reset(token)
+
+    @contextlib.asynccontextmanager
+    async def documents(self, collection: str, keys: Sequence[str]) -> AsyncIterator[None]:
+        """Keep other puts of these documents waiting, in this process."""
+        async with contextlib.AsyncExitStack() as held:
+            for key in sorted(set(keys)):  # in the same order everywhere, against deadlocks
+                await held.enter_async_context(self._local_lock("document", collection, key))
+            yield
+
+    def _local_lock(self, *name: str) -> asyncio.Lock:
+        return self._local_locks.setdefault(name, asyncio.Lock())
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, kind: str, collection: str, patience_s: float) -> AsyncIterator[Connection | None]:
+        """Hold a lock, in all processes; yield the lock's connection, or None if this process is alone."""
+        async with self._local_lock(kind, collection):
+            if not self._catalog.shared:
+                yield None
+                return
+            lock = await self._take(kind, collection, patience_s)
+            try:
+                yield lock
+            finally:
+                self._releasers.submit(locks.release, lock)
+
+    async def _take(self, kind: str, collection: str, patience_s: float) -> Connection:
         engine, waits = self._catalog.lockable, list[int]()
         taking = self._takers.submit(
-            locks.take, engine, f"collection {collection}", patience_s=patience_s, waits=waits.append
+            locks.take, engine, f"{kind} {collection}", patience_s=patience_s, waits=waits.append
         )
         try:
             return await asyncio.wrap_future(taking)

@@ -1,7 +1,7 @@
 """`Writing` over the vector spaces and the catalog of an index."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ class IndexWriting:
         self, plan: Plan, catalog: Catalog, spaces: VectorSpaces, shared: WriteContext, removal: Removal
     ) -> None:
         self.jobs = Jobs(catalog)
-        self.job_runner = JobRunner(self.jobs, shared.exclusive, self._put_one)
+        self.job_runner = JobRunner(self.jobs, shared.turn, self._put_one)
         self._plan = plan
         self._catalog = catalog
         self._spaces = spaces
@@ -77,22 +77,31 @@ class IndexWriting:
         self._spaces.configured.ingester.create(name, language)
 
     async def put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        return await self._finish(self._put(collection, given))
+        return tuple(await self._finish(self._put(collection, given)))
 
-    async def _put(self, collection: str, given: Sequence[DocumentInput]) -> tuple[WriteResult, ...]:
-        async with self._shared.exclusive(collection):
-            return tuple(await self._write(collection, given))
+    async def _put_one(self, collection: str, given: DocumentInput, wanted: Callable[[], bool]) -> WriteResult | None:
+        results = await self._put(collection, [given], wanted)
+        return results[0] if results else None
 
-    async def _put_one(self, collection: str, given: DocumentInput) -> WriteResult:
-        (result,) = await self._write(collection, [given])
-        return result
-
-    async def _write(self, collection: str, given: Sequence[DocumentInput]) -> list[WriteResult]:
-        try:
-            results, _ = await self._spaces.of(collection).document_writer.put(given, collection)
-        finally:
-            self._spaces.collections_changed(collection)
-        return results
+    async def _put(
+        self, collection: str, given: Sequence[DocumentInput], wanted: Callable[[], bool] = lambda: True
+    ) -> list[WriteResult]:
+        """Read the documents, then write under the lock; [] if the documents are not `wanted` any more."""
+        async with self._shared.documents(collection, [document.key for document in given]):
+            while True:
+                writer = self._spaces.of(collection).document_writer
+                read = await writer.read(given, collection)
+                async with self._shared.exclusive(collection):
+                    if not wanted():
+                        return []
+                    if writer is not self._spaces.of(collection).document_writer:  # rebuilt with another embedder
+                        continue
+                    try:
+                        results = await writer.write(read)
+                    finally:
+                        self._spaces.collections_changed(collection)
+                    if results is not None:
+                        return results
 
     async def start_job(self, collection: str, given: Sequence[DocumentInput], spooled: Sequence[str] = ()) -> Job:
         return await self._finish(self._start_job(collection, given, spooled))

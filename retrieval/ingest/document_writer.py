@@ -6,8 +6,9 @@ folder removes the document, and no client replaces a file's document.
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -19,13 +20,11 @@ from retrieval.catalog.jobs import PREFIX
 from retrieval.catalog.revisions import RevisionRecord
 from retrieval.errors import Unreadable
 from retrieval.ingest.load import FORMATS
-from retrieval.ingest.pipeline import Ingester, Pending, Tally
+from retrieval.ingest.pipeline import Ingester, Pending, Row
 from retrieval.ingest.prepare import Preparation
 from retrieval.ingest.splitting import Recipe, SourceFile
 from retrieval.records.documents import Groups
 from retrieval.records.jobs import DocumentInput, WriteResult
-
-_SLICE = 96  # chunks embedded together, as in `pipeline`
 
 
 def catalog_key(key: str) -> str:
@@ -38,8 +37,23 @@ def client_key(key: str) -> str:
     return key.removeprefix(PREFIX) if key.startswith(PREFIX) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadDocuments:
+    """Clients' documents, read and embedded for the collection as it was then."""
+
+    documents: Sequence[DocumentInput]
+    collection: str
+    generation: int
+    language: str
+    known: dict[str, RevisionRecord]  # key -> current revision, of these documents
+    pending: Sequence[Pending]
+    vectors: Sequence[Row]  # of all chunks of `pending`, in order
+    failed: dict[str, str]  # key -> reason
+    refused: dict[str, str]
+
+
 class DocumentWriter:
-    """Writes clients' documents to collections. The caller holds the collection's write lock."""
+    """Writes clients' documents to collections, in two steps: only the second step needs the write lock."""
 
     def __init__(
         self, catalog: Catalog, ingester: Ingester, preparation: Preparation, *, recipe: Recipe, max_bytes: int
@@ -50,14 +64,9 @@ class DocumentWriter:
         self._recipe = recipe.text
         self._max_bytes = max_bytes
 
-    async def put(self, documents: Sequence[DocumentInput], name: str) -> tuple[list[WriteResult], int]:
-        """Return the result of each document (keys must differ), and the number of chunks written.
-
-        Each document is written by itself: an interruption leaves either the old or the new document, complete.
-
-        Raises UnknownCollection, WrongEmbedder.
-        """
-        collection = await self._ingester.prepare_for_writing(name)
+    async def read(self, documents: Sequence[DocumentInput], name: str) -> ReadDocuments:
+        """Read and embed the new and changed documents (keys must differ). Raises UnknownCollection."""
+        collection = self._catalog.collection(name)
         keys = [catalog_key(document.key) for document in documents]
         known = self._catalog.current_revisions(name, keys)
         failed: dict[str, str] = {}
@@ -78,20 +87,40 @@ class DocumentWriter:
                 refused[key] = "this API key has none of the document's groups, and could not read the document"
             else:
                 pending.append(Pending(key, digest, split, current is not None))
-        tally = Tally(len(documents), lambda *_: None)
+        language, vectors = collection.language, list[Row]()
         if pending:
-            collection = await self._ingester.detect_language(collection, [item.split.document for item in pending])
-        for batch in _batches(pending):
-            await self._ingester.write(collection, batch, tally)
-        was_known, stored = {item.key: item.known for item in pending}, self._catalog.current_revisions(name, keys)
+            language = await self._ingester.language(collection, [item.split.document for item in pending])
+            vectors = await self._ingester.vectors([item.split for item in pending], language)
+        return ReadDocuments(documents, name, collection.generation, language, known, pending, vectors, failed, refused)
+
+    async def write(self, read: ReadDocuments) -> list[WriteResult] | None:
+        """Return the result of each document; None if the collection or a document has changed since the reading.
+
+        The caller holds the write lock. Each document is written by itself: an interruption leaves either the old or
+        the new document, complete.
+
+        Raises UnknownCollection, WrongEmbedder.
+        """
+        collection = await self._ingester.prepare_for_writing(read.collection)
+        if read.pending:
+            collection = self._ingester.with_language(collection, read.language)
+        keys = [catalog_key(document.key) for document in read.documents]
+        unchanged = self._catalog.current_revisions(read.collection, keys) == read.known
+        if not unchanged or (collection.generation, collection.language) != (read.generation, read.language):
+            return None
+        vectors = iter(read.vectors)
+        for item in read.pending:
+            await self._ingester.write(collection, item, list(islice(vectors, len(item.split.chunks))))
+        was_known = {item.key: item.known for item in read.pending}
+        stored = self._catalog.current_revisions(read.collection, keys)
         results = []
-        for key, document in zip(keys, documents, strict=True):
-            if key in failed or key in refused:
-                state: Literal["failed", "refused"] = "failed" if key in failed else "refused"
-                results.append(WriteResult(document.key, state, reason=failed.get(key) or refused[key]))
+        for key, document in zip(keys, read.documents, strict=True):
+            if key in read.failed or key in read.refused:
+                state: Literal["failed", "refused"] = "failed" if key in read.failed else "refused"
+                results.append(WriteResult(document.key, state, reason=read.failed.get(key) or read.refused[key]))
                 continue
             results.append(WriteResult(document.key, _state(was_known.get(key)), stored[key].document))
-        return results, tally.chunks
+        return results
 
     def _refusals(
         self, documents: Iterable[tuple[str, DocumentInput]], known: Mapping[str, RevisionRecord]
@@ -132,16 +161,3 @@ def _digest(document: DocumentInput) -> str:
         replace(document, content=b"", writer=()), default=lambda _: None, option=orjson.OPT_SORT_KEYS
     )
     return sha256(fields + b"\0" + document.content).hexdigest()
-
-
-def _batches(pending: Sequence[Pending]) -> list[list[Pending]]:
-    """Group the documents into batches for the embedder."""
-    batches: list[list[Pending]] = []
-    chunks = _SLICE
-    for item in pending:
-        if chunks >= _SLICE:
-            batches.append([])
-            chunks = 0
-        batches[-1].append(item)
-        chunks += len(item.split.chunks)
-    return batches

@@ -1,8 +1,8 @@
 """Writes jobs, document by document, while searches and other writers continue.
 
-Jobs of one collection are written in order of arrival, and collections do not wait for each other. Before each
-document a job may yield to an ingest, a deletion or a put of the same collection. A cancelled job stops at once, and
-no part of the started document remains.
+Jobs of one collection are written in order of arrival, and collections do not wait for each other. While a job reads a
+document, ingests, deletions and puts of the same collection continue. A cancelled job stops at once, and no part of the
+started document remains.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
 from retrieval.catalog.jobs import Jobs, JobTask
 from retrieval.errors import Busy, IndexDown, RetrievalError
@@ -19,21 +20,23 @@ log = logging.getLogger("ragway")
 _RETRY_S = 5.0  # between two attempts while the store or the database is down, or a disk is full
 _ABANDONED_S = 60.0  # a job of another process without progress for so long
 
-Put = Callable[[str, DocumentInput], Awaitable[WriteResult]]
+Put = Callable[[str, DocumentInput, Callable[[], bool]], Awaitable[WriteResult | None]]
+Turn = Callable[[Literal["jobs"], str], AbstractAsyncContextManager[None]]
 
 
 class JobRunner:
     """Writes jobs while any job is unfinished."""
 
-    def __init__(self, jobs: Jobs, exclusive: Callable[[str], AbstractAsyncContextManager[None]], put: Put) -> None:
-        """exclusive: takes a collection's write lock. put: writes one document to a collection; the caller holds the
-        lock.
+    def __init__(self, jobs: Jobs, turn: Turn, put: Put) -> None:
+        """turn: keeps the runners of other processes from a collection.
+
+        put: writes one document to a collection; None if the document is not wanted any more when the write begins.
         """
         self._jobs = jobs
-        self._exclusive = exclusive
+        self._turn = turn
         self._put = put
         self._runs: dict[str, asyncio.Task[None]] = {}  # by collection
-        self._writing: dict[str, asyncio.Task[WriteResult]] = {}  # documents being written, by job
+        self._writing: dict[str, asyncio.Task[WriteResult | None]] = {}  # documents being written, by job
         self._take_over_task: asyncio.Task[None] | None = None
         self._waiters: dict[str, asyncio.Event] = {}  # waiting callers, by job
 
@@ -101,14 +104,17 @@ class JobRunner:
     async def _write(self, id: str, collection: str) -> None:
         """Write the waiting documents of a job."""
         while True:
-            async with self._exclusive(collection):
+            async with self._turn("jobs", collection):
                 task = await asyncio.to_thread(self._jobs.take, id)
                 if task is None:
                     self._jobs.finish(id)
                     return
-                self._writing[id] = writing = asyncio.create_task(self._write_document(task, collection))
+                self._writing[id] = writing = asyncio.create_task(self._write_document(id, task, collection))
                 try:
-                    self._jobs.done(id, task.place, await writing)
+                    if (result := await writing) is None:
+                        self._jobs.put_back(id)
+                    else:
+                        self._jobs.done(id, task.place, result)
                 except (RetrievalError, asyncio.CancelledError) as error:
                     with contextlib.suppress(RetrievalError):
                         self._jobs.put_back(id)
@@ -118,10 +124,10 @@ class JobRunner:
                 finally:
                     del self._writing[id]
 
-    async def _write_document(self, task: JobTask, collection: str) -> WriteResult:
+    async def _write_document(self, id: str, task: JobTask, collection: str) -> WriteResult | None:
         if task.obstacle:
             return WriteResult(task.given.key, "failed", reason=task.obstacle)
-        return await self._put(collection, task.given)
+        return await self._put(collection, task.given, lambda: self._jobs.waits(id, task.place))
 
     async def _pause(self, id: str, error: RetrievalError) -> None:
         with contextlib.suppress(RetrievalError):

@@ -109,7 +109,7 @@ class Ingester:
         self._neighbour_weight = recipe.neighbour_weight
         self._reader = FileReader(preparation, recipe, max_bytes=reach.max_bytes)
         self._reach = reach
-        self._exclusive = shared.exclusive
+        self._exclusive, self._turn = shared.exclusive, shared.turn
 
     async def ingest(
         self, paths: Sequence[Path], name: str, progress: Progress, exclude: Sequence[str] = ()
@@ -121,8 +121,7 @@ class Ingester:
 
         Raises WrongEmbedder if the collection was built with another embedder.
         """
-        async with self._exclusive(name):
-            await self._removal.recover(name)
+        async with self._turn("ingest", name):
             files = await self._find(paths, exclude)
             known = self._catalog.current_revisions(name)
             removed = deleted_documents(
@@ -134,19 +133,23 @@ class Ingester:
             tally.failures = [f for f in files.failures if f.path not in removed]
             if not files.candidates and not known:
                 return _report(name, tally, files)
-            language = await self._reader.language(name, [] if known else files.candidates)
-            collection = self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
-            check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
-            collection = await self.detect_language(collection, files.candidates)
-            if await self._store.count(collection.tenant) < self._catalog.chunks(name):
-                tally.chunks += await self._rebuild(collection, progress)
-                collection = self._catalog.collection(name)
-            async for batch in self._changed(sorted(files.candidates, key=_bytes), known, tally):
-                await self.write(collection, batch, tally)
+            language = await self._reader.language(name, [] if self._language_known(name) else files.candidates)
+            async with self._exclusive(name):
+                self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
+                collection = self.with_language(await self.prepare_for_writing(name), language)
+                if await self._store.count(collection.tenant) < self._catalog.chunks(name):
+                    tally.chunks += await self._rebuild(collection, progress)
+                    collection = self._catalog.collection(name)
+            async for batch in self._changed(sorted(files.candidates, key=_bytes), name, known, tally):
+                await self._write(collection, batch, tally)
             for key in sorted(removed):
-                await self._removal.clear(self._catalog.retire(removed[key].document))
-                tally.removed += 1
+                await self._remove(name, removed[key], tally)
             return _report(name, tally, files)
+
+    async def _remove(self, name: str, known: RevisionRecord, tally: Tally) -> None:
+        async with self._exclusive(name):
+            await self._removal.clear(self._catalog.retire(known.document))
+        tally.removed += 1
 
     async def _find(self, paths: Sequence[Path], exclude: Sequence[str]) -> FoundFiles:
         reach = self._reach
@@ -184,26 +187,37 @@ class Ingester:
         self._catalog.create(name, embedder=self._embedder, probes=self._probes, language=language)
 
     async def prepare_for_writing(self, name: str) -> Collection:
-        """Return a collection to write to, after cleaning up. Raises UnknownCollection, WrongEmbedder."""
+        """Return a collection to write to, after cleaning up; the caller holds the write lock.
+
+        Raises UnknownCollection, WrongEmbedder.
+        """
         await self._removal.recover(name)
         collection = self._catalog.collection(name)
         check_same_model(name, collection.embedder, collection.probes, self._probes, self._embedder)
         return collection
 
-    async def detect_language(self, collection: Collection, samples: Sequence[FileCandidate | Document]) -> Collection:
-        """Set the collection's language from the first documents, unless already set. Returns the updated row."""
-        if self._catalog.has_language(collection.name) or self._catalog.chunks(collection.name):
+    async def language(self, collection: Collection, samples: Sequence[Document]) -> str:
+        """Return the collection's language; before the first documents, the language of `samples`."""
+        if self._language_known(collection.name):
+            return collection.language
+        return await self._reader.language(collection.name, samples)
+
+    def with_language(self, collection: Collection, language: str) -> Collection:
+        """Set the collection's language, unless known. Returns the updated row; the caller holds the write lock."""
+        if self._language_known(collection.name):
             return collection
-        language = await self._reader.language(collection.name, samples)
         self._catalog.set_language(collection.name, collection.generation, language)
         return self._catalog.collection(collection.name)
+
+    def _language_known(self, name: str) -> bool:
+        return self._catalog.has_language(name) or self._catalog.chunks(name) > 0
 
     async def add_documents(self, documents: Sequence[Document], name: str, progress: Progress) -> IngestReport:
         """Create a collection from documents without files; the source identifies a document.
 
         Raises RetrievalError if the collection exists, or if two documents have the same source.
         """
-        async with self._exclusive(name):
+        async with self._turn("ingest", name), self._exclusive(name):
             if self._catalog.current_revisions(name) or len({item.source for item in documents}) < len(documents):
                 raise RetrievalError(f"collection {name!r} must be empty and the documents' sources must be unique")
             language = await self._reader.language(name, documents)
@@ -275,7 +289,7 @@ class Ingester:
 
         Raises UnknownCollection.
         """
-        async with self._exclusive(name):
+        async with self._turn("ingest", name), self._exclusive(name):
             await self._removal.recover(name)
             return await self._rebuild(self._catalog.collection(name), progress, pinned, replaced, switched)
 
@@ -325,7 +339,7 @@ class Ingester:
     async def _build(self, collection: Collection, generation: int, batch: Sequence[Pending], tally: Tally) -> None:
         """Write documents to an unfinished generation."""
         language = self._catalog.language(collection.name, generation)
-        vectors = iter(await self._vectors([pending.split for pending in batch], language, tally))
+        vectors = iter(await self.vectors([pending.split for pending in batch], language, tally))
         staged = [self._stage(collection, pending, generation) for pending in batch]
         for revision, pending in zip(staged, batch, strict=True):
             await self._upsert(revision, pending.split, list(islice(vectors, len(pending.split.chunks))))
@@ -333,7 +347,7 @@ class Ingester:
         tally.tick(len(batch))
 
     async def _changed(
-        self, candidates: Sequence[FileCandidate], known: dict[str, RevisionRecord], tally: Tally
+        self, candidates: Sequence[FileCandidate], name: str, known: dict[str, RevisionRecord], tally: Tally
     ) -> AsyncIterator[list[Pending]]:
         """Yield documents with new content, split, in batches for the embedder."""
         batch: list[Pending] = []
@@ -345,8 +359,7 @@ class Ingester:
                 tally.failures.append(Failure(key, str(error)))
                 # the unreadable part may be a change of rights
                 if isinstance(error, UnreadableRights) and key in known:
-                    await self._removal.clear(self._catalog.retire(known[key].document))
-                    tally.removed += 1
+                    await self._remove(name, known[key], tally)
                 tally.tick()
                 continue
             if pending is None:
@@ -370,22 +383,24 @@ class Ingester:
         split = await self._preparation.split(await self._reader.file(candidate, data))
         return Pending(key, content_hash(data), split, known is not None)
 
-    async def write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
-        vectors = await self._vectors([p.split for p in batch], collection.language, tally)
-        start = 0
-        for pending in batch:
-            n = len(pending.split.chunks)
-            staged = self._stage(collection, pending, collection.generation)
-            await self._upsert(staged, pending.split, vectors[start : start + n])
-            await self._removal.clear(self._catalog.publish(staged))
-            start += n
-            tally.changed += pending.known
-            tally.added += not pending.known
-            tally.tick()
+    async def _write(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
+        vectors = iter(await self.vectors([p.split for p in batch], collection.language, tally))
+        async with self._exclusive(collection.name):
+            for pending in batch:
+                await self.write(collection, pending, list(islice(vectors, len(pending.split.chunks))))
+                tally.changed += pending.known
+                tally.added += not pending.known
+                tally.tick()
+
+    async def write(self, collection: Collection, pending: Pending, vectors: Sequence[Row]) -> None:
+        """Write one document; the caller holds the write lock."""
+        staged = self._stage(collection, pending, collection.generation)
+        await self._upsert(staged, pending.split, vectors)
+        await self._removal.clear(self._catalog.publish(staged))
 
     async def _write_new(self, collection: Collection, batch: Sequence[Pending], tally: Tally) -> None:
         """Write new documents in one write to the store: a write per document would dominate the time."""
-        vectors = iter(await self._vectors([pending.split for pending in batch], collection.language, tally))
+        vectors = iter(await self.vectors([pending.split for pending in batch], collection.language, tally))
         points: list[Point] = []
         revisions = []
         for pending in batch:
@@ -398,7 +413,7 @@ class Ingester:
             tally.added += 1
             tally.tick()
 
-    async def _vectors(self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None) -> list[Row]:
+    async def vectors(self, splits: Sequence[SplitDocument], language: str, tally: Tally | None = None) -> list[Row]:
         """Return (dense, sparse) of every chunk of these documents, in order."""
         texts = [_indexed(split.document, chunk, language) for split in splits for chunk in split.chunks]
         dense: list[Vector] = []

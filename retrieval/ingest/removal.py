@@ -21,6 +21,8 @@ class WriteContext:
 
     def __init__(self, writers: Writers) -> None:
         self.exclusive = writers.exclusive
+        self.turn = writers.turn
+        self.documents = writers.documents
         self.stores: list[Store] = []  # all stores that may hold remains of an interruption
 
 
@@ -47,7 +49,7 @@ class Removal:
 
         Raises NotReadable if `groups` may not read all documents.
         """
-        async with self._shared.exclusive(name):
+        async with self._shared.turn("ingest", name), self._shared.exclusive(name):
             self._catalog.collection(name)
             if self._catalog.chunks(name, groups) < self._catalog.chunks(name):
                 raise NotReadable(f"in {name!r} there are documents that this key may not read")

@@ -70,8 +70,10 @@ async def test_a_job_is_written_and_tells_what_became_of_each(index: Index, data
     assert failed.state == "failed"
 
 
-async def test_a_job_waits_for_an_ingest_and_goes_on_when_it_is_done(index: Index, data: Path, corpus: Path) -> None:
-    async with index.writing._shared.exclusive("docs"):  # as an ingest holds it
+async def test_a_job_and_an_ingest_wait_for_the_writer_of_their_collection(
+    index: Index, data: Path, corpus: Path
+) -> None:
+    async with index.writing._shared.exclusive("docs"):
         job = await start(index, data, "docs", given(1))
         ingest = asyncio.create_task(index.writing.ingest([corpus], "docs", silent))
         await asyncio.sleep(0)
@@ -85,9 +87,9 @@ async def test_a_cancelled_job_stops_within_a_document(index: Index, data: Path)
     """What was begun of a document is nowhere, and the next job is written."""
     put, begun, stopped = index.writing.job_runner._put, asyncio.Event(), asyncio.Event()
 
-    async def endless(collection: str, one: DocumentInput) -> WriteResult:
+    async def endless(collection: str, one: DocumentInput, wanted: Callable[[], bool]) -> WriteResult | None:
         if one.key == given(9).key:
-            return await put(collection, one)
+            return await put(collection, one, wanted)
         begun.set()
         try:
             return await asyncio.Future()
@@ -178,12 +180,12 @@ async def test_what_may_pass_is_tried_again_and_anything_else_fails_the_job(
     refusals = [away, away, away, away, RetrievalError("of another embedder")]
     reasons = list[tuple[str, str]]()
 
-    async def refusing(collection: str, one: DocumentInput) -> WriteResult:
+    async def refusing(collection: str, one: DocumentInput, wanted: Callable[[], bool]) -> WriteResult | None:
         now, *_ = await index.library.jobs(["docs"], before="", limit=9)
         reasons.append((now.state, now.reason))
         if refusals:
             raise refusals.pop(0)
-        return await put(collection, one)
+        return await put(collection, one, wanted)
 
     index.writing.job_runner._put = refusing
     over = await index.library.finished_job((await start(index, data, "docs", given(1))).id)

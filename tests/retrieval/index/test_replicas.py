@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from retrieval.catalog import writers
 from retrieval.catalog.catalog import Catalog
 from retrieval.errors import Busy, IndexDown, RetrievalError, UnknownCollection
 from retrieval.index.index import Index
@@ -252,6 +253,33 @@ async def test_who_no_longer_waits_gets_no_lock(plans: list[Plan]) -> None:
                 await leaving
         async with one._writers.exclusive("docs", patience_s=SEEN_S):
             pass
+
+
+async def test_an_ingest_that_lost_its_turn_writes_no_more(plans: list[Plan]) -> None:
+    async with opened(*plans) as (one, two), one._writers.turn("ingest", "docs"):
+        with pytest.raises(Busy, match="another gateway is writing to the collection 'docs'"):
+            async with two._writers._locked("ingest", "docs", 0.1):
+                pass
+        async with two._writers.exclusive("docs"):  # a put does not wait for the ingest
+            pass
+        held = turn_connection()
+        with two._catalog.engine.connect() as sql:
+            sql.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": held})
+        async with two._writers.turn("ingest", "docs"):
+            pass
+        for _ in range(2):
+            with pytest.raises(IndexDown):
+                async with one._writers.exclusive("docs"):
+                    raise AssertionError
+
+
+def turn_connection() -> int:
+    """Return the server's process of the running task's turn."""
+    connection = writers._turn.get()
+    assert connection is not None
+    pid = connection.scalar(text("SELECT pg_backend_pid()"))
+    connection.commit()
+    return int(pid)
 
 
 async def test_a_job_that_two_processes_run_is_written_once(plans: list[Plan]) -> None:
