@@ -1,11 +1,13 @@
 """Fixtures are real things: documents on disk, a prepared embedder, a served gateway."""
 
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -19,7 +21,7 @@ from tests.support.gateway import Served, ragway, serving
 from tests.support.memory import Memory
 from tests.support.postgres_server import Postgres, running
 from tests.support.processes import kill_marked, mark
-from tests.support.tiers import tier_of
+from tests.support.tiers import tier_of, together
 from tests.support.tiny_model import make_tiny_model
 
 MEMORY = Memory()
@@ -70,6 +72,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(tier)
 
 
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of later collections."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)  # unknown with -p no:xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Each file, or each folder that shares a large library, goes to one worker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler: Any = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lambda nodeid: together(nodeid.partition("::")[0])
+    return scheduler
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         mark()
@@ -114,12 +132,18 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def data(tmp_path: Path, models: Path) -> Path:
-    """An empty data folder with the embedder at hand."""
+def data(tmp_path: Path) -> Path:
+    """An empty data folder."""
     folder = tmp_path / "data"
     folder.mkdir()
-    (folder / "models").symlink_to(models)
     return folder
+
+
+@pytest.fixture
+def data_with_model(data: Path, models: Path) -> Path:
+    """An empty data folder with the default embedder prepared."""
+    (data / "models").symlink_to(models)
+    return data
 
 
 def _write_corpus(folder: Path) -> Path:
@@ -136,14 +160,13 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def learned(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Callable[[], Path]:
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     """Makes data folders in which the corpus is ingested as the collection `docs`, for fixtures that outlive a test."""
 
     def learn() -> Path:
         folder = tmp_path_factory.mktemp("learned")
         data = folder / "data"
         data.mkdir()
-        (data / "models").symlink_to(models)
         corpus = _write_corpus(folder / "handbook")
         done = ragway("ingest", str(corpus), "--collection", "docs", "--data", str(data), folder=folder)
         assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
-"""The way of a request to the model, and of the reply back.
+"""Where a request goes, and where its reply's bytes come from.
 
-routes       name of a model -> target; lane of a target -> app
+routes       a model's name -> its target; a target's lane -> its app
 relay        bytes both ways, for upstreams that speak OpenAI's dialect
-client       the HTTP/1.1 client of the relay, with a pool      connection   one connection of the pool
-translated/  all other providers, through litellm
-echo         a built-in provider that answers with the received messages
+client       the relay's HTTP/1.1 client and its pool      connection   one connection of the pool
+translated/  any other provider, through litellm
+echo         a pretend provider that answers with the messages it received
 """

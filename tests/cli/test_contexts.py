@@ -14,6 +14,7 @@ from cli.contexts import EnrichmentSurvey, Writer, estimate_line, rendered, writ
 from config.settings import Settings, load
 from proxy.access.usage import sums, usage_query
 from proxy.model_calls import NoAnswer
+from retrieval.embedding.hashing import HASH
 from retrieval.index.index import Index
 from retrieval.ingest.context import Contexts
 from retrieval.records.ingest import EnrichmentPlan, IngestReport, MissingEnrichment, PendingDocument
@@ -32,7 +33,8 @@ def upstream() -> Iterator[Recorder]:
 
 def settings_for(data: Path, upstream: Recorder, **flags: Any) -> Settings:
     models = {"writer": {"api_base": f"{upstream.url}/v1", "model": "w-1"}}
-    given = {"data": str(data), "models": models, "ingest.context": ["context"], "ingest.context_model": "writer"}
+    given = {"data": str(data), "embedder.model": HASH, "models": models}
+    given |= {"ingest.context": ["context"], "ingest.context_model": "writer"}
     return load(environ={}, flags={**given, **{key.replace("__", "."): value for key, value in flags.items()}})
 
 
@@ -51,11 +53,10 @@ def prompts(upstream: Recorder) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, models: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     pages, data = tmp_path / "pages", tmp_path / "data"
     pages.mkdir()
     data.mkdir()
-    (data / "models").symlink_to(models)
     (pages / "report.md").write_text("# Third quarter\n\nIts revenue grew by three percent.\n", "utf-8")
     (pages / "pets.md").write_text("# Office\n\nThe dog is called Bruno.\n", "utf-8")
     return pages
@@ -85,7 +86,7 @@ async def test_a_chunk_is_found_by_what_was_written_of_it_and_shown_without(
     lexical: str, tmp_path: Path, folder: Path, upstream: Recorder
 ) -> None:
     upstream.answer = answering("On the turnover of Quuxcorp.")
-    settings = settings_for(tmp_path / "data", upstream, retrieval__lexical=lexical)
+    settings = settings_for(tmp_path / "data", upstream, retrieval__lexical=lexical, retrieval__min_relevance=0.0)
     report = await ingest(settings, folder)
     assert (report.added, report.failures) == (2, ())
     assert len(upstream.requests) == 2

@@ -90,11 +90,11 @@ def test_several_folders_have_a_table_each_and_an_average_also_as_markdown(
     assert done.stdout.count("| BM25 |") == 3
 
 
-def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_embedders_are_compared(data_with_model: Path, folder: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = evaluate(
         str(folder),
         "--data",
-        str(data),
+        str(data_with_model),
         "--rung",
         "dense",
         "--rung",
@@ -119,7 +119,7 @@ def test_embedders_are_compared(data: Path, folder: Path, tiny_model: Path, tmp_
     ],
 )  # fmt: skip
 def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
-    number: signal.Signals, ctrl_c: signal.Handlers, data: Path, tmp_path: Path
+    number: signal.Signals, ctrl_c: signal.Handlers, data_with_model: Path, tmp_path: Path
 ) -> None:
     folder, scratch = judged_folder(tmp_path / "large"), tmp_path / "scratch"
     scratch.mkdir()
@@ -135,7 +135,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
             "eval",
             str(folder),
             "--data",
-            str(data),
+            str(data_with_model),
             "--cache",
             str(cache),
             "--json",
@@ -160,7 +160,7 @@ def test_stopped_it_leaves_nothing_behind_but_what_was_embedded(
     assert errors.splitlines()[-1] == "interrupted; finished work is kept"
     assert list(scratch.glob("ragway-*")) == []
     assert not (tmp_path / "run.json").exists()
-    assert {entry.name for entry in data.iterdir()} == {"models"}
+    assert {entry.name for entry in data_with_model.iterdir()} == {"models"}
 
 
 def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path, folder: Path, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path,
     assert f"{other / 'qrels.tsv'}, line 1: 1 columns between tabs; expected query-id, corpus-id, score" in line
     line = refused(evaluate(str(folder), "--against", "nowhere", "--data", str(data), folder=tmp_path))
     assert "nowhere cannot be read" in line
-    assert {entry.name for entry in data.iterdir()} == {"models"}
+    assert list(data.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import gc
 import os
 from pathlib import Path
 
-_STEP_MB = 200
+_STEP_MB = 100
 
 
 class Memory:
@@ -20,7 +20,7 @@ class Memory:
         self._kept_mb = 0.0  # resident after the last release
 
     def release(self) -> None:
-        """Give memory back where the process has grown by 200 MB since the last time; Linux only."""
+        """Give memory back where the process has grown by 100 MB since the last time; Linux only."""
         if (resident := _resident_mb()) < self._kept_mb + _STEP_MB:
             return
         gc.collect()

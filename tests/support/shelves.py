@@ -33,11 +33,10 @@ class Shelves:
 
 
 @contextlib.contextmanager
-def serving_shelves(folder: Path, models: Path, settings: str = "", *, retrieval: str = "") -> Iterator[Shelves]:
+def serving_shelves(folder: Path, settings: str = "", *, retrieval: str = "") -> Iterator[Shelves]:
     """One in this folder; settings: sections, retrieval: settings of that one."""
     data = folder / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
     rights = {
         "writer": ["--group", "hr", "--read", "red*", "--write", "red*", "--write", "blind", "--team", "red"],
         "reader": ["--read", "red*", "--team", "red"],

@@ -5,10 +5,27 @@ TIERS = {
     "": "",
     "benchmarks": "peers",  # start servers of peer projects, and measure
     "wire": "system",  # start gateways with index process and workers, for each test or file
-    "wire/test_gateway.py": "",  # one gateway for all tests of the file
+    # Little processor time: one gateway for all tests of the file, or for the whole run.
+    "wire/test_client_key.py": "",
+    "wire/test_filters.py": "",
+    "wire/test_gateway.py": "",
+    "wire/test_gateway_refusals.py": "",
     "wire/test_gateway_replies.py": "",
+    "wire/test_hostile_clients.py": "",
+    "wire/test_relay_streams.py": "",
+    "wire/test_rewriting.py": "",
     "wire/test_sdk_python.py": "",
+    "wire/test_upstream_faults.py": "",
 }
+
+# Folders that go to one worker, so that the other one never imports a large library: torch with sentence-transformers,
+# or litellm. Each takes 300 to 400 MB and several seconds of processor time.
+TOGETHER = ("tests/retrieval/", "tests/proxy/upstream/translated/")
+
+
+def together(path: str) -> str:
+    """What goes to one worker: the folder of a test file, or the file."""
+    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
 
 def tier_of(path: str) -> str:

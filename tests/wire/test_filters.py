@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,8 +40,8 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Shelves]:
-    with serving_shelves(tmp_path_factory.mktemp("filters"), models) as served:
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelves]:
+    with serving_shelves(tmp_path_factory.mktemp("filters")) as served:
         made(served, "red")
         texts = [{**one, "text": f"# Oskar\n\nThe pump of {one['key']} is called Oskar."} for one in DOCUMENTS]
         placed = served.call("POST", "collections/red/documents", {"documents": texts}).json()["data"]

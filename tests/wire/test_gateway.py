@@ -85,7 +85,7 @@ def test_a_streamed_request_is_augmented_alike(gateway: Served, recorder: Record
 @pytest.mark.parametrize(
     ("question", "reason", "driver"),
     [
-        ("Can I do the same in Java?", "found as asked", "zephyr-driver-sync"),
+        ("Can I do the same from Java with Maven?", "found as asked", "zephyr-driver-sync"),
         ("Which version?", "leans on the conversation", DRIVER),
     ],
 )

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -80,11 +79,10 @@ def told(text: str) -> set[str]:
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[House]:
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("groups")
     data = folder / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
 
     accounts = SqlAccounts(data)
 

@@ -69,11 +69,10 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(upstream: Recorder, tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Guarded]:
+def guarded(upstream: Recorder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("keys")
     data = folder / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
     for name, text in TEXTS.items():
         (folder / f"{name}.md").write_text(text, "utf-8")
         done = ragway("ingest", f"{name}.md", "--collection", name, "--data", str(data), folder=folder)

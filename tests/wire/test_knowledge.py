@@ -43,11 +43,10 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = tmp_path_factory.mktemp("knowledge")
     data = folder / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
 
     def run(*words: str) -> str:
         done = ragway(*words, "--data", str(data), folder=folder)

@@ -12,8 +12,8 @@ from tests.support.shelves import Shelves, made, serving_shelves
 
 
 @pytest.fixture(scope="module")
-def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Shelves]:
-    with serving_shelves(tmp_path_factory.mktemp("puts"), models) as opened:
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelves]:
+    with serving_shelves(tmp_path_factory.mktemp("puts")) as opened:
         yield opened
 
 

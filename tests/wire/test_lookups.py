@@ -1,7 +1,6 @@
 """What one search asks for itself, over the wire: the reranker or not, and what stands around each passage."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,12 +18,12 @@ SECRET = "# Pumps\n\nThe pump of part 3 is really called Wilma."
 
 
 @pytest.fixture(scope="module")
-def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Shelves]:
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelves]:
     """Chats get whole collections here, and there is a reranker."""
     folder = tmp_path_factory.mktemp("lookups")
     reranker = make_tiny_cross_encoder(folder / "encoder")
     retrieval = f"mode: whole, rerank_model: {reranker}, rerank_deadline_s: 60, deadline_s: 60, k: 8"
-    with serving_shelves(folder, models, retrieval=retrieval) as served:
+    with serving_shelves(folder, retrieval=retrieval) as served:
         made(served, "red")
         documents: list[dict[str, Any]] = [
             {"key": "long.md", "text": LONG},

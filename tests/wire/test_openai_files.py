@@ -16,8 +16,8 @@ TEXT = b"# Pumps\n\nThe red pump is called Oskar."
 
 
 @pytest.fixture(scope="module")
-def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Shelves]:
-    with serving_shelves(tmp_path_factory.mktemp("files"), models) as opened:
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelves]:
+    with serving_shelves(tmp_path_factory.mktemp("files")) as opened:
         yield opened
 
 
@@ -219,8 +219,8 @@ def test_a_store_takes_files_as_it_is_made_and_deleted_files_go_from_it(shelves:
     assert shelves.call("GET", "collections/red-made").json()["documents"] == 0
 
 
-def test_a_configuration_that_relays_vector_stores_relays_no_files_of_ours(tmp_path: Path, models: Path) -> None:
+def test_a_configuration_that_relays_vector_stores_relays_no_files_of_ours(tmp_path: Path) -> None:
     settings = "upstream: {paths: {/v1/vector_stores: echo}}"
-    with serving_shelves(tmp_path, models, settings) as shelves, pytest.raises(NotFoundError) as caught:
+    with serving_shelves(tmp_path, settings) as shelves, pytest.raises(NotFoundError) as caught:
         sdk(shelves).files.list()
     assert caught.value.code in ("unknown_path", "path_not_supported")

@@ -95,11 +95,10 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("receipts")
     data = folder / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
     accounts = SqlAccounts(data)
     _, secret = accounts.create("root", EVERYTHING)
     with serving(data, folder, SETTINGS) as served:

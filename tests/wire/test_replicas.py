@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -59,7 +58,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, models: Path) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Pair]:
     with contextlib.ExitStack() as stack:
         settings = SETTINGS.format(qdrant=SharedQdrant().serve(stack.enter_context(recording())))
         environ = {"RAGWAY_CATALOG__URL": postgres.database()}
@@ -67,7 +66,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, models: P
         for name in ("one", "two"):
             folder = tmp_path_factory.mktemp(name)
             (folder / "data").mkdir()
-            (folder / "data" / "models").symlink_to(models)
             if not made:
                 words = ("keys", "create", "root", "--admin", "--read", "*", "--write", "*", "--model", "*")
                 done = ragway(*words, "--data", str(folder / "data"), folder=folder, environ=environ)

@@ -21,8 +21,8 @@ SETTINGS = "server: {max_upload_mb: 3}\ningest: {max_file_mb: 1}"
 
 
 @pytest.fixture(scope="module")
-def shelves(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Iterator[Shelves]:
-    with serving_shelves(tmp_path_factory.mktemp("uploads"), models, SETTINGS) as opened:
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelves]:
+    with serving_shelves(tmp_path_factory.mktemp("uploads"), SETTINGS) as opened:
         yield opened
 
 
@@ -258,8 +258,8 @@ def test_who_may_not_write_a_collection_uploads_nothing_and_sees_no_jobs(shelves
     assert shelves.call("GET", f"jobs/{id}").status_code == 404
 
 
-def test_a_job_goes_on_after_a_kill(tmp_path: Path, models: Path) -> None:
-    with serving_shelves(tmp_path, models) as shelves:
+def test_a_job_goes_on_after_a_kill(tmp_path: Path) -> None:
+    with serving_shelves(tmp_path) as shelves:
         name = made(shelves, "red-killed")
         files = [(f"{i}.md", f"The note {i} tells of valve {i}.") for i in range(40)]
         id = upload(shelves, name, *files, background="true").json()["id"]

@@ -28,10 +28,9 @@ def unseen(_what: str, _unit: str) -> Progress:
 
 
 @pytest.fixture(scope="module")
-def plan(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     data = tmp_path_factory.mktemp("home") / "data"
     data.mkdir()
-    (data / "models").symlink_to(models)
     return plan_for(data)
 
 

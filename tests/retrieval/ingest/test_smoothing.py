@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from retrieval.embedding.embed import Matrix
-from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from retrieval.ingest.smoothing import smoothed
 from retrieval.records.points import Vector
@@ -62,7 +61,6 @@ def test_what_is_unrelated_or_three_chunks_away_does_not_count() -> None:
     assert np.array_equal(smoothed(opposed, 1.0), opposed)
 
 
-@pytest.mark.models
 @pytest.mark.parametrize("name", ["pets.txt", "pets.csv"])
 async def test_an_ingest_leans_within_documents_but_not_in_tables(data: Path, tmp_path: Path, name: str) -> None:
     folder, source = tmp_path / "folder", f"folder/{name}"
@@ -80,12 +78,10 @@ async def test_an_ingest_leans_within_documents_but_not_in_tables(data: Path, tm
 async def vectors_of(data: Path, folder: Path, weight: float) -> dict[str, Matrix]:
     """Source -> the vectors of its chunks in order, as an ingest with this weight has written them."""
     name = f"by-{weight}"
-    index = await Index.open(
-        plan_for(data, model=DEFAULT_MODEL, chunk_tokens=32, neighbour_weight=weight), serving=False
-    )
+    index = await Index.open(plan_for(data, chunk_tokens=32, neighbour_weight=weight), serving=False)
     await index.writing.ingest([folder], name, silent)
     await index.close()
-    store = EdgeStore.open(data / "index" / "all-MiniLM-L6-v2-384", dimension=384)
+    store = EdgeStore.open(data / "index" / "hash-256", dimension=256)
     passages = sorted(await store.passages(f"{name}@1"), key=lambda found: found[1].ordinal)
     vectors = await store.vectors([id for id, _ in passages])
     await store.close()

@@ -60,13 +60,12 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("lexical", ["bm25", "okapi"])
-async def test_what_was_asked_for_literally_is_found_first(lexical: str, tmp_path: Path, models: Path) -> None:
+async def test_what_was_asked_for_literally_is_found_first(lexical: str, tmp_path: Path) -> None:
     folder, data = tmp_path / "pages", tmp_path / "data"
     folder.mkdir()
     data.mkdir()
     for name, text in PAGES.items():
         (folder / name).write_text(text, "utf-8")
-    (data / "models").symlink_to(models)
     index = await Index.open(plan_for(data, lexical=lexical), serving=False)
     try:
         report = await index.writing.ingest([folder], "docs", silent)

@@ -18,8 +18,8 @@ ANSWER = "Add the Zephyr coroutine driver to your build and open a connection."
 
 
 @pytest.fixture
-async def index(data: Path, corpus: Path) -> AsyncIterator[Index]:
-    opened = await Index.open(plan_for(data, model=DEFAULT_MODEL), serving=False)
+async def index(data_with_model: Path, corpus: Path) -> AsyncIterator[Index]:
+    opened = await Index.open(plan_for(data_with_model, model=DEFAULT_MODEL), serving=False)
     await opened.writing.ingest([corpus], "docs", silent)
     yield opened
     await opened.close()
@@ -58,8 +58,8 @@ async def test_a_question_that_surely_finds_what_it_asks_for_is_searched_as_it_w
         assert [hit.id for hit in found.hits] == [hit.id for hit in alone.hits]
 
 
-async def test_a_whole_collection_needs_no_question(data: Path, corpus: Path) -> None:
-    plan = plan_for(data, model=DEFAULT_MODEL)
+async def test_a_whole_collection_needs_no_question(data_with_model: Path, corpus: Path) -> None:
+    plan = plan_for(data_with_model, model=DEFAULT_MODEL)
     opened = await Index.open(replace(plan, search=replace(plan.search, mode="whole")), serving=False)
     await opened.writing.ingest([corpus], "docs", silent)
     found = await asked(opened, "And in Java?")
