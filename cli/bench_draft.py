@@ -24,7 +24,7 @@ from runtime import logs
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.drafted.draft_file import DraftFile
-    from evaluation.answers.prompts import Prompt
+    from evaluation.answers.prompts import PromptTemplate
     from evaluation.answers.records import Question
     from evaluation.answers.run.run_plan import RunPlan
 
@@ -94,12 +94,12 @@ def draft_command(config_file: Path | None, data: str | None, **given: Any) -> N
 async def _draft(args: _DraftArgs, settings: Settings) -> int:
     from evaluation.answers.drafted.draft_file import DraftFile
     from evaluation.answers.drafted.drafts import PLACES
-    from evaluation.answers.prompts import Prompt
+    from evaluation.answers.prompts import PromptTemplate
     from evaluation.answers.records import BenchError
     from evaluation.answers.run_folder import Run
 
     try:
-        prompt = Prompt.read(args.prompt, PLACES)
+        prompt = PromptTemplate.read(args.prompt, PLACES)
         before = Run.read_if_exists(args.folder)
         if before is None and args.out.exists():
             raise BenchError(f"{args.out} exists but does not come from {args.folder}: name another file with --out")
@@ -118,7 +118,7 @@ async def _draft(args: _DraftArgs, settings: Settings) -> int:
         raise click.ClickException(str(error)) from error
 
 
-def _plan(args: _DraftArgs, prompt: "Prompt", questions: "Sequence[Question]") -> "RunPlan":
+def _plan(args: _DraftArgs, prompt: "PromptTemplate", questions: "Sequence[Question]") -> "RunPlan":
     """Raises BenchError: the folder holds another run; --model or --set is invalid."""
     from evaluation.answers.records import Variant
     from evaluation.answers.run.matrix import settings_of as members
@@ -148,7 +148,7 @@ def _plan(args: _DraftArgs, prompt: "Prompt", questions: "Sequence[Question]") -
     )
 
 
-async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "Prompt") -> "Sequence[Question]":
+async def _questions(gateway: "GatewayClient", args: _DraftArgs, prompt: "PromptTemplate") -> "Sequence[Question]":
     """The requests for drafts, one per passage of the collection."""
     from evaluation.answers.drafted.drafts import asking
     from evaluation.answers.drafted.passages import drawn

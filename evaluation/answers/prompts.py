@@ -1,4 +1,4 @@
-"""Prompt files, and the JSON in model replies."""
+"""PromptTemplate files, and the JSON in model replies."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ _VERSION_BYTES = 4
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
-class Prompt:
+class PromptTemplate:
     """A text with placeholders, for example {question}. Each placeholder takes a quoted text."""
 
     def __init__(self, text: str, places: Sequence[str]) -> None:
@@ -23,7 +23,7 @@ class Prompt:
         self.version = hashlib.blake2b(text.encode(), digest_size=_VERSION_BYTES).hexdigest()
 
     @staticmethod
-    def read(file: Path, places: Sequence[str]) -> "Prompt":
+    def read(file: Path, places: Sequence[str]) -> "PromptTemplate":
         """Raises BenchError if the file cannot be read, or if a placeholder does not occur exactly once."""
         try:
             text = file.read_text("utf-8").strip()
@@ -32,7 +32,7 @@ class Prompt:
         for name in places:
             if (times := text.count(f"{{{name}}}")) != 1:
                 raise BenchError(f"the prompt {file} must contain {{{name}}} exactly once, found {times} times")
-        return Prompt(text, places)
+        return PromptTemplate(text, places)
 
     def render(self, **values: str) -> str:
         """Fill in the placeholders.

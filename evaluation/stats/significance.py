@@ -1,9 +1,9 @@
-"""Differences between two runs over the same questions, with the interval in which they would fall for other ones.
+"""Differences between two runs over the same questions, with 95 % intervals.
 
-`difference`: the bootstrap (Efron & Tibshirani 1993; for retrieval Sakai 2006): the questions are drawn again with
-replacement, both runs together, and the middle 95 % of the mean differences is the interval. One that holds 0 shows no
-difference. With few questions that interval is too narrow; `of_few` is not
-(`benchmarks/verdicts/intervals.py` counts both).
+`difference` is the paired bootstrap (Efron & Tibshirani 1993; for retrieval Sakai 2006): the questions are drawn again
+with replacement, both runs together, and the middle 95 % of the mean differences is the interval. An interval that
+contains 0 shows no difference. For few questions this interval is too narrow; use `of_few`
+(`benchmarks/verdicts/intervals.py` measures both).
 """
 
 import bisect
@@ -15,23 +15,23 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-# Times, tokens and dollars of fewer questions get no interval. One request of twenty may be ten times as slow as the
-# others: 30 questions include no slow request in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
+# Times, tokens and dollars of fewer questions get no interval. Suppose that one request of twenty is ten times slower:
+# 30 questions include no slow request in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
 FEWEST = 72
-_GAP = 3  # ranks between the largest change and the change that says how far a long tail may reach
+_GAP = 3  # ranks between the largest change and the change that estimates the reach of a long tail
 _RESAMPLES = 10_000
 _TAIL = 0.025  # on each side of an interval
 _Z_TAIL, _Z_POWER, _Z_BOTH = (NormalDist().inv_cdf(share) for share in (1 - _TAIL, 0.8, 0.9))
-_ALIKE = 1e-9  # of the largest change: what reckoning with fractions leaves between equal ones
+_ALIKE = 1e-9  # of the largest change: the rounding error between equal changes
 _AT_ONCE = 2_000_000  # numbers drawn at a time: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better the second of two runs is: mean of the paired differences and its 95 % interval."""
+    """The mean of the paired differences (second run minus first run) and the 95 % interval of the mean."""
 
     mean: float
-    low: float  # -inf where so few questions rule out nothing
+    low: float  # -inf: the questions are too few to rule out any value
     high: float
     questions: int
 
@@ -42,7 +42,7 @@ class Difference:
 
 
 def interval(change: Difference, form: str = "+z.3f") -> str:
-    """0.1 [-0.05, 0.25]; without ends, why there are none."""
+    """For example 0.1 [-0.05, 0.25]; for infinite ends, the reason in place of the ends."""
     if math.isinf(change.high):
         return f"{change.mean:{form}} [{'too few to say' if change.questions < FEWEST else 'all alike'}]"
     return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
@@ -54,9 +54,9 @@ def difference(before: Sequence[float], after: Sequence[float], *, seed: int) ->
 
 
 def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *, seed: int) -> Difference:
-    """The mean over several sets of their paired differences; questions are drawn again within each set.
+    """The mean of the paired differences over several sets; questions are drawn again within each set.
 
-    Every set counts the same, however many questions it has. Raises ValueError without any question.
+    All sets have the same weight, whatever the number of questions. Raises ValueError for a set without questions.
     """
     per_set = [np.asarray(after, np.float64) - np.asarray(before, np.float64) for before, after in pairs]
     if not per_set or not all(len(changes) for changes in per_set):
@@ -69,18 +69,18 @@ def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *,
 
 
 def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, resamples: int = _RESAMPLES) -> Difference:
-    """The mean of paired differences, and an interval that holds the truth as often as said for few questions, too.
+    """The mean of paired differences, with an interval that keeps the stated cover for few questions, too.
 
-    most: the largest change that a question can have, of scores 1; None: there is none, as of times and tokens.
+    most: the largest possible change of a question (1 for scores); None: no limit (times, tokens).
 
-    The Bayesian bootstrap (Rubin 1981) weighs the questions at random. For each end of the interval one more is
-    imagined, which stands for what so few have not shown: for the upper end one that gained `most`, for the lower end
-    one that lost as much (Gaffke 2005; Learned-Miller & Thomas 2020). So no end rules out what a rare large change
-    could bring, and of right and wrong answers the ends are those of Clopper & Pearson. Where changes have no `most`,
-    the imagined change lies as far above the largest change as the fourth largest lies below (for the lower end the
-    same with the smallest changes): a long tail reaches beyond the changes seen (after Robson & Whitlock 1964). The
-    ends are infinite where this method is known to fail: with fewer than FEWEST questions, and where all changes are
-    equal. Raises ValueError without any question.
+    The Bayesian bootstrap (Rubin 1981) weighs the questions at random. Each end of the interval adds one imagined
+    question for changes that the sample does not show: a gain of `most` for the upper end, a loss of `most` for the
+    lower end (Gaffke 2005; Learned-Miller & Thomas 2020). So neither end rules out the effect of a rare large change,
+    and for right and wrong answers the ends equal the interval of Clopper & Pearson. Without `most`, the imagined
+    change lies as far above the largest change as the fourth largest change lies below (for the lower end the same with
+    the smallest changes): a long tail reaches beyond the sample (after Robson & Whitlock 1964). The ends are infinite
+    where this method is known to fail: with fewer than FEWEST questions, and where all changes are equal. Raises
+    ValueError without any question.
     """
     values = np.asarray(changes, np.float64)
     n = len(values)
@@ -107,21 +107,21 @@ def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, res
 
 
 def detectable(changes: Sequence[float], *, beyond: float = 0.0) -> float:
-    """The smallest true mean that so many questions with such a spread show to lie above `beyond`; at most 1.
+    """The smallest true mean that a sample of this size and spread shows to lie above `beyond`; at most 1.
 
-    In four runs of five (power 80 %, Cohen 1988). changes: between -1 and 1.
+    Power 80 % (Cohen 1988): four runs of five. changes: between -1 and 1.
     """
     size = 0.0
-    for _ in range(20):  # the imagined question, which lost everything, lies the further away the larger the mean is
+    for _ in range(20):  # a larger mean lies further from the imagined question, which lost everything
         size = min(1.0, beyond + _reach(changes, len(changes), _Z_POWER, most=1 + size))
     return size
 
 
 def needed(changes: Sequence[float], *, margin: float) -> int:
-    """How many questions with such a spread tell in four runs of five on which side of the margin their mean lies.
+    """The number of questions, at this spread, that show the side of the margin in four runs of five.
 
-    Where it lies within twice the margin, so many as tell a true mean of 0 or of twice the margin: of one that is the
-    margin itself none would. changes: between -1 and 1.
+    For a mean within twice the margin: the number that separates a true mean of 0, or of twice the margin, from the
+    margin; no number separates the margin from itself. changes: between -1 and 1.
     """
     mean = abs(math.fsum(changes)) / len(changes)
     distance = max(margin, mean - margin)
@@ -136,10 +136,10 @@ def needed(changes: Sequence[float], *, margin: float) -> int:
 
 
 def _reach(changes: Sequence[float], n: int, deviations: float, most: float = 1.0) -> float:
-    """Half of the interval of `of_few` over n questions with such a spread, and so many standard errors more.
+    """Half the interval of `of_few` over n questions with the spread of `changes`, plus `deviations` standard errors.
 
-    What the spread and what the imagined question add to an interval go together like the sides of a right angle:
-    within a tenth of what `of_few` finds, for n from 15 to 150 and standard deviations from 0.01 to 0.6.
+    The parts of the spread and of the imagined question add up like the sides of a right angle: within a tenth of
+    `of_few`, for n from 15 to 150 and standard deviations from 0.01 to 0.6.
     """
     error = float(np.std(changes, ddof=1)) / math.sqrt(n) if len(changes) > 1 else 0.0
     return math.hypot(_Z_TAIL * error, most * (1 - _TAIL ** (1 / n))) + deviations * error

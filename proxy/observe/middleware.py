@@ -34,7 +34,7 @@ class Observe:
         self._metrics.begun()
         started = False
 
-        async def tell(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -45,7 +45,7 @@ class Observe:
             await send(message)
 
         try:
-            await self._app(scope, receive, tell)
+            await self._app(scope, receive, send_with_headers)
         except ClientGone:
             exchange.error = CLIENT_LEFT
         except asyncio.CancelledError as cancelled:
@@ -54,13 +54,15 @@ class Observe:
         except ApiError as error:
             exchange.error = error.code
             if not started:
-                await _send_error(tell, exchange, error)
+                await _send_error(send_with_headers, exchange, error)
         except Exception:  # the last line: a fault of the gateway is a 500 and stands in the log
             log.exception("%s failed", exchange.id)
             exchange.error = exchange.error or "internal error"
             if not started:
                 message = f"Internal error of the gateway; its log has more under {exchange.id}."
-                await _send_error(tell, exchange, ApiError(500, message, code="internal_error", type="server_error"))
+                await _send_error(
+                    send_with_headers, exchange, ApiError(500, message, code="internal_error", type="server_error")
+                )
         finally:
             self._metrics.ended(exchange)
             if path.startswith(("/v1/", "/mcp")):

@@ -100,7 +100,7 @@ class Sender(ABC, Generic[T]):
     async def _send_all(self, remaining: Sequence[T], *, total: int, used: Cost, before: Rows, after: Rows) -> Outcome:
         """Send the remaining items of `total`. used: the cost of earlier attempts in the folder. Raises OSError."""
         self._budget.spent = used
-        self._before, self._after = _Writing(before), _Writing(after)
+        self._before, self._after = _RowWriter(before), _RowWriter(after)
         self._remaining = deque(remaining)
         self._total, self._done = total, total - len(remaining)
         self._progress(self._done, total, 0)
@@ -187,8 +187,8 @@ class Sender(ABC, Generic[T]):
             pass
 
 
-class _Writing:
-    """A file of the folder, written off the event loop, a row at a time: no reply's clock shall wait for a disk."""
+class _RowWriter:
+    """Writes rows to a file of the run folder in a thread, so that no reply's clock waits for the disk."""
 
     def __init__(self, lines: Rows) -> None:
         self._lines = lines

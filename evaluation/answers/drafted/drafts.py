@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evaluation.answers.prompts import Prompt, json_object
+from evaluation.answers.prompts import PromptTemplate, json_object
 from evaluation.answers.records import Question, Reply, ShownPassage
 from evaluation.answers.scoring.normalize import terms
 from evaluation.answers.scoring.scores import states
@@ -41,7 +41,7 @@ class Draft:
     facts: tuple[str, ...]
 
 
-def asking(passage: ShownPassage, collection: str, prompt: Prompt) -> Question:
+def asking(passage: ShownPassage, collection: str, prompt: PromptTemplate) -> Question:
     """The request for a draft, as a Question: `reference` is the passage, `gold` the source of the passage."""
     text = prompt.render(title=passage.title, source=passage.source, passage=passage.text)
     digest = hashlib.blake2b(f"{passage.document}\0{passage.text}".encode(), digest_size=_ID_BYTES).hexdigest()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from evaluation.answers.prompts import Prompt, json_object
+from evaluation.answers.prompts import PromptTemplate, json_object
 from evaluation.answers.records import Question, Reply
 from evaluation.answers.scoring.faults import Fault
 from proxy.dialects.token_counts import Tokens
@@ -88,16 +88,16 @@ class JudgeReply:
 class JudgePrompts:
     """The prompts for a judge."""
 
-    def __init__(self, prompts: Mapping[Kind, Prompt]) -> None:
+    def __init__(self, prompts: Mapping[Kind, PromptTemplate]) -> None:
         self._prompts = prompts
 
     @staticmethod
     def read(folder: Path) -> "JudgePrompts":
         """Read judge_KIND.txt of every kind. Raises BenchError if a file cannot be read or lacks a placeholder."""
-        return JudgePrompts({kind: Prompt.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
+        return JudgePrompts({kind: PromptTemplate.read(folder / f"judge_{kind}.txt", _PLACES[kind]) for kind in KINDS})
 
     def render(self, kind: Kind, **values: str) -> str:
-        """The prompt, as `Prompt.render`."""
+        """The prompt, as `PromptTemplate.render`."""
         return self._prompts[kind].render(**values)
 
 

@@ -11,7 +11,7 @@ from proxy.api.knowledge.access import Access
 from proxy.asgi import Receive, Scope
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
-from proxy.observe.receipts.shown import shown
+from proxy.observe.receipts.shown import readable_receipt
 from proxy.observe.receipts.write_behind import EVERY_S, Receipts
 
 _ID = re.compile(r"rag-[0-9a-f]{24}")  # PostgreSQL takes no NUL
@@ -35,7 +35,7 @@ class ReceiptsApi:
                 await asyncio.sleep(EVERY_S)
             async with self._access.asking():
                 kept = await self._receipts.find(id) if _ID.fullmatch(id) else None
-                found = kept and await shown(kept, self._access.knowledge, exchange.rights, exchange.owner)
+                found = kept and await readable_receipt(kept, self._access.knowledge, exchange.rights, exchange.owner)
             if found:
                 return found
         message = f"There is no receipt {id!r}: none was kept (receipts.keep_hours), or it is too old, or not yours."

@@ -18,25 +18,26 @@ _OF_A_POINT = ("document", "revision", "source", "title", "headings", "start", "
 _OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
 
 
-async def shown(kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str) -> dict[str, Any] | None:
-    """The receipt for this reader; None where the reader may not read every part. receipt: of `serialize_receipt`.
+async def readable_receipt(
+    kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str
+) -> dict[str, Any] | None:
+    """The receipt for this reader; None where the reader may not read every part. kept: of `serialize_receipt`.
 
     Raises RetrievalError.
     """
-    names = [one["name"] for one in kept["collections"]] or kept["_asked"]
+    names = [collection["name"] for collection in kept["collections"]] or kept["_asked"]
     if not (kept["_owner"] == owner or rights.admin) or any(name not in rights.read for name in names):
         return None
     named = await _named(kept, knowledge, names)
     quoted = [*named.values(), *kept["passages"]]
-    documents = list({one["document"] for one in quoted})
-    there = (
-        {one.document: one for one in await knowledge.library.locations(documents, rights.groups)} if documents else {}
-    )
+    documents = list({passage["document"] for passage in quoted})
+    locations = await knowledge.library.locations(documents, rights.groups) if documents else []
+    there = {location.document: location for location in locations}
     if not all(
-        one["document"] in there
-        and there[one["document"]].collection in rights.read
-        and allowed(one["groups"], rights.groups)
-        for one in quoted
+        passage["document"] in there
+        and there[passage["document"]].collection in rights.read
+        and allowed(passage["groups"], rights.groups)
+        for passage in quoted
     ):
         return None
     return _complete(kept, named, there)
@@ -57,7 +58,7 @@ def _complete(
     kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]], there: Mapping[str, DocumentLocation]
 ) -> dict[str, Any]:
     receipt = {name: value for name, value in kept.items() if not name.startswith("_")}
-    passages = [{of: one[of] for of in _OF_A_PASSAGE} for one in kept["passages"]]
+    passages = [{of: passage[of] for of in _OF_A_PASSAGE} for passage in kept["passages"]]
     for one in passages:
         one["collection"] = there[one["document"]].collection
     return {**receipt, "passages": passages, "candidates": _candidates(kept, named)}

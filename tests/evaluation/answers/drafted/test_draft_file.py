@@ -10,12 +10,12 @@ from config.settings import PROMPTS
 from evaluation.answers.drafted import drafts
 from evaluation.answers.drafted.draft_file import FILE, DraftFile
 from evaluation.answers.drafted.drafts import PLACES, asking
-from evaluation.answers.prompts import Prompt
+from evaluation.answers.prompts import PromptTemplate
 from evaluation.answers.question_file import read
 from evaluation.answers.records import BenchError, Question, Rag, Reply, ShownPassage, Variant
 from evaluation.answers.run_folder import JsonLinesFile, Run, RunManifest
 
-PROMPT = Prompt.read(PROMPTS / "draft.txt", PLACES)
+PROMPT = PromptTemplate.read(PROMPTS / "draft.txt", PLACES)
 PASSAGES = [
     ShownPassage(f"{n}.md", f"Service {n}", f"Service {n} listens on port {5000 + n}.", f"d{n}") for n in range(4)
 ]
