@@ -47,10 +47,11 @@ _ABOUT = {
     "A chat passed through": "`raw/MODEL` to a relayed model, on a gateway without keys.",
     "An augmented chat": """A first question, with passages in the prompt. The gateway asks the index over a socket:
 `retrieval/rpc/server.py` to `retrieval/search/explain.py` are the index process.""",
-    "A follow-up question": "The same, with a conversation before the question (`retrieval.rewrite: local`).",
+    "A follow-up question": "A question with a conversation before the question (`retrieval.rewrite: local`).",
     "An ingested document": """One new Markdown file of a folder, in the process that holds the data folder. A sandbox
 process reads and splits the file: `retrieval/ingest/formats/` and `retrieval/ingest/chunking/`, not listed here.""",
 }
+_COMPARED_WITH = {"A follow-up question": "An augmented chat"}  # the page lists only the differences
 HISTORY = [{"role": "user", "content": "Who bought a lamp?"}, {"role": "assistant", "content": "John Doe."}]
 
 
@@ -170,18 +171,34 @@ def test_a_journey_passes_few_files(journey: str, maps: dict[str, list[str]]) ->
 @pytest.mark.parametrize("journey", AT_MOST)
 def test_the_map_lists_the_files_of_a_journey(journey: str, maps: dict[str, list[str]]) -> None:
     """In any order: parts of a search run at the same time."""
+    assert listed(journey) == set(maps[journey]), "write the map again: python -m tests.test_journeys"
+
+
+def listed(journey: str) -> set[str]:
+    """The files of a journey, read from the page."""
     section = _MAP.read_text("utf-8").partition(f"## {journey}:")[2].partition("\n## ")[0]
-    listed = re.findall(r"^[a-z]+/\S+\.py$", section, re.MULTILINE)
-    assert sorted(listed) == sorted(maps[journey]), "write the map again: python -m tests.test_journeys"
+    lines = re.findall(r"^([-+] )?([a-z]+/\S+\.py)$", section, re.MULTILINE)
+    files = listed(_COMPARED_WITH[journey]) if journey in _COMPARED_WITH else set()
+    return files - {file for sign, file in lines if sign == "- "} | {file for sign, file in lines if sign != "- "}
 
 
 def page(maps: dict[str, list[str]]) -> str:
     """The map as Markdown."""
     parts = [_INTRODUCTION]
     for journey, about in _ABOUT.items():
-        files = maps[journey]
-        parts.append(f"## {journey}: {len(files)} files\n\n{about}\n\n```text\n" + "\n".join(files) + "\n```\n")
+        files, text = maps[journey], about
+        lines = files
+        if journey in _COMPARED_WITH:
+            lines = _differences(maps[_COMPARED_WITH[journey]], files)
+            text += f" The same files as of “{_COMPARED_WITH[journey]}”{', plus (+) and minus (-):' if lines else '.'}"
+        block = "\n```text\n" + "\n".join(lines) + "\n```\n" if lines else ""
+        parts.append(f"## {journey}: {len(files)} files\n\n{text}\n{block}")
     return "\n".join(parts)
+
+
+def _differences(before: list[str], after: list[str]) -> list[str]:
+    more = [f"+ {file}" for file in after if file not in before]
+    return more + [f"- {file}" for file in before if file not in after]
 
 
 def main() -> None:
