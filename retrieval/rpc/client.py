@@ -1,6 +1,6 @@
 """The client of the index process: `Knowledge` over a Unix socket in the data folder.
 
-`operations` declares the messages; `server` is the other end.
+`protocol` declares the messages; `server` is the other end.
 
 An index that hangs must not cost every question its deadline. So after a cancelled search, the client checks the index
 in the background, and while this check has no answer either, searches fail at once (`IndexSilent`). A cancellation for
@@ -21,16 +21,17 @@ import msgspec
 from retrieval import errors
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError
 from retrieval.knowledge import Library, Progress, Search, Writing
-from retrieval.rpc.framing import Frames, framed
-from retrieval.rpc.operations import (
+from retrieval.rpc.protocol import (
     PING,
     Call,
     Failed,
+    Frames,
     Operation,
     ProgressReport,
     decode_reply,
     encode,
     encode_raw,
+    framed,
     remote,
 )
 

@@ -28,17 +28,18 @@ from retrieval.index.data_folder import passing
 from retrieval.index.index import Index
 from retrieval.knowledge import Knowledge, Plan, Progress
 from retrieval.rpc.client import SOCKET, reachable
-from retrieval.rpc.framing import Frames, framed
-from retrieval.rpc.operations import (
+from retrieval.rpc.protocol import (
     OPERATIONS,
     PING,
     Answer,
     Call,
     Failed,
+    Frames,
     ProgressReport,
     decode_call,
     encode,
     encode_raw,
+    framed,
 )
 from runtime import garbage, logs
 

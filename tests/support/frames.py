@@ -2,8 +2,7 @@
 
 import asyncio
 
-from retrieval.rpc.framing import Frames, framed
-from retrieval.rpc.operations import Answer, Call, Failed, decode_call, encode, encode_raw
+from retrieval.rpc.protocol import Answer, Call, Failed, Frames, decode_call, encode, encode_raw, framed
 
 
 async def read_call(reader: asyncio.StreamReader) -> Call:

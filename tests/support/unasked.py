@@ -8,7 +8,7 @@ from proxy.observe.receipts.receipt import Versions
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import Receipts
 from retrieval.knowledge import Library, Search, Writing
-from retrieval.rpc.operations import OPERATIONS
+from retrieval.rpc.protocol import OPERATIONS
 
 
 def no_receipts() -> Receipts:

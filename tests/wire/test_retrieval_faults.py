@@ -17,8 +17,7 @@ import pytest
 from retrieval.embedding.embed import PROBES, Embedder, Matrix
 from retrieval.index.index import Index
 from retrieval.rpc.client import SOCKET
-from retrieval.rpc.framing import framed
-from retrieval.rpc.operations import encode
+from retrieval.rpc.protocol import encode, framed
 from retrieval.rpc.server import IndexServer
 from retrieval.search.pipeline import Retriever
 from retrieval.stores.edge import EdgeStore

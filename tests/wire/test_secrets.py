@@ -22,8 +22,7 @@ from retrieval.knowledge import HitOptions
 from retrieval.records.documents import CollectionInfo, Groups
 from retrieval.records.search import PUBLIC, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, IndexClient
-from retrieval.rpc.framing import framed
-from retrieval.rpc.operations import encode
+from retrieval.rpc.protocol import encode, framed
 from retrieval.rpc.server import IndexServer
 from runtime import logs
 from tests.support import anthropic_server as anthropic

@@ -29,8 +29,7 @@ from retrieval.records.ingest import EnrichmentPlan, Failure, IngestReport, Miss
 from retrieval.records.jobs import DocumentInput, Job, UnfinishedAttachment, WriteResult
 from retrieval.records.search import Context, Hit, Query, Retrieved, Turn, View
 from retrieval.rpc.client import SOCKET, IndexClient, reachable
-from retrieval.rpc.framing import framed
-from retrieval.rpc.operations import OPERATIONS, PARTS, Operation, ProgressReport, encode
+from retrieval.rpc.protocol import OPERATIONS, PARTS, Operation, ProgressReport, encode, framed
 from retrieval.rpc.server import IndexServer
 from retrieval.traces import SearchedCollection, Trace
 from tests.support.frames import answer_frame, error_frame, read_call

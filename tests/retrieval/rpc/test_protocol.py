@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.rpc.framing import Frames, framed
+from retrieval.rpc.protocol import Frames, framed
 
 
 def read(frames: Frames) -> list[bytes]:

@@ -1,9 +1,14 @@
-"""The operations of `Knowledge` as messages, read from the method declarations of `Search`, `Library` and `Writing`.
+"""The protocol of the index process's socket: the operations of `Knowledge` as messages, and messages as frames.
 
-A call carries the name of the operation and the arguments in the order of the declaration; msgspec encodes the
-arguments and the answer as MessagePack by the type hints. Bytes travel as bytes. A passage in the hits and in the
-context travels twice: a search of eight passages sends 14.5 KB in place of 8.5 KB. Decoding the 14.5 KB takes 45 µs;
-decoding JSON with each passage once took 82 µs.
+The operations are read from the method declarations of `Search`, `Library` and `Writing`. A call carries the name of
+the operation and the arguments in the order of the declaration; msgspec encodes the arguments and the answer as
+MessagePack by the type hints. Bytes travel as bytes. A passage in the hits and in the context travels twice: a search
+of eight passages sends 14.5 KB in place of 8.5 KB. Decoding the 14.5 KB takes 45 µs; decoding JSON with each passage
+once took 82 µs.
+
+A frame is four bytes of length (big endian), then a message of the given length. A connection carries a call at a time:
+any number of `ProgressReport` messages answer a `Call`, then an `Answer` or a `Failed`. A client cancels a call by
+closing the connection.
 """
 
 import functools
@@ -20,6 +25,8 @@ import msgspec
 from retrieval.knowledge import Library, Progress, Search, Writing
 
 PARTS = {"search": Search, "library": Library, "writing": Writing}  # attribute of `Knowledge` -> protocol
+_HEAD_BYTES = 4  # of a frame: the length of the message
+_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 PING = "ping"  # answered by the index process, not by the index
 
 
@@ -120,3 +127,31 @@ def remote(part: str, call: Callable[..., Awaitable[Any]]) -> Any:
     """A part of `Knowledge`, with methods that await `call(operation, *arguments, **named_arguments)`."""
     operations = [operation for operation in OPERATIONS.values() if operation.part == part]
     return SimpleNamespace(**{operation.name: functools.partial(call, operation) for operation in operations})
+
+
+def framed(message: bytes) -> bytes:
+    """The message as a frame."""
+    return len(message).to_bytes(_HEAD_BYTES, "big") + message
+
+
+class Frames:
+    """Cuts received bytes into messages."""
+
+    def __init__(self) -> None:
+        self._read = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._read += data
+
+    def next(self) -> bytes | None:
+        """The next message; None while the frame is incomplete. Raises OSError for a frame over the limit."""
+        if len(self._read) < _HEAD_BYTES:
+            return None
+        end = _HEAD_BYTES + int.from_bytes(self._read[:_HEAD_BYTES], "big")
+        if end - _HEAD_BYTES > _MAX_MESSAGE_BYTES:
+            raise OSError(f"a frame of {end - _HEAD_BYTES} bytes")
+        if len(self._read) < end:
+            return None
+        message = bytes(self._read[_HEAD_BYTES:end])
+        del self._read[:end]
+        return message
