@@ -21,8 +21,18 @@ from typing import TYPE_CHECKING, Any
 from retrieval.embedding.embed import cores
 from retrieval.errors import DataInUse, DiskFull, RetrievalError
 from retrieval.records.search import ALL, View
-from retrieval.stores.conditions import FilterClasses, build_filter
-from retrieval.stores.schema import BM25, DENSE, GROUPS, MARKS, MODIFIED_S, PAGE, SOURCE, TENANT
+from retrieval.stores.schema import (
+    BM25,
+    DENSE,
+    GROUPS,
+    MARKS,
+    MODIFIED_S,
+    PAGE,
+    SOURCE,
+    TENANT,
+    FilterClasses,
+    build_filter,
+)
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeConfig, EdgeShard, Filter, QueryRequest, Record, UpdateOperation

@@ -26,7 +26,6 @@ from retrieval.lexical.terms import query_vectors
 from retrieval.records.documents import Passage
 from retrieval.records.points import Point, Sparse, Vector
 from retrieval.records.search import ALL, PUBLIC, ScoredId, View
-from retrieval.stores.conditions import FilterClasses, build_filter
 from retrieval.stores.schema import (
     BATCH,
     BM25,
@@ -38,6 +37,8 @@ from retrieval.stores.schema import (
     PAGE,
     SOURCE,
     TENANT,
+    FilterClasses,
+    build_filter,
     by_arm,
     checked,
     checked_k,
