@@ -5,12 +5,10 @@ messages between parent and worker.
 """
 
 import asyncio
-import contextlib
 import os
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,11 +43,13 @@ class Serving:
         """
         self._missing = "starting"
         self._knowledge = IndexClient(Path(settings.data))
-        self._knowledge.starting = True
-        self._begun = asyncio.Event()
-        self._patient_until_s = time.monotonic() + _PATIENCE_S
+        self._knowledge.expect_start(_PATIENCE_S)
         self._made = gateway(
-            settings, self._knowledge, ready=lambda: self._missing, begun=self._until_begun, metrics=metrics
+            settings,
+            self._knowledge,
+            ready=lambda: self._missing,
+            begun=self._knowledge.until_started,
+            metrics=metrics,
         )
         server = settings.server
         limits = Timeouts(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
@@ -76,25 +76,14 @@ class Serving:
         """Set the answer of /readyz; "" is ready."""
         self._missing = missing
         if missing != "starting":
-            self._begin()
-
-    def _begin(self) -> None:
-        self._knowledge.starting = False
-        self._begun.set()
-
-    async def _until_begun(self) -> None:
-        """Return when the index has started or failed to start, or when the patience ends."""
-        if not self._begun.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
-                    await self._begun.wait()
+            self._knowledge.end_start()
 
     async def drain(self, patience_s: float) -> None:
         """Accept no more connections, let running requests finish, cut after `patience_s` or on cancellation, close
         all.
         """
         self._missing = "stopping"
-        self._begin()
+        self._knowledge.end_start()
         try:
             await self.connections.drain(patience_s)
         finally:

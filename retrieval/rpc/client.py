@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import math
 import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,9 @@ class IndexClient:
         self.search: Search = remote("search", self._search)
         self.library: Library = remote("library", self._run)
         self.writing: Writing = remote("writing", self._run)
-        self.starting = False  # set by the parent of the index process before the first start succeeds
+        self._start_decided = asyncio.Event()  # cleared while the index process starts for the first time
+        self._start_decided.set()
+        self._patient_until_s = 0.0  # end of the wait for the start, by `time.monotonic`
         self._data = data
         self._idle: list[_Line] = []
         self._checking: asyncio.Task[None] | None = None
@@ -60,6 +63,24 @@ class IndexClient:
         if self._checking is None or self._checking.done():
             return False
         return asyncio.get_running_loop().time() - self._doubted_s > _CHECK_S
+
+    def expect_start(self, patience_s: float) -> None:
+        """From now the index process starts: calls without a connection raise IndexStarting, and `until_started` waits
+        at most `patience_s`.
+        """
+        self._start_decided.clear()
+        self._patient_until_s = time.monotonic() + patience_s
+
+    def end_start(self) -> None:
+        """The index process has started, or has failed to start."""
+        self._start_decided.set()
+
+    async def until_started(self) -> None:
+        """Return when the index process has started or failed to start, or when the patience ends."""
+        if not self._start_decided.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, self._patient_until_s - time.monotonic())):
+                    await self._start_decided.wait()
 
     async def ping(self) -> None:
         """Return when the index process's event loop answers, whether or not searches work. Raises IndexDown."""
@@ -145,7 +166,7 @@ class IndexClient:
             with reachable(self._data) as path:
                 _, line = await asyncio.get_running_loop().create_unix_connection(_Line, path)
         except OSError as error:
-            if self.starting:
+            if not self._start_decided.is_set():
                 raise IndexStarting("the index is still starting: try again in a moment") from error
             raise IndexDown(f"the index process does not answer ({error.strerror or error})") from error
         return line

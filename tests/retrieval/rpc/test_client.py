@@ -281,12 +281,25 @@ async def test_without_an_index_process_it_is_down(tmp_path: Path) -> None:
 
 async def test_one_that_was_never_there_and_is_on_its_way_is_starting(tmp_path: Path) -> None:
     client = IndexClient(tmp_path)
-    client.starting = True
+    client.expect_start(patience_s=60)
     with pytest.raises(IndexStarting, match="still starting"):
         await client.library.collections()
-    client.starting = False
+    client.end_start()
     with pytest.raises(IndexDown, match="does not answer"):
         await client.library.collections()
+
+
+async def test_a_wait_for_the_start_ends_with_the_start_or_with_the_patience(tmp_path: Path) -> None:
+    client = IndexClient(tmp_path)
+    await client.until_started()  # no start is expected
+    client.expect_start(patience_s=0)
+    await client.until_started()
+    client.expect_start(patience_s=60)
+    waiting = asyncio.create_task(client.until_started())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    client.end_start()
+    await waiting
 
 
 async def test_a_socket_that_nobody_listens_on_is_down(tmp_path: Path) -> None:
