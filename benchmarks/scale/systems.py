@@ -27,7 +27,7 @@ from retrieval.records.points import Vector
 from retrieval.records.search import ScoredId
 from retrieval.stores.base import Store
 from retrieval.stores.edge import EdgeStore
-from retrieval.stores.postings import Postings
+from retrieval.stores.okapi import OkapiIndex
 from retrieval.stores.qdrant import QdrantStore
 
 TENANT = "docs@1"
@@ -91,10 +91,11 @@ def corpus_of_words(base: Bases, chunks: int) -> Iterator[tuple[str, list[str]]]
         yield grown.identifier(number), words(text)
 
 
-def postings(corpus: list[tuple[str, list[str]]]) -> tuple[Postings, float]:
-    """The compiled index, and the seconds for the build."""
+def okapi(corpus: list[tuple[str, list[str]]]) -> tuple[OkapiIndex, float]:
+    """The index of `retrieval.lexical: okapi`, and the seconds for the build."""
     began = time.monotonic()
-    return Postings.build(corpus), time.monotonic() - began
+    index = OkapiIndex([id for id, _ in corpus], [said for _, said in corpus])
+    return index, time.monotonic() - began
 
 
 def rank_bm25(corpus: list[tuple[str, list[str]]]) -> tuple[Any, float]:

@@ -98,16 +98,6 @@ async def test_a_write_of_unknown_outcome_is_looked_up() -> None:
     await store.close()
 
 
-async def test_more_changes_than_are_kept_are_found_too() -> None:
-    store = await open_store()
-    await store.upsert("a@1", points_of(["pool"]))
-    assert await found(store, "pool") == [id_of(1)]
-    await store.delete("a@1", [id_of(number) for number in range(1, 20_002)])
-    await store.upsert("a@1", points_of(["pool"], first=2))
-    assert await found(store, "pool") == [id_of(2)]
-    await store.close()
-
-
 async def test_many_searches_at_once_agree() -> None:
     store = await open_store()
     await store.upsert("a@1", points_of(["pool", "socket", "driver pool"]))
