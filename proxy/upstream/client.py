@@ -1,48 +1,436 @@
-"""The relay's HTTP/1.1 client: bytes in = bytes out, no slot lost whatever is cancelled, little CPU per chunk.
+"""The relay's HTTP/1.1 client: bytes in = bytes out, no slot lost by any cancellation, little CPU per chunk.
 
     client.request(method, url, headers, body) -> Response -> response.read() until response.complete
 
-Written by hand because the relay's promises rest on it: httpx loses a pool slot when a request is cancelled at the
-wrong moment, and costs several times the CPU of this per chunk. It does little on purpose: no retries (one request
-from a client is at most one to the upstream), no redirects, no cookies, no decoding, no proxies from the environment.
-To the headers it is given it adds `host` and `content-length`. HTTPS verifies certificate and host name against the
-system's authorities (`SSL_CERT_FILE` names others).
+`Connection` is one socket and one exchange at a time; `Client` opens, lends and takes back the connections of each
+address. Written by hand because the relay's promises depend on the client: httpx loses a pool slot when a request is
+cancelled at the wrong moment, and takes several times as much CPU per chunk. The client has few features on purpose: no
+retries (a client's request is at most one request to the upstream), no redirects, no cookies, no decoding, no proxies
+from the environment. The client adds the headers `host` and `content-length`. HTTPS verifies certificate and host name
+against the system's authorities (`SSL_CERT_FILE` names other authorities).
 
-What can go wrong is a tree of its own, drawn in `connection`:
 UpstreamError ← ConnectFailed, ConnectTimeout, PoolTimeout, FirstByteTimeout, IdleTimeout, Cut, BadReply.
 """
 
 import asyncio
 import functools
+import os
+import select
+import socket
 import ssl
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 from urllib.parse import urlsplit
 
-from proxy.upstream.connection import (
-    BadReply,
-    ConnectFailed,
-    Connection,
-    ConnectTimeout,
-    Cut,
-    FirstByteTimeout,
-    IdleTimeout,
-    PoolTimeout,
-    UpstreamError,
-)
+import httptools
 
-__all__ = [
-    "BadReply", "Client", "ConnectFailed", "ConnectTimeout", "Cut", "FirstByteTimeout", "IdleTimeout", "PoolTimeout",
-    "Response", "UpstreamError", "host_of",
-]  # fmt: skip
-
+HEAD_LIMIT_BYTES = 64 * 1024  # of one reply's head; also of framing (chunk sizes, trailers) without a body byte
+UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit the upstream has to wait
+UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
+CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
+
+
+class UpstreamError(Exception):
+    """A request got no reply, or part of a reply. The text names the cause, never the key."""
+
+
+class ConnectFailed(UpstreamError):
+    """No connection: refused, unresolvable, certificate not accepted, not an http(s) address."""
+
+
+class ConnectTimeout(UpstreamError):
+    """No connection within `connect_timeout_s` (TLS included)."""
+
+
+class PoolTimeout(UpstreamError):
+    """All `max_connections` to this upstream stayed busy for `connect_timeout_s`."""
+
+
+class FirstByteTimeout(UpstreamError):
+    """No head of a reply within `first_byte_timeout_s` after the last byte sent."""
+
+
+class IdleTimeout(UpstreamError):
+    """A reply stopped for `idle_timeout_s`."""
+
+
+class Cut(UpstreamError):
+    """The connection was closed, reset or broken before the end of the reply."""
+
+
+class BadReply(UpstreamError):
+    """The received bytes are not one HTTP/1.1 reply."""
+
+
+class Connection(asyncio.Protocol):
+    """A socket with at most one exchange at a time. Not for two tasks at once.
+
+    `httptools` (llhttp, strict) reads the heads and removes the transfer-encoding; the body stays as received. Bytes of
+    several socket reads are returned as one chunk: a call of `read` costs one wake-up, for any number of bytes.
+    """
+
+    __slots__ = (
+        "_complete",
+        "_error",
+        "_fed_bytes",
+        "_first_byte_timeout_s",
+        "_framing_bytes",
+        "_head_done",
+        "_head_only",
+        "_idle_timeout_s",
+        "_keep_alive",
+        "_last_s",
+        "_loop",
+        "_parser",
+        "_parts",
+        "_poll",
+        "_read_paused",
+        "_sent",
+        "_timer",
+        "_transport",
+        "_unread_bytes",
+        "_until_eof",
+        "_waiter",
+        "_write_paused",
+        "dead",
+        "headers",
+        "idle_since_s",
+        "status",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, first_byte_timeout_s: float, idle_timeout_s: float) -> None:
+        self._loop = loop
+        self._first_byte_timeout_s = first_byte_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._transport: asyncio.Transport | None = None
+        self._poll: select.poll | None = None
+        self._parser: httptools.HttpResponseParser | None = None  # None: no reply is expected
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._read_paused = self._write_paused = False
+        self.dead = False
+        self.idle_since_s = 0.0
+        self._expect(head_only=False)
+        self._complete = True
+
+    def _expect(self, head_only: bool) -> None:
+        """Forget the last reply and prepare for the next reply."""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
+        self._unread_bytes = self._framing_bytes = 0
+        self._error: UpstreamError | None = None
+        self._head_only = head_only  # the reply to a HEAD has a content-length and no body
+        self._head_done = self._complete = self._until_eof = self._keep_alive = self._sent = False
+
+    # --- called by `Client` ----------------------------------------------------------------------------------------
+
+    async def exchange(self, head: bytes, body: bytes, *, head_only: bool) -> None:
+        """Send a request and return when the reply's head is in `status` and `headers`.
+
+        Raises FirstByteTimeout, Cut, BadReply. On any exception, cancellation too, the caller aborts the connection.
+        """
+        self._expect(head_only)
+        self._parser = httptools.HttpResponseParser(self)
+        self._last_s = self._loop.time()
+        self._look_by(self._last_s + self._first_byte_timeout_s)
+        if self._transport is None or self.dead:
+            self._fail(Cut("the connection was closed before the request was sent"))
+        elif len(body) <= UPLOAD_PIECE_BYTES:
+            self._transport.write(head + body)
+            self._sent = True
+        else:
+            await self._upload(self._transport, head, body)
+        while not self._head_done:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """The body bytes received since the last call, at least one byte; b"" at the end. Raises IdleTimeout, Cut."""
+        parts = self._parts
+        while not parts:
+            if self._complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        chunk = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self._unread_bytes = 0
+        self._resume_reading()
+        return chunk
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole reply was received, and the whole body was read."""
+        return self._complete and not self._parts
+
+    @property
+    def until_eof(self) -> bool:
+        """Whether only the end of the connection marks the end of the reply: a cut reply looks complete."""
+        return self._until_eof
+
+    def reusable(self) -> bool:
+        """Whether the next request may use this connection: the whole reply was received, and the socket is open."""
+        if not (self._complete and self._keep_alive and self._sent) or self.dead or self._transport is None:
+            return False
+        return not self._transport.is_closing() and self._transport.get_write_buffer_size() == 0
+
+    def park(self) -> None:
+        """Become idle: from now any received byte closes the connection."""
+        self._parts.clear()
+        self.idle_since_s = self._loop.time()
+
+    def fresh(self, keepalive_s: float) -> bool:
+        """Whether an idle connection may still be used: young enough, and nothing waits unread in the socket.
+
+        The upstream's close may have arrived while the event loop has not yet reported the close. The check of the
+        socket finds such a close: a request sent at this moment would be lost, and no request is sent twice.
+        """
+        if self.dead or self._transport is None or self._transport.is_closing():
+            return False
+        if self._loop.time() - self.idle_since_s >= keepalive_s:
+            return False
+        return self._poll is None or not self._poll.poll(0)
+
+    def abort(self) -> None:
+        """Close at once. Idempotent; a waiting task gets Cut."""
+        self._fail(Cut("the connection was closed on this side"))
+        self.dead = True
+        self._over()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    async def _upload(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
+        """Send a long body in pieces; stop when the upstream is gone or refuses the rest."""
+        pieces = memoryview(body)
+        transport.write(head + body[:UPLOAD_PIECE_BYTES])
+        for start in range(UPLOAD_PIECE_BYTES, len(body), UPLOAD_PIECE_BYTES):
+            while self._write_paused and self._wants_more():
+                await self._wait()
+            if not self._wants_more():
+                return
+            self._last_s = self._loop.time()
+            transport.write(pieces[start : start + UPLOAD_PIECE_BYTES])
+        self._sent = True
+
+    def _wants_more(self) -> bool:
+        """Whether the upstream may still read: after an early 413 or 401 no, after an early 200 yes."""
+        if self._error is not None or self._complete:
+            return False
+        return not self._head_done or (self.status < 300 and not self._read_paused)
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._last_s = self._loop.time()
+        self._wake()
+
+    # --- receiving ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request must not wait for the last ACK
+        if CAN_POLL:
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:  # bytes without a request: never the reply to the next request
+            self.abort()
+            return
+        head_was_done, parts_before = self._head_done, len(self._parts)
+        self._fed_bytes = len(data)
+        try:
+            parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            self._broken(exc)
+            return
+        self._unread_bytes += len(data)
+        self._framing_bytes = 0 if len(self._parts) > parts_before else self._framing_bytes + len(data)
+        if self._complete:
+            self._over()
+        elif self._framing_bytes > HEAD_LIMIT_BYTES:
+            self._fail(self._protocol_error(f"more than {HEAD_LIMIT_BYTES} bytes of head or framing without body"))
+        elif self._head_done:
+            self._last_s = self._loop.time()
+            if not head_was_done:
+                self._look_by(self._last_s + self._idle_timeout_s)
+            if self._unread_bytes > UNREAD_LIMIT_BYTES and not self._read_paused and self._transport is not None:
+                self._read_paused = True
+                self._transport.pause_reading()
+        if self._head_done:
+            self._wake()
+
+    def eof_received(self) -> None:
+        if self._parser is not None and self._head_done and self._until_eof:
+            self._complete = True
+            self._keep_alive = False
+            self._over()
+            self._wake()
+        self._lost("the upstream closed the connection")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Over TLS, an end without close_notify calls this method and not eof_received: the body may be truncated.
+        if exc is not None:
+            self._read_what_is_left()
+        self._lost(f"the connection broke: {exc}" if exc is not None else "the upstream closed the connection")
+
+    def _read_what_is_left(self) -> None:
+        """Read an early 413 or 401 that was still in the socket when the upload met the reset after the reply."""
+        transport = self._transport
+        if self._parser is None or self._head_done or transport is None or transport.get_extra_info("ssl_object"):
+            return  # no task waits for a reply, or the bytes are encrypted
+        try:
+            with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as rest:
+                rest.setblocking(False)
+                data = rest.recv(HEAD_LIMIT_BYTES)
+        except OSError:  # no bytes
+            return
+        if data:
+            self.data_received(data)
+
+    def _lost(self, what: str) -> None:
+        self.dead = True
+        self._fail(Cut(f"{what} {'before the end of its reply' if self._head_done else 'without a reply'}"))
+
+    def _broken(self, exc: Exception) -> None:
+        """The parser failed: after a complete reply only the connection is lost, before the end the reply, too."""
+        if self._complete:
+            self._keep_alive = False
+            self._over()
+            self._wake()
+            return
+        cause = exc.__context__ if isinstance(exc.__context__, BadReply) else exc
+        text = "an upgrade nobody asked for" if isinstance(exc, httptools.HttpParserUpgrade) else str(cause)
+        self._fail(self._protocol_error(text))
+
+    def _protocol_error(self, text: str) -> UpstreamError:
+        return Cut(f"the reply's framing broke: {text}") if self._head_done else BadReply(text)
+
+    def _fail(self, error: UpstreamError) -> None:
+        """End the current exchange, if any; the first error stays."""
+        if self._parser is None:
+            return
+        self._error = error
+        self.dead = True
+        self._over()
+        if self._transport is not None:
+            self._transport.abort()
+        self._wake()
+
+    def _over(self) -> None:
+        self._parser = None
+        if self.dead and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _resume_reading(self) -> None:
+        if self._read_paused and self._transport is not None:
+            self._read_paused = False
+            self._last_s = self._loop.time()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    # --- the clock: one timer for all exchanges of the connection, set again when the timer fires --------------------
+
+    def _look_by(self, due_s: float) -> None:
+        """Make sure that the clock is checked at `due_s` at the latest."""
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._look_at_clock)
+
+    def _look_at_clock(self) -> None:
+        self._timer = None
+        if self._parser is None:  # no exchange
+            return
+        if self._read_paused:  # the reader is slow, not the upstream
+            self._last_s = self._loop.time()
+        limit_s = self._idle_timeout_s if self._head_done else self._first_byte_timeout_s
+        due_s = self._last_s + limit_s
+        if self._loop.time() < due_s:
+            self._timer = self._loop.call_at(due_s, self._look_at_clock)
+        elif self._head_done:
+            self._fail(IdleTimeout(f"nothing came for {limit_s:g} s in the middle of the reply"))
+        else:
+            self._fail(FirstByteTimeout(f"no reply within {limit_s:g} s"))
+
+    # --- called by the parser -------------------------------------------------------------------------------------
+
+    @property
+    def on_body(self) -> object:
+        return self._parts.append  # one C call per piece; the parser looks up the method once per reply
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise BadReply("bytes behind the end of the reply")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_done:  # else a trailer: hop-by-hop, because no request says TE: trailers
+            self.headers.append((name, value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        parser = cast(httptools.HttpResponseParser, self._parser)
+        self.status = parser.get_status_code()
+        large = self._framing_bytes + self._fed_bytes > HEAD_LIMIT_BYTES
+        if large and sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT_BYTES:
+            raise BadReply(f"a head of more than {HEAD_LIMIT_BYTES} bytes")
+        if self.status == 101 or not 100 <= self.status < 600:
+            raise BadReply(f"status {self.status}")
+        if self.status < 200:
+            return  # interim (100 Continue, 103 Early Hints): the reply follows
+        if parser.get_http_version() not in ("1.1", "1.0"):
+            raise BadReply(f"HTTP version {parser.get_http_version()}")
+        self._until_eof = self._ends_at_eof()
+        self._keep_alive = parser.should_keep_alive()
+        self._head_done = True
+        if self._head_only:  # llhttp would wait for a body of content-length: stop llhttp
+            self._complete = True
+            raise BadReply("a body after HEAD")
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:
+            self.headers.clear()
+            return
+        self._complete = True
+
+    def _ends_at_eof(self) -> bool:
+        """Whether only the end of the connection marks the end of the body. Raises BadReply."""
+        framed = self.status in (204, 304) or self._head_only
+        for name, value in self.headers:
+            lower = name.lower()
+            if lower == b"transfer-encoding" and value.lower() != b"chunked":
+                raise BadReply("a transfer-encoding other than chunked, which nobody asked for")
+            framed = framed or lower in (b"transfer-encoding", b"content-length")
+        return not framed
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Whom to connect to; requests to the same address share connections."""
+    """An upstream's address; requests to the same address share connections."""
 
     scheme: str
     host: str
@@ -54,25 +442,25 @@ class Address:
 
 @dataclass(slots=True)
 class Pool:
-    """The connections to one address. `busy` counts slots lent out, connecting ones included."""
+    """The connections to one address. `busy` counts the slots in use, also for connections not yet open."""
 
     address: Address
-    idle: list[Connection] = field(default_factory=list)  # the last one parked is the first one used
+    idle: list[Connection] = field(default_factory=list)  # the connection parked last is used first
     busy: int = 0
     waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     def release(self) -> None:
-        """Give a slot back: to the request that waits longest, else to the pool."""
+        """Return a slot: to the request that waits longest, else to the pool."""
         while self.waiters:
             waiter = self.waiters.popleft()
             if not waiter.done():
-                waiter.set_result(None)  # the slot changes hands: busy stays
+                waiter.set_result(None)  # the slot has a new owner: busy stays
                 return
         self.busy -= 1
 
 
 class Response:
-    """A reply whose head has come. Whoever gets one reads to the end or calls `close()`."""
+    """A reply with a received head. The owner reads to the end or calls `close()`."""
 
     __slots__ = ("_client", "_connection", "_pool", "complete", "headers", "status", "until_eof")
 
@@ -86,7 +474,7 @@ class Response:
         self.complete = False  # all of the body was read
 
     async def read(self) -> bytes:
-        """The body's bytes that came since the last call, transfer-encoding removed and nothing else; b"" at the end.
+        """The body bytes received since the last call, without the transfer-encoding, else unchanged; b"" at the end.
 
         Raises IdleTimeout, Cut.
         """
@@ -102,14 +490,14 @@ class Response:
         return chunk
 
     def close(self) -> None:
-        """Give the connection back if the reply was received to its end, else close it. Idempotent."""
+        """Return the connection to the pool after a complete reply, else close the connection. Idempotent."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._client._take_back(self._pool, connection)
 
 
 class Client:
-    """Connections to any number of upstreams, kept alive and limited per address. Lives in one event loop."""
+    """Connections to any number of upstreams, kept alive and limited per address. For one event loop."""
 
     def __init__(
         self,
@@ -132,10 +520,10 @@ class Client:
         self._closed = False
 
     async def request(self, method: bytes, url: str, headers: Headers, body: bytes) -> Response:
-        """Send one request; returns as soon as the reply's head is there. Raises any UpstreamError but IdleTimeout.
+        """Send one request and return when the head of the reply is received. Raises any UpstreamError but IdleTimeout.
 
         `headers` must not hold host, content-length, transfer-encoding or connection. ValueError: a header, method
-        or url that would break out of its line.
+        or url with a line break, a NUL or a space.
         """
         self._must_be_open()
         address, host, target = locate(url)
@@ -151,7 +539,7 @@ class Client:
             await self._slot(pool, deadline_s)
         connection: Connection | None = None
         try:
-            self._must_be_open()  # it may have been closed while we waited
+            self._must_be_open()  # `close` may have been called during the wait
             connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
             await connection.exchange(head, body, head_only=method == b"HEAD")
         except BaseException:
@@ -162,7 +550,7 @@ class Client:
         return Response(self, pool, connection)
 
     def close(self) -> None:
-        """Close all connections at once; replies still being read end as Cut."""
+        """Close all connections at once; unfinished replies raise Cut."""
         self._closed = True
         if self._reaper is not None:
             self._reaper.cancel()
@@ -177,7 +565,7 @@ class Client:
             raise RuntimeError("this client is closed: make another")
 
     async def _slot(self, pool: Pool, deadline_s: float) -> None:
-        """Wait in line for one of the pool's slots. Raises PoolTimeout."""
+        """Wait in the queue for a slot of the pool. Raises PoolTimeout."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pool.waiters.append(waiter)
         try:
@@ -185,8 +573,8 @@ class Client:
                 await waiter
         except BaseException as exc:
             if waiter.done() and not waiter.cancelled():
-                pool.release()  # the slot came in the same moment as the timeout or the cancellation
-            elif waiter in pool.waiters:  # a release may have passed over it already
+                pool.release()  # the slot arrived together with the timeout or the cancellation
+            elif waiter in pool.waiters:  # a release may already have removed the waiter
                 pool.waiters.remove(waiter)
             if isinstance(exc, TimeoutError):
                 raise PoolTimeout(
@@ -196,7 +584,7 @@ class Client:
             raise
 
     def _idle(self, pool: Pool) -> Connection | None:
-        """The connection parked last that may still be used; closes those that may not."""
+        """The usable connection that was parked last; closes unusable connections."""
         while pool.idle:
             connection = pool.idle.pop()
             if connection.fresh(self._keepalive_s):
@@ -231,7 +619,7 @@ class Client:
         return connection
 
     def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:  # on first use: reading the authorities takes some 10 ms
+        if self._tls is None:  # on first use: reading the authorities takes about 10 ms
             self._tls = ssl.create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
@@ -251,7 +639,7 @@ class Client:
         connection.abort()
 
     def _reap(self) -> None:
-        """Close what has lain idle for too long; runs only while something lies idle."""
+        """Close connections that were idle for too long; runs only while a connection is idle."""
         self._reaper = None
         for pool in self._pools.values():
             stale = [connection for connection in pool.idle if not connection.fresh(self._keepalive_s)]
@@ -264,7 +652,7 @@ class Client:
 
 @functools.lru_cache(maxsize=256)
 def locate(url: str) -> tuple[Address, bytes, bytes]:
-    """Address, host header and request target of an absolute http(s) URL. Raises ConnectFailed for anything else."""
+    """Address, host header and request target of an absolute http(s) URL. Raises ConnectFailed for other texts."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -278,7 +666,7 @@ def locate(url: str) -> tuple[Address, bytes, bytes]:
 
 
 def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: bytes) -> bytes:
-    """The request's head, empty line included. ValueError: a part that holds a line break or a NUL."""
+    """The head of the request, with the empty line. ValueError: a part with a line break, a NUL or a space."""
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method, target, host)]
     lines += [b"%b: %b" % header for header in headers]
     if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -291,7 +679,7 @@ def head_of(method: bytes, target: bytes, host: bytes, headers: Headers, body: b
 
 
 def host_of(url: str) -> str:
-    """Host and port of a URL as people may be shown it: without a password, whatever else is wrong with it."""
+    """Host and port of a URL for messages to people: without a password, also for a malformed URL."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2] or "without a host"
     except ValueError:
