@@ -39,10 +39,6 @@ def to_stderr(level: str, format: str) -> None:
     handler = _Stderr(Quiet(format))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # The formats show no thread or process, so skip the lookups for every line (docs.python.org, logging,
-    # "Optimization").
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    vars(logging).update(_srcfile=None, logAsyncioTasks=False)
     logging.captureWarnings(True)  # pydantic's warnings quote unexpected values
     root.setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     for name in ("ragway", "asyncio"):
