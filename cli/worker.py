@@ -18,8 +18,7 @@ import uvloop
 from cli.build import gateway
 from config.settings import Settings, SettingsError, load
 from proxy.observe.metrics import Metrics
-from proxy.server.drain import Connections
-from proxy.server.http1 import Timeouts
+from proxy.server.http1 import Connections, Timeouts
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import IndexClient
 from runtime import garbage, logs, scheduling

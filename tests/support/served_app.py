@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 import uvloop
 
 from proxy.asgi import App
-from proxy.server.drain import Connections
-from proxy.server.http1 import Timeouts
+from proxy.server.http1 import Connections, Timeouts
 
 LIMITS = Timeouts(receive_s=30.0, keepalive_s=30.0, send_s=30.0)
 

@@ -14,8 +14,7 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from proxy.asgi import Receive, Scope, Send
 from proxy.dialects import sse
 from proxy.exchange import KEY, Exchange, Target
-from proxy.server.drain import Connections
-from proxy.server.http1 import Timeouts
+from proxy.server.http1 import Connections, Timeouts
 from proxy.upstream.translated.lane import Translated
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, ScriptedServer, scripted
