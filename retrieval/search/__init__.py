@@ -11,7 +11,6 @@ rerank       a cross-encoder reads the first passages with the question and sort
 diversity    new content before repetitions
 pack         hits -> the context within the budget
 neighbours   adjacent passages -> one passage
-texts        pieces of the documents' stored texts
 explain      the trace: the fate of every candidate
 expand       the packed context -> the context shown: neighbours, whole documents, a whole collection
 """

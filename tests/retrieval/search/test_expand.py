@@ -9,7 +9,7 @@ import pytest
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.revisions import Revision
 from retrieval.records.documents import Document
-from retrieval.search.texts import Texts
+from retrieval.search.expand import Texts
 
 SMALL = "Wärme und Kälte. " * 10
 LARGE = "word " * 30_000
