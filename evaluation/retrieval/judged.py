@@ -128,33 +128,37 @@ def _read_files(candidates: Iterable[FileCandidate], notes: list[str], *, max_by
             notes.append(f"{candidate.source} was not read: {error}")
 
 
-def _documents(file: Path) -> Iterator[Document]:
+def _rows_by_id(file: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Line number, `_id` and row of each line; raises at an `_id` of an earlier line."""
     seen: dict[str, int] = {}
     for number, row in _rows(file):
         id = _text(row, "_id", file, number)
         if id in seen:
             raise _wrong(file, number, f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
         seen[id] = number
+        yield number, id, row
+
+
+def _optional_text(row: dict[str, Any], field: str, file: Path, number: int) -> str:
+    text = row.get(field) or ""
+    if not isinstance(text, str):
+        raise _wrong(file, number, f'"{field}" is {_quoted(text)}; expected a text')
+    return text
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    for number, id, row in _rows_by_id(file):
         kind = row.get("format", "text")
         if kind not in get_args(Format):
             raise _wrong(file, number, f'"format" is {kind!r}; expected one of {", ".join(get_args(Format))}')
-        title = row.get("title") or ""
-        if not isinstance(title, str):
-            raise _wrong(file, number, f'"title" is {_quoted(title)}; expected a text')
+        title = _optional_text(row, "title", file, number)
         yield Document(id, title, _text(row, "text", file, number, empty=True), kind, 0.0)
 
 
 def _questions(file: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[JudgedQuestion]:
-    seen: dict[str, int] = {}
-    for number, row in _rows(file):
-        id = _text(row, "_id", file, number)
-        if id in seen:
-            raise _wrong(file, number, f"the _id {id!r} is already in line {seen[id]}; expected each _id once")
-        seen[id] = number
+    for number, id, row in _rows_by_id(file):
         turns = [*_history(row, file, number), Turn("user", _text(row, "text", file, number))]
-        rewrite = row.get("rewrite") or ""
-        if not isinstance(rewrite, str):
-            raise _wrong(file, number, f'"rewrite" is {_quoted(rewrite)}; expected a text')
+        rewrite = _optional_text(row, "rewrite", file, number)
         yield JudgedQuestion(id, tuple(turns), rewrite, grades.get(id, {}))
 
 
