@@ -4,7 +4,7 @@ CORS      only with server.cors_origins; outermost, or a page could not read err
 Observe   opens the exchange, answers errors of the gateway, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
 Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
-_Chats    chat completions; the router has all other routes, `_Others` the paths without a route
+_Chats    the paths of dialects; the router has all other routes, `_Others` the paths without a route
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -30,6 +30,7 @@ from proxy.api.models import Models
 from proxy.api.passthrough import WITH_MODEL
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.dialects.paths import BY_PATH
+from proxy.dialects.responses import stored_methods
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
@@ -86,7 +87,8 @@ def application(parts: Parts) -> App:
     )
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
-    app: App = _Chats(_Only(_NoPage(parts.chat), "POST"), routes)
+    dialects = [path for path in BY_PATH if path not in listed]
+    app: App = _Chats(dialects, _Only(_NoPage(parts.chat), "POST"), routes)
     app = Metering(app, parts.ledger, parts.record, relayed=listed)
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
@@ -118,14 +120,18 @@ def _cors(app: App, origins: tuple[str, ...]) -> App:
 
 
 class _Chats:
-    """The paths of chats, before all others: most requests are chats, and the router takes 7 µs to find a path."""
+    """The paths of dialects, before all others: most requests are chats, and the router takes 7 µs to find a path.
 
-    def __init__(self, chat: App, others: App) -> None:
+    A path that `upstream.paths` names itself is relayed without passages.
+    """
+
+    def __init__(self, paths: Collection[str], chat: App, others: App) -> None:
+        self._paths = frozenset(paths)
         self._chat = chat
         self._others = others
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return (self._chat if scope["path"] in BY_PATH else self._others)(scope, receive, send)
+        return (self._chat if scope["path"] in self._paths else self._others)(scope, receive, send)
 
 
 class _Status:
@@ -200,7 +206,8 @@ class _Others:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         path = scope["path"]
-        if path in WITH_MODEL or (path.startswith("/v1/") and any(covers(each, path) for each in self._listed)):
+        listed = path.startswith("/v1/") and any(covers(each, path) for each in self._listed)
+        if listed or path in WITH_MODEL or stored_methods(path):
             return self._relay(scope, receive, send)
         raise self._advice.unknown(scope)
 

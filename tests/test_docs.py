@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cli import COMMANDS, ragway
 from config.settings import DEFAULTS, Model, load
 from proxy.augment.middleware import DEGRADED
+from proxy.dialects.paths import BY_PATH
 from proxy.exchange import Lane, RagStatus
 from proxy.observe.metrics import STAGES, Metrics
 from retrieval.ingest.load import FORMATS
@@ -245,9 +246,9 @@ def test_the_promised_make_targets_exist() -> None:
     assert named <= targets
 
 
-def test_the_readme_says_that_responses_get_no_passages() -> None:
+def test_the_readme_names_the_paths_that_get_passages() -> None:
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert "`/v1/responses` passes without passages" in text
+    assert all(f"`{path}`" in text for path in BY_PATH)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

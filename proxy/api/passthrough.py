@@ -1,6 +1,5 @@
 """The paths under /v1 that are relayed, to the upstream of the `model` in their body, and never augmented."""
 
-import logging
 from collections.abc import Mapping
 
 from proxy.access.auth import must_be_no_page
@@ -9,35 +8,42 @@ from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model
 from proxy.augment.middleware import Resolve
 from proxy.body import by_size, json_body, whole_body
+from proxy.dialects.responses import stored_methods
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 
-log = logging.getLogger("ragway")
-WITH_MODEL = ("/v1/embeddings", "/v1/completions", "/v1/responses")
+WITH_MODEL = ("/v1/embeddings", "/v1/completions")
+_ANY_MODEL = "*"  # the name that only the row for every model matches
 
 
 class Passthrough:
-    """WITH_MODEL by the model of their body; paths that are listed by the `upstream.paths` setting.
+    """WITH_MODEL by the model of their body; stored responses; paths that are listed by the `upstream.paths` setting.
+
+    A stored response has no model in its path: the request goes by the model in the query, else to the row for every
+    model.
 
     A listed path, too, goes by the model where its body, or else its query, names one: what the upstream reads is what
     was checked.
     """
 
-    def __init__(
-        self, upstream: App, *, resolve: Resolve, paths: Mapping[str, str], max_body_bytes: int, warns: bool = False
-    ) -> None:
-        """warns: whether the log says, once, that what clients may take for a chat gets no passages."""
+    def __init__(self, upstream: App, *, resolve: Resolve, paths: Mapping[str, str], max_body_bytes: int) -> None:
         self._upstream = upstream
         self._resolve = resolve
         self._paths = paths
         self._max_body_bytes = max_body_bytes
-        self._warns = warns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = exchange_of(scope)
         path = scope["path"]
         listed, asked = self._listed(path), models_in(scope["query_string"])
         exchange.listed = listed is not None
+        if listed is None and (methods := stored_methods(path)):
+            if scope["method"] not in methods:
+                raise method_not_allowed(scope["method"], path, methods)
+            must_be_no_page(scope)
+            listed = _ANY_MODEL
+            exchange.tokens = Tokens(0, 0)  # the usage in a stored response was counted when the model was called
         if listed is not None:
             raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
             named = await by_size(raw, lambda: named_in(scope, raw, asked[0] if asked else listed))
@@ -49,7 +55,13 @@ class Passthrough:
             raise method_not_allowed(scope["method"], path, ["POST"])
         exchange.fields = named.fields
         exchange.model, _, _ = split_model(named.model)
-        exchange.target = target = self._resolve(exchange.model, exchange.rights)
+        try:
+            exchange.target = target = self._resolve(exchange.model, exchange.rights)
+        except ApiError as error:
+            if exchange.model != _ANY_MODEL:
+                raise
+            message = f"{path} names no model: add the model that wrote the response, as in {path}?model=NAME."
+            raise ApiError(404, message, code="model_not_found", param="model") from error
         if any(model != target.model for model in asked):  # a query travels as it came
             message = f"The query names another model than the one that is called, {target.model!r}: name it alone."
             raise ApiError(400, message, code="ambiguous_field", param="model")
@@ -58,9 +70,6 @@ class Passthrough:
         if target.lane != "relay":
             message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
             raise ApiError(404, message, code="path_not_supported", param="model")
-        if self._warns and path == "/v1/responses" and scope["method"] == "POST":
-            self._warns = False
-            log.warning("POST /v1/responses passes without passages: only /v1/chat/completions gets them; said once")
         exchange.upstream = self._upstream
 
     def _listed(self, path: str) -> str | None:

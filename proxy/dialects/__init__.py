@@ -1,11 +1,13 @@
 """A client API is a dialect: one object that reads and edits requests, reads replies and writes errors.
 
-base          the protocol of a dialect, a request and a conversation
-chat          OpenAI's chat completions
-chat_reply    a chat completion's reply: read and written
-json_body     a JSON body as bytes: read, and edited without changing any other byte
-paths         the dialect of a path
-replies       the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
-sse           event-stream frames: built and split
-token_counts  the tokens of a model call: reported, or estimated
+base             the protocol of a dialect, a request and a conversation
+chat             OpenAI's chat completions
+chat_reply       a chat completion's reply: read and written
+json_body        a JSON body as bytes: read, and edited without changing any other byte
+paths            the dialect of a path
+replies          the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
+responses        OpenAI's Responses API
+responses_reply  a response: read and written
+sse              event-stream frames: built and split
+token_counts     the tokens of a model call: reported, or estimated
 """

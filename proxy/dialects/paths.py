@@ -4,5 +4,6 @@ from collections.abc import Mapping
 
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.responses import RESPONSES
 
-BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT,)}
+BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT, RESPONSES)}

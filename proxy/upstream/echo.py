@@ -12,7 +12,8 @@ from typing import Any
 
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.body import by_size, read_body
-from proxy.dialects.base import Dialect, ModelRequest
+from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest
+from proxy.dialects.chat import ChatRequest
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
@@ -28,7 +29,7 @@ Json = dict[str, Any]  # foreign JSON
 
 
 class Echo:
-    """Answers a request whose `messages` have the shape of chat completions, in the dialect of the path."""
+    """Answers a request in the dialect of the path."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Raises ApiError 404 for a path without a dialect, 400 for a request that is no chat."""
@@ -36,8 +37,8 @@ class Echo:
         if scope["method"] != "POST" or dialect is None:
             raise ApiError(
                 404,
-                f"The built-in echo model only does POST /v1/chat/completions, not {scope['method']} {scope['path']}. "
-                "Configure a model with an upstream for anything else.",
+                f"The built-in echo model only does POST {' and '.join(BY_PATH)}, not {scope['method']} "
+                f"{scope['path']}. Configure a model with an upstream for anything else.",
                 code="unsupported_by_echo",
             )
         began = time.perf_counter()
@@ -68,7 +69,9 @@ def parse(dialect: Dialect, body: bytes) -> ModelRequest:
     request = dialect.parse(body)
     fields = request.fields
     messages = fields.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
+    if not isinstance(request, ChatRequest):
+        request.messages()
+    elif not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise _wrong("messages", "a list of at least one message object")
     if not isinstance(fields.setdefault("model", MODEL), str):
         raise _wrong("model", "a string")
@@ -90,10 +93,19 @@ def answer(request: ModelRequest) -> tuple[str, Tokens]:
 
     The model has no tokenizer, so the token counts are counts of words: a shape without a price.
     """
-    messages = [render_message(message) for message in request.fields["messages"]]
+    rows = request.fields["messages"] if isinstance(request, ChatRequest) else map(_row_of, request.messages())
+    messages = [render_message(row) for row in rows]
     text = "\n\n".join([GREETING, *messages])
     prompt = sum(len(message.split()) for message in messages)
     return text, Tokens(prompt, len(text.split()) * (request.fields.get("n") or 1))
+
+
+def _row_of(message: ConversationMessage) -> Json:
+    """A message of another dialect in the shape of chat completions; a call of a Responses item is the item itself."""
+    row: Json = {"role": message.role, "content": message.text}
+    if isinstance(message.calls, dict):
+        row["tool_calls"] = [{"id": message.calls.get("call_id"), "function": message.calls}]
+    return row
 
 
 def render_message(message: Json) -> str:

@@ -132,6 +132,12 @@ async def test_a_listed_path_and_those_below_it_take_any_type() -> None:
         assert (await Call().to(_app((listed,)), scope_of(headers=_FORM))).status == 415
 
 
+async def test_a_dialects_path_is_relayed_where_the_setting_names_the_path_itself() -> None:
+    form = b'--b\r\nContent-Disposition: form-data; name="x"\r\n\r\nA text.\r\n--b--\r\n'
+    for listed, status in (("/v1/responses", 404), ("/v1", 415)):  # 404: the relay knows no model
+        assert (await Call([form]).to(_app((listed,)), scope_of("/v1/responses", headers=_FORM))).status == status
+
+
 async def test_a_page_that_is_not_cannot() -> None:
     headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"content-type", b"application/json")]
     call = await Call().to(_app(), scope_of(headers=headers))

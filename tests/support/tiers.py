@@ -14,6 +14,7 @@ TIERS = {
     "wire/test_hostile_clients.py": "",
     "wire/test_relay_streams.py": "",
     "wire/test_rewriting.py": "",
+    "wire/test_responses.py": "",
     "wire/test_sdk_python.py": "",
     "wire/test_upstream_faults.py": "",
 }

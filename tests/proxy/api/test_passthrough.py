@@ -15,6 +15,7 @@ from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.api.passthrough import Passthrough
 from proxy.asgi import Receive, Scope, Send, send_json
 from proxy.dialects.json_body import _READ
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.upstream.routes import Routes
@@ -27,6 +28,7 @@ ROUTES = Routes({
     "claude": Target("anthropic/claude", "translated", "", "key"),
 })  # fmt: skip
 MINI_ONLY = Rights(models=Names(["mini"]))
+BIG_ONLY = Rights(models=Names(["big"]))
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ async def test_the_bodys_model_decides_where_a_listed_path_goes() -> None:
     assert (await passed(b"RIFF", "/v1/files", (b"content-type", b"audio/wav"))).fields == {}
 
 
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/embeddings", "/v1/completions"])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/completions"])
 @pytest.mark.parametrize("name", ["mini", "raw/mini", "rag/docs/mini"])
 @pytest.mark.parametrize("paths", [{}, {"/v1": "big"}])
 async def test_an_alias_and_a_prefix_are_all_that_changes(path: str, name: str, paths: Mapping[str, str]) -> None:
@@ -303,17 +305,48 @@ async def test_the_upstream_reads_of_a_form_what_was_checked(parts: list[tuple[s
         assert exchange.body == body.replace(head + names[0].encode(), head + exchange.target.model.encode())
 
 
-@pytest.mark.parametrize("paths", [{}, {"/v1/responses": "mini"}])
-@pytest.mark.parametrize("warns", [True, False])
-async def test_a_response_without_passages_is_a_warning_once(
-    caplog: pytest.LogCaptureFixture, paths: Mapping[str, str], warns: bool
-) -> None:
-    app = Passthrough(Upstream(), resolve=ROUTES.resolve, paths=paths, max_body_bytes=2 * 10**6, warns=warns)
-    for path in ("/v1/embeddings", "/v1/responses", "/v1/responses"):
-        await Call([BIG]).to(app, scope_of(path, headers=[AS_JSON], exchange=Exchange(rights=EVERYTHING)))
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert len(told) == (1 if warns else 0)
-    assert all(level == "WARNING" and "POST /v1/responses passes without passages" in text for level, text in told)
+STORED = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")]
+
+
+@pytest.mark.parametrize(("method", "below"), STORED)
+async def test_a_stored_response_goes_to_the_model_of_the_query_and_counts_no_tokens(method: str, below: str) -> None:
+    path = "/v1/responses/resp_1" + below
+    exchange = await passed(b"", path, method=method, paths={}, query=b"model=big&limit=2", rights=BIG_ONLY)
+    assert (base_of(exchange), exchange.model, exchange.body) == ("http://big/v1", "big", b"")
+    assert exchange.tokens == Tokens(0, 0)
+    for query, rights in (
+        (b"model=big", MINI_ONLY),
+        (b"", EVERYTHING),
+    ):  # no right to the model; no row for every model
+        with pytest.raises(ApiError) as caught:
+            await passed(b"", path, method=method, paths={}, query=query, rights=rights)
+        assert (caught.value.status, caught.value.code) == (404, "model_not_found")
+    assert "?model=NAME" in caught.value.message
+
+
+@pytest.mark.parametrize(("method", "below"), STORED)
+async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model(method: str, below: str) -> None:
+    routes = Routes(
+        {"*": Target("", "relay", "http://any/v1", "key"), "big": Target("big", "relay", "http://big/v1", "")}
+    )
+    app = Passthrough(upstream := Upstream(), resolve=routes.resolve, paths={}, max_body_bytes=1000)
+    scope = scope_of(
+        "/v1/responses/resp_1" + below, method=method, headers=[AS_JSON], exchange=Exchange(rights=EVERYTHING)
+    )
+    await Call([b""]).to(app, scope)
+    assert scope[KEY].upstream is upstream
+    assert base_of(scope[KEY]) == "http://any/v1"
+    scope[KEY] = Exchange(rights=BIG_ONLY)
+    with pytest.raises(ApiError, match="add the model") as caught:
+        await Call([b""]).to(app, scope)
+    assert caught.value.status == 404
+
+
+@pytest.mark.parametrize(("method", "below"), [("POST", ""), ("GET", "/cancel"), ("DELETE", "/input_items")])
+async def test_another_method_on_a_stored_response_is_a_405(method: str, below: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        await passed(b"", "/v1/responses/resp_1" + below, method=method, paths={}, query=b"model=big")
+    assert caught.value.status == 405
 
 
 async def test_a_model_of_the_bodys_own_takes_no_right_to_the_listed_one() -> None:

@@ -12,7 +12,11 @@ from proxy.asgi import Receive, Scope, Send
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
-from proxy.exchange import Exchange, Target
+from proxy.dialects.base import Dialect
+from proxy.dialects.chat import CHAT
+from proxy.dialects.responses import RESPONSES
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Lane, Target
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
@@ -50,8 +54,10 @@ async def asked(
     window_tokens: int = 0,
     order: Order = "best_first",
     begun: Callable[[], Awaitable[None]] = already,
+    lane: Lane = "echo",
+    dialect: Dialect = CHAT,
 ) -> tuple[Exchange, Five]:
-    knowledge, exchange = Five(), Exchange(rights=EVERYTHING)
+    knowledge, exchange = Five(), Exchange(rights=EVERYTHING, path=dialect.path, dialect=dialect)
     options = AugmentOptions(
         enabled=True,
         collections=("docs",),
@@ -73,7 +79,7 @@ async def asked(
         knowledge=knowledge,
         template=Template("{passages}"),
         options=options,
-        resolve=lambda name, rights: Target(name, "echo", "", "", window_tokens=window_tokens),
+        resolve=lambda name, rights: Target(name, lane, "", "", window_tokens=window_tokens),
     )
     call = Call([orjson.dumps(body)])
     await app(scope_of(exchange=exchange), call.receive, call.send)
@@ -88,6 +94,12 @@ def chat(text: str = "how do I connect?", **more: Any) -> dict[str, Any]:
 def shown(exchange: Exchange) -> list[str]:
     content = orjson.loads(exchange.body or b"")["messages"][0]["content"]
     return [line for line in content.splitlines() if line.startswith("passage")]
+
+
+async def test_a_response_of_a_translated_model_is_a_404_that_says_what_to_do() -> None:
+    with pytest.raises(ApiError, match="Ask the model over /v1/chat/completions") as caught:
+        await asked({"model": "m", "input": "how?"}, lane="translated", dialect=RESPONSES)
+    assert (caught.value.status, caught.value.code) == (404, "path_not_supported")
 
 
 async def test_the_best_come_first_unless_first_and_last_is_asked_for() -> None:

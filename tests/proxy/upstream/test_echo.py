@@ -157,7 +157,7 @@ async def test_what_is_no_chat_completion_is_a_400_that_names_the_field(body: by
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/v1/embeddings"), ("POST", "/v1/responses"), ("GET", "/v1/chat/completions")]
+    ("method", "path"), [("POST", "/v1/embeddings"), ("GET", "/v1/responses"), ("GET", "/v1/chat/completions")]
 )
 async def test_other_paths_are_a_404_that_says_so(method: str, path: str) -> None:
     with pytest.raises(ApiError, match="only does POST /v1/chat/completions") as caught:

@@ -1,0 +1,143 @@
+"""OpenAI's Responses API: the dialect of `POST /v1/responses`."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.dialects import sse
+from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest, Position
+from proxy.dialects.chat import CHAT
+from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
+from proxy.dialects.replies import ReplyReader
+from proxy.dialects.responses_reply import ResponseReader, response, response_frames
+from proxy.dialects.token_counts import Tokens
+from proxy.errors import ApiError
+
+_TEXT_PARTS = ("input_text", "output_text", "text")
+_MORE_THAN_TEXT = ("tools", "background", "conversation", "prompt")
+_STORED = re.compile(r"/v1/responses/[\w-]+(/cancel|/input_items)?")
+_STORED_METHODS = {None: ("GET", "DELETE"), "/cancel": ("POST",), "/input_items": ("GET",)}
+
+
+def stored_methods(path: str) -> Sequence[str]:
+    """The methods for a path of a stored response; () for another path."""
+    found = _STORED.fullmatch(path)
+    return () if found is None else _STORED_METHODS[found[1]]
+
+
+class ResponsesRequest(ModelRequest):
+    """The body of a request for a response."""
+
+    __slots__ = ()
+    NAMES = ("model", "input", "instructions", "rag")
+
+    def messages(self) -> Sequence[ConversationMessage]:
+        """Empty without `instructions` and `input`. Raises ApiError 400: `input` is neither a text nor a list.
+
+        An item without a role counts as a call or as the result of a tool.
+        """
+        read = []
+        if isinstance(instructions := self.fields.get("instructions"), str):
+            read.append(ConversationMessage("system", instructions))
+        given = self.fields.get("input")
+        if isinstance(given, str):
+            return [*read, ConversationMessage("user", given)]
+        if not isinstance(given, list | None):
+            message = f"'input' must be a text or a list of items, got {kind_of(given)}."
+            raise ApiError(400, message, code="invalid_input", param="input")
+        for item in given or ():
+            if not isinstance(item, dict):
+                continue
+            if isinstance(role := item.get("role"), str):
+                read.append(ConversationMessage(role, _text_of(item.get("content"))))
+            elif str(item.get("type")).endswith("_call"):
+                read.append(ConversationMessage("assistant", "", item))
+            else:
+                read.append(ConversationMessage("tool", _text_of(item.get("output"))))
+        return read
+
+    def beside_messages(self) -> Sequence[Any]:
+        return [self.fields.get(name) for name in ("tools", "text")]
+
+    def answer_tokens(self) -> int:
+        limit = self.fields.get("max_output_tokens")
+        return limit if isinstance(limit, int) and limit > 0 else 0
+
+    def wants_only_text(self) -> bool:
+        """A response that the provider stores counts as more: a second request would store a second response."""
+        return self.fields.get("store") is False and not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
+
+    def insertion(self, text: str, position: Position) -> Sequence[Edit]:
+        """At the end of `instructions`; for tail, a developer item before the newest user item.
+
+        A stored prompt may have instructions of its own, which `instructions` would replace: with `prompt` alone, the
+        text goes into a developer item, too.
+        """
+        instructions = self.fields.get("instructions")
+        for_item = position == "tail" or not isinstance(instructions, str | None)
+        if for_item or (instructions is None and self.fields.get("prompt")):
+            return self._developer_item(text)
+        opening = self.raw.index(b"{") + 1
+        if "instructions" not in self.members:
+            return [Edit(opening, opening, b'"instructions":' + orjson.dumps(text) + b",")]
+        start = value_at(self.raw, self.members["instructions"])
+        end = end_of(unescaped(self.raw), start)
+        if instructions is None:
+            return [Edit(start, end, orjson.dumps(text))]
+        return [Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if instructions else text)[1:-1])]
+
+    def _developer_item(self, text: str) -> Sequence[Edit]:
+        """Before the newest user item, which the request has: the gateway searches for the text of a user item."""
+        given, plain = self.fields["input"], unescaped(self.raw)
+        start = value_at(self.raw, self.members["input"])
+        item = b'{"type":"message","role":"developer","content":' + orjson.dumps(text) + b"}"
+        if isinstance(given, str):
+            end, user = end_of(plain, start), b'{"type":"message","role":"user","content":'
+            return [Edit(start, start, b"[" + item + b"," + user), Edit(end, end, b"}]")]
+        users = [i for i, each in enumerate(given) if isinstance(each, dict) and each.get("role") == "user"]
+        place = nth_item(plain, start, users[-1])
+        return [Edit(place, place, item + b",")]
+
+
+def _text_of(content: Any) -> str:
+    """The text of an item's content: a string, or the text parts of a list; "" where the content has no text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in _TEXT_PARTS]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+class Responses:
+    """The dialect."""
+
+    path = "/v1/responses"
+    frames_without_text = 8  # created, in progress; item, part and text: added or done; completed
+    reader: type[ReplyReader] = ResponseReader
+
+    def parse(self, raw: bytes) -> ModelRequest:
+        return ResponsesRequest.parse(raw)
+
+    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
+        """As for chat completions: the last event repeats the response, with `usage` near the end."""
+        return CHAT.usage_in(start, end)
+
+    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
+        return response(request.fields, text, tokens)
+
+    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+        return response_frames(request.fields, texts, tokens)
+
+    def error_body(self, error: ApiError, request_id: str) -> bytes:
+        return error.body()
+
+    def error_frame(self, error: ApiError, request_id: str) -> bytes:
+        """An `error` event with the members of OpenAI's reference, and with `error`, for which the SDKs look."""
+        row = {"type": "error", "code": error.code, "message": error.message, "param": error.param}
+        return b"event: error\n" + sse.frame(orjson.dumps({**row, **orjson.loads(error.body())}))
+
+
+RESPONSES: Dialect = Responses()

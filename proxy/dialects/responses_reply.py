@@ -1,0 +1,167 @@
+"""A response of OpenAI's Responses API, read and written."""
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from proxy.dialects import sse
+from proxy.dialects.replies import ReplyReader, error_text
+from proxy.dialects.token_counts import Tokens, reported_tokens
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_CALL_PIECES = (
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+)
+# Members of the request that a response repeats, and the values of members that the request leaves out.
+_REPEATED: Mapping[str, Any] = {
+    **dict.fromkeys(("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p")),
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "truncation": "disabled",
+}
+
+
+class ResponseReader(ReplyReader):
+    """Reads a response: the event stream, or the whole object."""
+
+    def read_event(self, event: Mapping[str, Any]) -> None:
+        kind = str(event.get("type", ""))
+        item = event.get("item")
+        if kind == "response.output_text.delta":
+            self._add(self._answer, event.get("delta"))
+        elif kind == "response.refusal.delta":
+            self._add(self._refusal, event.get("delta"))
+        elif kind.startswith("response.reasoning") and kind.endswith(".delta"):
+            self._add(self._reasoning, event.get("delta"))
+        elif kind == "response.output_item.added" and isinstance(item, dict):
+            self._begin_call(item)
+        elif kind in _CALL_PIECES and self._calls:
+            self._calls[-1].add(arguments=event.get("delta"))
+        elif kind == "error":
+            self.error = error_text(event.get("error") or event)
+        elif kind in _ENDS:
+            self._end(event.get("response"))
+        elif event.get("object") == "response":
+            for item in _objects(event.get("output")):
+                self._read_item(item)
+            self._end(event)
+        elif event.get("error"):
+            self.error = error_text(event["error"])
+
+    def _read_item(self, item: Mapping[str, Any]) -> None:
+        """An item of a whole response."""
+        self._begin_call(item)
+        for part in _objects(item.get("content")):
+            texts = self._reasoning if item.get("type") == "reasoning" else self._answer
+            self._add(texts, part.get("text"))
+            self._add(self._refusal, part.get("refusal"))
+        for part in _objects(item.get("summary")):
+            self._add(self._reasoning, part.get("text"))
+
+    def _begin_call(self, item: Mapping[str, Any]) -> None:
+        """A call that the client answers, with the arguments as far as the item has the arguments.
+
+        A tool that the provider runs, such as a web search, has no `call_id`.
+        """
+        called = str(item.get("type", "")).endswith("_call") and isinstance(item.get("call_id"), str)
+        if called and (pieces := self._tool_call(len(self._calls))) is not None:
+            arguments = item.get("arguments") or item.get("input")
+            pieces.add(id=item["call_id"], name=item.get("name"), arguments=arguments)
+
+    def _end(self, answer: object) -> None:
+        """The state of a response: the status, the usage, the error."""
+        if not isinstance(answer, dict):
+            return
+        details, usage = answer.get("incomplete_details"), answer.get("usage")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        status = str(answer.get("status"))
+        self.ended = status not in ("queued", "in_progress")
+        if self.ended:
+            limits = {"max_output_tokens": "length", "content_filter": "content_filter"}
+            self.finish_reason = "stop" if status == "completed" else limits.get(str(reason), status)
+        if isinstance(usage, dict):
+            self.usage = reported_tokens(usage) or self.usage
+        if answer.get("error"):
+            self.error = error_text(answer["error"])
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def response(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
+    """A whole response to the request of these members, with one message."""
+    return _json(_completed(_envelope(fields), _message(), text, tokens))
+
+
+def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+    """The events of a streamed response, with one message."""
+    envelope, message, said = _envelope(fields), _message(), ""
+    place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
+
+    def events() -> Iterator[dict[str, Any]]:
+        nonlocal said
+        yield {"type": "response.created", "response": envelope}
+        yield {"type": "response.in_progress", "response": envelope}
+        yield {"type": "response.output_item.added", "output_index": 0, "item": message}
+        yield {"type": "response.content_part.added", **place, "part": _part("")}
+        for text in texts:
+            said += text
+            yield {"type": "response.output_text.delta", **place, "delta": text, "logprobs": []}
+        answer = _completed(envelope, message, said, tokens)
+        yield {"type": "response.output_text.done", **place, "text": said, "logprobs": []}
+        yield {"type": "response.content_part.done", **place, "part": _part(said)}
+        yield {"type": "response.output_item.done", "output_index": 0, "item": answer["output"][0]}
+        yield {"type": "response.completed", "response": answer}
+
+    for number, event in enumerate(events()):
+        name = str(event["type"]).encode()
+        yield b"event: " + name + b"\n" + sse.frame(_json({**event, "sequence_number": number}))
+
+
+def _completed(envelope: dict[str, Any], message: dict[str, Any], text: str, tokens: Tokens) -> dict[str, Any]:
+    usage = {
+        "input_tokens": tokens.prompt,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": tokens.completion,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": tokens.prompt + tokens.completion,
+    }
+    output = [{**message, "status": "completed", "content": [_part(text)]}]
+    return {**envelope, "status": "completed", "output": output, "usage": usage}
+
+
+def _envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
+    repeated = {name: fields.get(name, value) for name, value in _REPEATED.items()}
+    state: dict[str, Any] = {
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "output": [],
+        "usage": None,
+    }
+    head = {"id": f"resp_{secrets.token_hex(12)}", "object": "response", "created_at": int(time.time())}
+    return {**head, "model": fields.get("model"), **state, **repeated, "store": False}  # the echo model stores nothing
+
+
+def _message() -> dict[str, Any]:
+    item = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant"}
+    return {**item, "status": "in_progress", "content": []}
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # half a surrogate pair, from a cut-off text: escaped, as the client sent the half
+        return json.dumps(value).encode("ascii")
