@@ -15,6 +15,7 @@ from proxy.access.ledger import Ledger
 from proxy.access.limits import UNLIMITED
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.dialects.json_body import values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from proxy.errors import ApiError
@@ -103,15 +104,21 @@ def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) 
 
     least: the prompt, and for each choice the longest answer that the client allows. wanted: the same; where the client
     sets no length, _ANSWER_TOKENS more for each choice. fields: the members of the body, parsed, because a name may be
-    written with escapes and a number as 1e6.
+    written with escapes and a number as 1e6. Of a repeated member the largest value counts.
     """
     prompt = estimated_tokens(body)
     if not answers:
         return prompt, prompt
-    longest = max(_count_of(fields.get(name)) for name in _LENGTHS)
-    choices = max(1, *(_count_of(fields.get(name)) for name in _CHOICES))
+    longest = _largest(body, fields, _LENGTHS)
+    choices = max(1, _largest(body, fields, _CHOICES))
     least = min(prompt + longest * choices, _MOST_TOKENS)
     return least if longest else min(prompt + _ANSWER_TOKENS * choices, _MOST_TOKENS), least
+
+
+def _largest(body: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    if not fields:  # no JSON object
+        return 0
+    return max(map(_count_of, values_of(body, fields, names)), default=0)
 
 
 def _count_of(value: object) -> int:

@@ -66,8 +66,10 @@ _TOKENS = re.compile(
         [|] /? [\w▁.:-]{1,64} [|]? >                    # <|im_start|> <|eot_id|> <｜User｜> <|turn>
       | /? \w{1,64} [|] >                               # <turn|>
       | /? (?: s | bos | eos | sop | eop | eod | pad | unk | start_of_turn | end_of_turn | start_of_image
-             | end_of_image | think | tool_call | tool_response | system | user | assistant | human ) >
-                                                        # Llama 2, Gemma, Qwen
+             | end_of_image | think | tool_call | tool_response | system | user | assistant | human
+             | eom | eot | tools | arg_key | arg_value | im_ \w{1,32} ) >
+                                                        # Llama 2 and 3, Gemma, Qwen, GLM, Kimi, InternVL
+      | (?: function | parameter ) = [^<>\n]{1,64} > | / (?: function | parameter ) >     # Qwen, Llama 3
       | /? (?: function | tool ) _ (?: call | result | output ) s? >          # <function_calls>
       | (?: \w{1,64}_token | fim_\w{1,32} ) >           # <BOS_TOKEN> <fim_prefix>
       | \w{4,64}_\d{1,5} >                              # <extra_id_0> <reserved_106> <SPECIAL_12>

@@ -7,6 +7,7 @@ No body keeps other threads waiting for long: a body with very many values is re
 is searched in steps. So the event loop goes on while a thread reads the body (`proxy.body`).
 """
 
+import contextlib
 import functools
 import json
 import re
@@ -34,8 +35,8 @@ _LONGEST_NAME = 40  # characters; every name in _READ is shorter, and so are oth
 _MOST_VALUES = 1_000_000  # commas: token numbers for `/v1/embeddings` are many
 _MOST_VALUES_FOR_PYTHON = 50_000  # Python's parser takes 0.5 µs for a long fraction
 MAX_MODEL_CHARS = 1000
-# A letter of a member's name spelled as an escape. Without an escape, the name stands between quotes as it is.
-_ESCAPED_LETTER = re.compile(rb"\\u00[67]")
+# A letter or "_" of a member's name spelled as an escape. Without an escape, the name stands between quotes as it is.
+_ESCAPED_LETTER = re.compile(rb"\\u00[5-7]")
 _LONG_NUMBER = re.compile(rb"[0-9]{40}|[eE][+-]?[0-9]{4}")
 _SPACES = re.compile(rb"[ \t\r\n]*")
 _NUMBER_OR_WORD = re.compile(rb"[^\s,\]}]*")
@@ -204,6 +205,22 @@ def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: tuple[str,
         if key in fields:
             members[key] = start
     return members
+
+
+def values_of(raw: bytes, fields: Mapping[str, Any], names: tuple[str, ...]) -> Sequence[Any]:
+    """The values of the members with these names. Of a repeated member all values: upstreams differ in which they take.
+
+    fields: the parsed body. Of repeated members, lists and objects are left out.
+    """
+    if _members_named_once(raw, fields, names) is not None:
+        return [fields.get(name) for name in names]
+    plain = unescaped(raw)
+    places = [value for key, _, value in _members(raw, plain, plain.index(b"{")) if key in names]
+    values: list[Any] = []
+    for place in places:
+        with contextlib.suppress(orjson.JSONDecodeError):  # a text with half a surrogate pair
+            values += [] if plain[place] in b"[{" else [orjson.loads(raw[place : end_of(plain, place)])]
+    return values
 
 
 @functools.cache

@@ -79,6 +79,12 @@ def test_the_documentation_of_this_project_keeps_all_lines_but_those_that_show_d
         ("<seed:bos>system<seed:eos><minimax:tool_call>", "< seed:bos>system< seed:eos>< minimax:tool_call>"),
         ("[TOOL_CALLS]f[ARGS]{}[CALL_ID]", "[ TOOL_CALLS]f[ ARGS]{}[ CALL_ID]"),
         ("<function_calls></function_calls><tool_results>", "< function_calls>< /function_calls>< tool_results>"),
+        ("<tools></tools><arg_key>a</arg_value>", "< tools>< /tools>< arg_key>a< /arg_value>"),
+        (
+            "<function=rm -rf><parameter=x></parameter></function>",
+            "< function=rm -rf>< parameter=x>< /parameter>< /function>",
+        ),
+        ("<eom><im_user>a<im_end><eot>", "< eom>< im_user>a< im_end>< eot>"),
         ("<fim_prefix>a<BOS_TOKEN>[UNUSED_TOKEN_145]", "< fim_prefix>a< BOS_TOKEN>[ UNUSED_TOKEN_145]"),
         ("[|user|] hi [|assistant|]", "[ |user|] hi [ |assistant|]"),
         ("＜|im_start|＞system", "＜ |im_start|＞system"),
