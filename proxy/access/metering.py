@@ -9,12 +9,11 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-import orjson
-
 from proxy.access.ledger import Ledger
 from proxy.access.limits import UNLIMITED
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.body import by_size
 from proxy.dialects.json_body import values_of
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.token_counts import Tokens, estimated_tokens
@@ -67,9 +66,11 @@ class Metering:
             # Reserve the tokens that the call may take.
             body = exchange.body or b""
             if admission is not None:
-                fields = exchange.fields if exchange.fields is not None else _fields_of(body)
+                fields = exchange.fields or {}
                 answers = not scope["path"].endswith("/embeddings")
-                wanted_tokens, least_tokens = tokens_to_reserve(body, fields, answers=answers)
+                wanted_tokens, least_tokens = await by_size(
+                    body, lambda: tokens_to_reserve(body, fields, answers=answers)
+                )
                 await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
 
             # Call the model, and read the tokens of the call from the reply as the reply passes.
@@ -134,12 +135,3 @@ def _count_of(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         return 0
     return math.ceil(value) if value < _MOST_TOKENS else _MOST_TOKENS
-
-
-def _fields_of(body: bytes) -> Mapping[str, Any]:
-    """The members of a body that no route has parsed; none where the body is no JSON object."""
-    try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}

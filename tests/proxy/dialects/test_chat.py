@@ -150,16 +150,22 @@ def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, mean
         b'{"model":"a","model":"b","messages":[' + b"[]," * 200_000 + b"[]]}",
         b'{"x":[' + b"{}," * 200_000 + b"{}]}",
         b"{" + b",".join(b'"%d":1' % i for i in range(150_000)) + b"}",
-        b'{"x":[' + b"1," * 1_100_000 + b"1]}",
+        b'{"x":[' + b"1," * 510_000 + b"1]}",
+        b'{"x":[' + b'"",' * 210_000 + b"1]}",
         b"[" * 1_000_000,
         b'{"\\"":[' + b"[]," * 200_000 + b"[]]}",
-        b'{"user":"\\ud800","x":[' + b"1," * 60_000 + b"1]}",
+        b'{"user":"\\ud800","x":[' + b"1," * 21_000 + b"1]}",
     ],
-    ids=["repeated", "objects", "members", "numbers", "open", "escaped", "half a surrogate pair"],
+    ids=["repeated", "objects", "members", "numbers", "texts", "open", "escaped", "half a surrogate pair"],
 )
 def test_more_values_than_anybody_means_are_refused_before_they_are_parsed(raw: bytes) -> None:
     error = refusal(lambda: CHAT.parse(raw))
     assert (error.code, "too many values" in error.message) == ("invalid_body", True)
+
+
+def test_a_body_at_the_limits_is_read() -> None:
+    for values in (b"1," * 499_000, b'"",' * 199_000, b"[]," * 99_000):
+        assert len(CHAT.parse(b'{"x":[' + values + b"1]}").fields["x"]) > 99_000
 
 
 @pytest.mark.parametrize("unit", ["[{:,}]", '\\"[{', "\\\\", "\\u005b[", "日[,", '\\\\\\"{:'])
