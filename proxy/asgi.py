@@ -1,4 +1,4 @@
-"""The shapes of ASGI, and the few answers that need no framework."""
+"""The types of ASGI, and whole answers without a framework."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -11,11 +11,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-CLIENT_LEFT = "the client left"  # the message with which the server cancels the task of a client that left
+CLIENT_LEFT = "the client left"  # the cancel message of the server, for the task of a client that left
 
 
 def covers(listed: str, path: str) -> bool:
-    """Whether a path is the listed one or below it: /v1/files covers /v1/files/file-1."""
+    """Whether a path equals the listed path or stands below: /v1/files covers /v1/files/file-1."""
     return path == listed or path.startswith(listed + "/")
 
 

@@ -1,6 +1,6 @@
-"""A database of the gateway's own: a file of the data folder that its owner alone can read, or tables on a server.
+"""A database of the gateway: a file in the data folder, readable by the owner alone, or tables on a PostgreSQL server.
 
-The file is made with the first thing that is written. Until then nobody pays for SQL: importing it takes 200 ms.
+The first write creates the file. A gateway that never writes does not import SQLAlchemy, which takes 200 ms.
 """
 
 import os
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class Database:
-    """Tables of one schema, opened on first use."""
+    """The tables of one schema, opened on first use."""
 
     def __init__(self, file: Path, url: str, *, what: str, schema: "Callable[[], Schema]") -> None:
-        """url: of a PostgreSQL database; "" = the file. what: is in it, for messages. schema: imported on first use."""
+        """url: of a PostgreSQL database; "": the file. what: the content, in messages. schema: loaded on first use."""
         self._file, self._url = file, url
         self._what, self._schema = what, schema
         self._engine: Engine | None = None
-        self._opening = threading.Lock()  # threads ask at the same time
-        self._seen = bool(url)  # whether there has been a database
+        self._opening = threading.Lock()  # several threads may open the database at the same time
+        self._seen = bool(url)  # whether a database existed at any time
 
     def there(self) -> bool:
-        """Whether there is, or was, a database."""
+        """Whether a database exists, or existed."""
         self._seen = self._seen or self._file.exists()
         return self._seen
 
     def empty(self) -> bool:
-        """Whether nothing was ever written, or the file is gone."""
+        """Whether the file does not exist: no write yet, or a deleted file."""
         return not self._url and not self._file.exists()
 
     @contextmanager
     def reading(self) -> "Iterator[Connection]":
-        """Raises RetrievalError for what the database refuses."""
+        """A connection for reading. Raises RetrievalError where the database refuses."""
         from sqlalchemy.exc import DatabaseError
 
         try:
@@ -52,7 +52,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> "Iterator[Connection]":
-        """A transaction without others beside it. Raises RetrievalError."""
+        """An exclusive transaction. Raises RetrievalError."""
         from sqlalchemy.exc import DatabaseError
 
         from runtime.database import exclusive
@@ -64,7 +64,7 @@ class Database:
             raise RetrievalError(f"{self._what} in {self._where} cannot be written ({error.orig})") from error
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -89,7 +89,7 @@ class Database:
             if make:
                 self._make()
             elif self.empty():
-                raise RetrievalError(f"{self._what} are gone: {self._file} is not there any more")
+                raise RetrievalError(f"{self._what} are gone: the file {self._file} does not exist any more")
             engine = open_file(self._file, what=f"{self._what} in {self._file}", pooled=False)
         try:
             prepare(engine, self._schema())
@@ -99,7 +99,7 @@ class Database:
         return engine
 
     def _make(self) -> None:
-        """An empty database that nobody else can read, not even while it is made."""
+        """Create an empty database with mode 0600 from the first moment."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))

@@ -1,6 +1,6 @@
-"""Errors of ours as clients see them: a status and OpenAI's error body, from one place.
+"""Errors of the gateway, as clients see errors: a status, and OpenAI's error body.
 
-The upstream's own errors never pass through here; they are relayed as they came.
+Errors of the upstream do not pass through this module: the relay passes their bytes on.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class ApiError(Exception):
-    """An answer of ours that is an error: what was wrong, what was expected, what to do."""
+    """An error answer of the gateway: what was wrong, what was expected, what to do."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class ApiError(Exception):
 
 
 def _encodable(text: str) -> str:
-    """The text; half a surrogate pair that it quotes is spelled out."""
+    """The text, with escapes in place of lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def method_not_allowed(method: str, path: str, allowed: Sequence[str]) -> ApiError:
-    """405, with the methods that there are."""
+    """The 405, with the allowed methods."""
     names = ", ".join(allowed)
     text = f"{path} does not take {method}, only {names}."
     return ApiError(405, text, code="method_not_allowed", headers=[(b"allow", names.encode())])
 
 
 def upstream_error(status: int, message: str, code: str) -> ApiError:
-    """An error that is the upstream's doing: 502 could not be reached or broke off, 504 took too long."""
+    """A failure of the upstream. 502: unreachable, or broken off. 504: too slow."""
     return ApiError(status, message, code=code, type="upstream_error")

@@ -1,10 +1,10 @@
-"""A chat's path to its passages, in order.
+"""The path of a chat to passages, in order.
 
-middleware        reads, decides, retrieves, injects, forwards; only the request is ever changed
+middleware        reads, decides, retrieves, injects, prepares the call; changes the request alone
 gate              whether a request is augmented, from which collections, and why
-utility_requests  requests that a chat program makes for itself (title, tags, summary): they get no passages
+utility_requests  requests of a chat program for its own use (title, tags, summary), which get no passages
 rewrite           the latest question as a model words it, raced with retrieval on the local form
 context_window    how many tokens of passages the model's window has room for
 inject            passages -> the text that the model reads
-sanitize          a document's text, safe to show to a model
+sanitize          the text of a document, made safe for a prompt
 """

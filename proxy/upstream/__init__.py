@@ -1,8 +1,8 @@
-"""Where a request goes, and where its reply's bytes come from.
+"""The way of a request to the model, and of the reply back.
 
-routes       a model's name -> its target; a target's lane -> its app
+routes       name of a model -> target; lane of a target -> app
 relay        bytes both ways, for upstreams that speak OpenAI's dialect
-client       the relay's HTTP/1.1 client: connections, and a pool of connections per upstream
-translated/  any other provider, through litellm
-echo         a pretend provider that answers with the messages it received
+client       the HTTP/1.1 client of the relay: connections, and a pool of connections for each upstream
+translated/  all other providers, through litellm
+echo         a built-in provider that answers with the received messages
 """

@@ -1,12 +1,11 @@
-"""The relay lane: an ASGI app that hands a request to an OpenAI-dialect upstream and its reply back, byte for byte.
+"""The relay lane: an ASGI app that passes a request to an OpenAI-dialect upstream and the reply back, byte for byte.
 
-Request headers travel by an allow-list, so that no credential or cookie of the client's reaches a provider, and nothing
-of the gateway's protocol does either; the key is the one of the exchange's target. Reply headers travel unless they
-concern one hop only. When the client leaves, in whatever phase, the upstream's connection is closed at once: providers
-stop generating, and billing, when they see that.
+An allow-list selects the request headers, so no credential, no cookie and no header of the gateway's own protocol
+reaches a provider; the exchange's target gives the key. All reply headers pass except hop-by-hop headers. A client that
+leaves, in any phase, closes the upstream's connection at once: providers then stop generating and billing.
 
-A failure before the reply's head is an error of ours (502, 504). After it the reply ends without its last ASGI message,
-whereupon the server breaks the connection off: a cut stream must never look complete.
+A failure before the head of the reply is an error of the gateway (502, 504). A failure after the head ends the reply
+without the last ASGI message, and the server breaks off the connection: a cut stream must never look complete.
 """
 
 import functools
@@ -30,15 +29,15 @@ from proxy.upstream.client import (
     host_of,
 )
 
-PREFIX = b"/v1"  # of our own paths; what follows it is joined to the target's api_base
+PREFIX = b"/v1"  # of the gateway's paths; the rest of a path is joined to the target's api_base
 
 REQUEST_HEADERS = frozenset({
     b"accept", b"accept-encoding", b"accept-language", b"content-encoding", b"content-type", b"idempotency-key",
     b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
 })  # fmt: skip
 REQUEST_PREFIXES = (b"anthropic-", b"openai-", b"x-stainless-")
-OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # they belong to a key, and travel only with it
-_ANTHROPICS_KEY = b"x-api-key"  # where clients of Anthropic's API show theirs; it travels on listed paths
+OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # of one key: sent only with this key
+_ANTHROPICS_KEY = b"x-api-key"  # the key header of Anthropic's API; sent on listed paths
 
 # RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
 HOP_BY_HOP = frozenset({
@@ -54,9 +53,9 @@ class Relay:
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Relay one exchange. Raises ApiError when the upstream failed before its reply's head.
+        """Relay one exchange. Raises ApiError where the upstream fails before the head of the reply.
 
-        A client that leaves is the server's to notice: it cancels this task, which closes the upstream's connection.
+        The server cancels this task when the client leaves, and the cancellation closes the upstream's connection.
         """
         exchange = exchange_of(scope)
         body = exchange.body
@@ -65,7 +64,7 @@ class Relay:
         response = await self._ask(scope, exchange, body)
         try:
             headers = end_to_end(response.headers, response.status)
-            if response.until_eof:  # its end may be a cut: we do not vouch for it with an end of our own
+            if response.until_eof:  # the end may be a cut: the client must see the same open end
                 headers.append((b"connection", b"close"))
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             more = True
@@ -79,10 +78,10 @@ class Relay:
             response.close()
 
     async def _ask(self, scope: Scope, exchange: Exchange, body: bytes) -> Response:
-        """The upstream's reply, its head received. Raises ApiError."""
+        """The upstream's reply, from the head on. Raises ApiError."""
         target = exchange.target
         if target is None:
-            raise RuntimeError("a request reached the relay without a target: the lane is chosen before it")
+            raise RuntimeError("a request reached the relay without a target: the route must set exchange.target")
         url = url_of(target.api_base, scope)
         began = time.perf_counter()
         try:
@@ -97,29 +96,29 @@ class Relay:
 
 
 def url_of(api_base: str, scope: Scope) -> str:
-    """Where the request goes: the path after /v1 and the query, joined to `api_base`. Raises ApiError for `..`."""
+    """The upstream's URL: `api_base`, the path after /v1, and the query. Raises ApiError for `..`."""
     return _url(api_base, scope["path"], scope.get("raw_path") or b"", scope.get("query_string") or b"")
 
 
 @functools.lru_cache(maxsize=1024)
 def _url(api_base: str, path: str, raw: bytes, query: bytes) -> str:
-    """The path's own percent-encoding is kept (model and file ids may hold %2F). A path with dot segments is refused:
-    some servers resolve them, and the request would leave `api_base` with the gateway's key in hand.
+    """The percent-encoding of the path stays (model and file ids may hold %2F). A path with dot segments is refused:
+    some servers resolve dot segments, and the request would leave `api_base` with the gateway's key.
     """
     segments = path.replace("\\", "/").split("/")
     if ".." in segments or "." in segments:
-        raise ApiError(400, f"The path {path!r} holds a dot segment: send the path itself.", code="invalid_path")
-    if not raw.startswith(PREFIX + b"/"):  # its prefix is encoded too, or the server gives no raw path
+        raise ApiError(400, f"The path {path!r} has a dot segment: send the resolved path.", code="invalid_path")
+    if not raw.startswith(PREFIX + b"/"):  # the prefix is encoded, too, or the server gives no raw path
         raw = quote(path).encode("ascii")
     rest = raw.removeprefix(PREFIX).decode("ascii") if raw.isascii() else quote(raw.removeprefix(PREFIX), safe="/%")
     base, _, own = api_base.partition("?")
-    if own:  # as Azure's api-version: the path goes before it, and what is configured wins
+    if own:  # such as Azure's api-version: the path goes before the query, and the configured value wins
         query = _joined(own.encode("ascii"), query)
     return base.rstrip("/") + rest + (f"?{query.decode('latin-1')}" if query else "")
 
 
 def _joined(own: bytes, query: bytes) -> bytes:
-    """Both queries as one, without the client's parameters that the first one names; the rest as they were sent."""
+    """The configured query, then the client's parameters of other names, as sent."""
     named = {unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) for pair in own.split(b"&")}
     pairs = [pair for pair in query.split(b"&") if pair]
     others = [pair for pair in pairs if unquote_to_bytes(pair.partition(b"=")[0].replace(b"+", b" ")) not in named]
@@ -127,11 +126,11 @@ def _joined(own: bytes, query: bytes) -> bytes:
 
 
 def request_headers(headers: Headers, target: Target, *, listed: bool = False) -> Headers:
-    """The client's headers that travel, and the target's key. ValueError: the key is not ASCII.
+    """The client's headers for the upstream, and the target's key. ValueError: the key is not ASCII.
 
-    What the client's own `Connection` names was meant for one hop, and ends here. Organization and project belong to a
-    key: they travel where the key sent is the one that came with them. On a listed path the client may speak
-    Anthropic's dialect: its own key travels where none is configured, and one that is configured takes its place.
+    Headers that the client's `Connection` names are for one hop and end here. Organization and project belong to a key:
+    the headers are sent only with the client's own key. On a listed path the client may speak Anthropic's dialect: the
+    client's key is sent where no key is configured; a configured key replaces the client's key.
     """
     ending = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     kept = [
@@ -144,7 +143,7 @@ def request_headers(headers: Headers, target: Target, *, listed: bool = False) -
         kept = [header for header in kept if header[0] not in ending]
     key, configured = target.api_key.encode("ascii"), bool(target.api_key) and not target.key_of_client
     if listed and not configured and _ANTHROPICS_KEY not in ending:
-        ours = PREFIX_OF_KEYS.encode("ascii")  # shown here by mistake: no upstream is to see it
+        ours = PREFIX_OF_KEYS.encode("ascii")  # a gateway key in the wrong header: never sent
         kept += [header for header in headers if header[0] == _ANTHROPICS_KEY and ours not in header[1]]
     if listed and configured and any(name in (_ANTHROPICS_KEY, b"anthropic-version") for name, _ in headers):
         kept.append((_ANTHROPICS_KEY, key))
@@ -157,23 +156,23 @@ def request_headers(headers: Headers, target: Target, *, listed: bool = False) -
 
 
 def end_to_end(headers: Headers, status: int) -> Headers:
-    """The reply's headers without those of one hop, the ones that `Connection` names among them."""
+    """The reply's headers without hop-by-hop headers; headers that `Connection` names are hop-by-hop, too."""
     dropped = set(HOP_BY_HOP)
     for name, value in headers:
         if name.lower() == b"connection":
             dropped.update(token.strip().lower() for token in value.split(b","))
     if status in (204, 304):
-        dropped.add(b"content-length")  # says how long another reply's body was; servers take it for this one's
+        dropped.add(b"content-length")  # the length of another reply's body; servers would expect a body of this length
     return [(lower, value) for name, value in headers if (lower := name.lower()) not in dropped]
 
 
 def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
-    """What the client is told of an upstream that gave no reply. Names the host and what to check, never the key."""
+    """The error for the client where the upstream gave no reply: the host and the next step, never the key."""
     address = f"the address of model {target.model!r} (api_base, or OPENAI_BASE_URL)"
     match error:
         case ConnectFailed():
             status, code = 502, "upstream_unreachable"
-            check = f"Check that it runs, and {address}"
+            check = f"Check that the upstream runs, and {address}"
         case ConnectTimeout():
             status, code = 504, "upstream_timeout"
             check = f"Check the network and {address}, or raise upstream.connect_timeout_s"
@@ -182,14 +181,14 @@ def answer_to(error: UpstreamError | ValueError, target: Target) -> ApiError:
             check = "Try again later, or raise upstream.max_connections"
         case FirstByteTimeout():
             status, code = 504, "upstream_timeout"
-            check = "Check that it is not overloaded, or raise upstream.first_byte_timeout_s"
+            check = "Check the load of the upstream, or raise upstream.first_byte_timeout_s"
         case BadReply():
             status, code = 502, "upstream_bad_reply"
             check = f"Check that {address} is an HTTP/1.1 server (http or https as it expects)"
         case UpstreamError():
             status, code = 502, "upstream_closed"
-            check = "Try again; if it repeats, look into the upstream's log"
-        case _:  # the request could not even be written
+            check = "Try again; if the error repeats, read the upstream's log"
+        case _:  # the request could not be written
             status, code = 502, "upstream_unreachable"
             check = f"Check that the key of model {target.model!r} is plain ASCII without spaces or line breaks"
     what = error if isinstance(error, UpstreamError) else "the request's head cannot be sent"

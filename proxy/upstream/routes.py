@@ -1,4 +1,4 @@
-"""Where requests go: a model's name to its target, and a target's lane to the app that speaks to it."""
+"""Routing: the name of a model to a target, and the lane of a target to an ASGI app."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +20,9 @@ class Routes:
         self._patterns = sorted(patterns, key=lambda pattern: len(pattern[0]), reverse=True)
 
     def resolve(self, name: str, rights: Rights) -> Target:
-        """The target for a model. An empty `Target.model` takes the name asked for.
+        """The target for a model. A target without a model name of its own gets the requested name.
 
-        Raises ApiError 404, the same for a model that is not there and for one that may not be called.
+        Raises ApiError 404, the same error for an unknown model and for a model that the caller may not call.
         """
         target = self.row_of(name) if name in rights.models else None
         if target is None:
@@ -30,23 +30,23 @@ class Routes:
         return target if target.model else replace(target, model=name)
 
     def row_of(self, name: str) -> Target | None:
-        """The row that a model's requests take."""
+        """The configured row for a model; None: no row matches."""
         target = self._exact.get(name)
         if target is not None:
             return target
         return next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
 
     def absent(self, name: str, rights: Rights) -> ApiError:
-        """The answer to a name that means no model here: 404, with those that do."""
+        """The 404 for an unknown model, with the known names."""
         listed = ", ".join(self.names(rights)) or "none by name"
-        message = f"The model {name!r} is not configured on this gateway; it has: {listed}."
+        message = f"The model {name!r} is not configured on this gateway; configured models: {listed}."
         return ApiError(404, message, code="model_not_found", param="model")
 
     def names(self, rights: Rights = EVERYTHING) -> Sequence[str]:
-        """What may be called and is known by name.
+        """The names of the models that the caller may call.
 
-        The configured names, those that stand for a pattern (an echo is "echo", a pattern with a model of its own that
-        model), and those that the caller was granted one by one.
+        The configured names; for a pattern, the model of the pattern ("echo" for an echo); the names that the caller's
+        rights list one by one.
         """
         stand_ins = [(row.model or "echo", row) for _, row in self._patterns if row.model or row.lane == "echo"]
         names = [*self._exact, *(name for name, row in stand_ins if self.row_of(name) is row)]
@@ -54,12 +54,12 @@ class Routes:
         return list(dict.fromkeys([*(name for name in names if name in rights.models), *granted]))
 
     def listers(self) -> Sequence[Target]:
-        """The patterns' rows whose upstream knows the models behind them."""
+        """The patterns for which only the upstream knows the names of the models."""
         return [row for _, row in self._patterns if row.lane == "relay" and not row.model]
 
 
 class Upstream:
-    """The last app: hands the request to the lane of its target, with the client's key where that is the one to use."""
+    """The last app: passes the request to the target's lane, with the client's key where the target asks for one."""
 
     def __init__(self, lanes: Mapping[Lane, App]) -> None:
         self._lanes = lanes
@@ -67,16 +67,16 @@ class Upstream:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
         target = exchange.target
-        assert target is not None, "whoever is in front sets the target"
+        assert target is not None, "the route sets the target"
         if target.key_of_client:
             exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
         return self._lanes[target.lane](scope, receive, send)
 
 
 def client_key(headers: Headers) -> str:
-    """The key of `Authorization: Bearer KEY`, the only place a client's key is looked for; "" where there is none.
+    """The key of `Authorization: Bearer KEY`, the only place for a client's key; "": no key.
 
-    Raises ApiError 400 for two of them, or for one that is no key: passed on, it would be another than was meant.
+    Raises ApiError 400 for two keys, or for a key with other bytes than printable ASCII.
     """
     given = [value for name, value in headers if name == b"authorization"]
     if len(given) > 1:

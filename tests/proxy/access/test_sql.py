@@ -105,7 +105,7 @@ def test_a_file_that_is_gone_is_no_open_gateway(tmp_path: Path) -> None:
     keyring = Keyring(accounts, required=False)
     for file in tmp_path.iterdir():
         file.unlink()
-    with pytest.raises(RetrievalError, match="is not there any more"):
+    with pytest.raises(RetrievalError, match="does not exist any more"):
         keyring.refresh()
     assert keyring.closed
     assert keyring.key_of(secret) is not None

@@ -150,6 +150,6 @@ def test_a_model_that_may_not_be_called_is_one_that_is_not_there() -> None:
         told.append((caught.value.status, caught.value.code, caught.value.message.replace(name, "NAME")))
     assert told[0] == told[1]
     assert told[0][0] == 404
-    assert told[0][2].endswith("it has: claude.")
+    assert told[0][2].endswith("configured models: claude.")
     with pytest.raises(ApiError):
         routes.resolve("local/b", some)
