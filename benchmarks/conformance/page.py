@@ -16,28 +16,29 @@ KINDS = ("same", "kept", "changed", "lost", "made up", "refused", NOT_APPLICABLE
 _UNKEPT = ("changed", "lost", "made up", "refused")
 _GROUPS = {
     "request": ("Requests", """\
-What the upstream received is compared with what the client sent. Retrieval is on in ragway's lanes: the one message
-that it inserts at the head of `messages` must be there, and is then taken out before comparing. LiteLLM's proxy
-retrieves nothing. Rows of one request upstream count the requests that arrived; the proxy's own retries are off."""),
+The comparison is between the client's request and the request that the upstream received. Retrieval is on in ragway's
+lanes: the inserted message at the head of `messages` must be present, and is removed before the comparison. LiteLLM's
+proxy has no retrieval. Rows of one request upstream count the requests that arrived; the proxy's own retries are
+off."""),
     "reply": ("Answers that are not streamed", f"""\
-What the client received is compared with what the upstream sent: status, media type, end, and the body. Headers are
-compared in the rows that name them. What a lane changes in every answer stands in the row "{BASELINE_REPLY}" and is
-not repeated below it."""),
+The comparison is between the upstream's answer and the answer that the client received: status, media type, end, body.
+The rows that name headers compare headers. A change in every answer of a lane stands in the row "{BASELINE_REPLY}"
+and is not repeated below."""),
     "stream": ("Streams", f"""\
-The same for event streams; events are paired by what they say. What a lane changes in every stream stands in the row
-"{BASELINE_STREAM}" and is not repeated below it. In the row about passing on, the upstream sends an event only when the
-client has the one before it."""),
+The same for event streams; events are paired by content. A change in every stream of a lane stands in the row
+"{BASELINE_STREAM}" and is not repeated below. In the row about passing on, the upstream sends an event only when the
+client has the previous event."""),
     "fault": ("Faults", f"""\
-Before the head of an answer: the client must get a status of at least 400 and an error in OpenAI's shape. After it:
-the client must be able to see that the answer is not whole (the connection broken off, or an error event), with no
-`[DONE]` and no `finish_reason` that the upstream did not send. The last rows: the client closes its connection, and
-the upstream must see its own closed within {CLOSED_WITHIN_S * 1000:.0f} ms, five times out of five. Every lane is
-configured to wait {LIMIT_S} s for the first byte, and as long for the next one. "(2 of 5)" counts the exchanges of a
+Before the head of an answer: the client must get a status of at least 400 and an error in OpenAI's shape. After the
+head: the client must be able to see that the answer is incomplete (the connection broken off, or an error event), with
+no `[DONE]` and no `finish_reason` that the upstream did not send. The last rows: the client closes the connection, and
+the upstream's connection must close within {CLOSED_WITHIN_S * 1000:.0f} ms, five times out of five. Every lane is
+configured to wait {LIMIT_S} s for the first byte, and as long for the next byte. "(2 of 5)" counts the exchanges of a
 row."""),
     "provider": ("A provider with a dialect of its own", """\
-An upstream that speaks Anthropic's Messages dialect. The expectation is written by hand: what an OpenAI client should
-see of what the provider said, and what the provider should be asked. `id`, `created`, `object`, `model` and
-`system_fingerprint` are left out of the comparison: this dialect has none of them, or others."""),
+An upstream that speaks Anthropic's Messages dialect. The expectation is written by hand: the answer that an
+OpenAI client should see, and the request that the provider should get. `id`, `created`, `object`, `model` and
+`system_fingerprint` are left out of the comparison: the dialect has other values, or none."""),
 }  # fmt: skip
 
 
@@ -64,13 +65,13 @@ def _head(number: int) -> Iterator[str]:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     yield f"""\
-# Conformance: what is kept of requests, answers, streams and faults
+# Conformance: how three lanes keep requests, answers, streams and faults
 
-<!-- Written by benchmarks/conformance/conformance.py. Do not edit: run it again. -->
+<!-- Written by benchmarks/conformance/conformance.py. Do not edit: run the program again. -->
 
-{number} cases, each sent through ragway's relay lane, its translated lane (through litellm), and LiteLLM's proxy. A raw
-upstream on loopback does what the case says, and a raw client records what comes back. Each cell is the judgement of a
-program about the bytes on both sides in one run; nothing on this page is written by hand but the explanations.
+{number} cases, each sent through ragway's relay lane, ragway's translated lane (through litellm), and LiteLLM's proxy.
+A raw upstream on loopback acts as the case says, and a raw client records the reply. Each cell is the judgement of a
+program about the bytes on both sides in a run; only the explanations on this page are written by hand.
 
 Run on {today} with ragway {importlib.metadata.version("ragway")} (the working tree),
 {versions},
@@ -80,28 +81,29 @@ Python {platform.python_version()}, {platform.system()}:
 python benchmarks/conformance/conformance.py
 ```
 
-## How to read it
+## How to read the tables
 
 | cell | meaning |
 | --- | --- |
 | same | byte for byte |
-| kept | the same values, spelled anew where the case is about something else; "kept: …" says what was kept |
+| kept | the same values, in another spelling where the case is not about the spelling; "kept: …" names the kept part |
 | changed: … | another value, or another spelling where the case is about the spelling |
 | lost: … | sent, and not received |
 | made up: … | received, and not sent |
-| refused: … | the lane answered with this error and asked nobody |
-| {NOT_APPLICABLE} | the lane has nothing of the kind |
+| refused: … | the lane answered with the error and called no upstream |
+| {NOT_APPLICABLE} | the case does not apply to the lane |
 
-- A "changed" of a lane that translates is not always a fault. It reads everything and writes it anew, so spelling is
-  lost by design, and some of what it changes makes clients' lives easier. Whether it matters is for the reader to say.
-- A refusal may be right, too: a parameter that would steer the gateway itself, or one that the provider does not have.
-- LiteLLM's proxy runs as its documentation advises for production, with the settings that serve these cases best:
+- A "changed" of a translating lane is not always a fault. The lane reads and writes the whole body, so spelling is lost
+  by design, and some changes help clients. The reader decides whether a change matters.
+- A refusal may be right, too: of a parameter that would steer the gateway, or of a parameter that the provider
+  does not have.
+- LiteLLM's proxy runs as LiteLLM's documentation advises for production, with the best settings for the cases:
   `LITELLM_MODE=PRODUCTION`, `num_retries: 0`, `disable_cooldowns: true`, `drop_params: false`,
-  `cancel_on_disconnect: true`, `always_include_stream_usage: false`, one worker, no database, no keys. It has
-  pass-through routes beside `/v1/chat/completions`, which are not compared here. It hands the upstream's headers on
-  with `llm_provider-` before their names, and can send more of the client's headers on
-  (`forward_client_headers_to_llm_api`), which is off by default and here.
-- Loading and warming happens before the first case. Nothing here says how fast a lane is: see
+  `cancel_on_disconnect: true`, `always_include_stream_usage: false`, one worker, no database, no keys. The
+  proxy's pass-through routes beside `/v1/chat/completions` are not compared. The proxy passes the upstream's headers on
+  with `llm_provider-` before the names, and can send more of the client's headers on
+  (`forward_client_headers_to_llm_api`), which is off by default and in the run.
+- Loading and warming happen before the first case. The page measures no speed: see
   [the benchmarks](../benchmarks/README.md)."""
 
 
@@ -115,7 +117,7 @@ def _summary(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Itera
 
 
 def _ours(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Iterator[str]:
-    yield from ("", "## Where ragway changes something", "", "Every cell of ragway's that is neither same nor kept.")
+    yield from ("", "## Where ragway changes a message", "", "Every cell of ragway's lanes except same and kept.")
     for key in lanes:
         short = [(case, table[case.title][key]) for case in cases if kind_of(table[case.title][key]) in _UNKEPT]
         yield from ("", f"**{TITLES[key]}**: {len(short) or 'nothing'}.")

@@ -132,7 +132,7 @@ def test_the_page_lists_our_shortcomings_and_not_theirs() -> None:
     table = {case.title: dict.fromkeys(TITLES, "same") for case in CASES}
     table[CASES[0].title] = {"relay": "lost: `a|b`", "translated": "kept", "litellm": "made up: `c`"}
     text = markdown(CASES, table)
-    ours = text.partition("## Where ragway changes something")[2].partition("\n## ")[0]
+    ours = text.partition("## Where ragway changes a message")[2].partition("\n## ")[0]
     assert f"- {CASES[0].title}: lost: `a\\|b`" in ours
     assert "**ragway, translated**: nothing." in ours
     assert "made up" not in ours
