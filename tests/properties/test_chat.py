@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +59,18 @@ class Sent:
     members: list[tuple[str, str]]
 
 
+def folded(name: str) -> str:
+    """The name as a reader takes the name that ignores case and compatibility forms."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
 @st.composite
 def requests(draw: st.DrawFn, present: tuple[str, ...] = ()) -> Sent:
     """A chat request with the members `present`, others of ours by chance, unknown ones anywhere."""
     ours: dict[str, st.SearchStrategy[str]] = {"model": strings, "messages": lists(objects(values)), "rag": values}
     members = draw(st.lists(st.tuples(strings, values), max_size=3))
-    members = [(name, value) for name, value in members if json.loads(name) not in ours]
+    # Another spelling of a member that the gateway reads is refused; `n` is the only such name of one letter.
+    members = [(name, value) for name, value in members if folded(json.loads(name)) not in (*ours, "n")]
     for key, value in ours.items():
         if key in present or draw(st.booleans()):
             members.append((draw(st.sampled_from(SPELLINGS[key])), draw(value)))
