@@ -66,6 +66,12 @@ Insert one record with `collection.insertOne(record)`.
 }
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the tests of a tier that `-m` leaves out."""
+    tier = tier_of(collection_path.relative_to(Path(__file__).parent).as_posix()) if collection_path.is_file() else ""
+    return True if tier and f"not {tier}" in config.option.markexpr else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if tier := tier_of(item.path.relative_to(Path(__file__).parent).as_posix()):

@@ -5,15 +5,15 @@ TIERS = {
     "": "",
     "benchmarks": "peers",  # start servers of peer projects, and measure
     "wire": "system",  # start gateways with index process and workers, for each test or file
+    "test_journeys.py": "system",  # a gateway under a profiler
+    "retrieval/index/test_reindex.py": "system",  # whole collections embedded several times
+    "retrieval/index/test_replicas.py": "system",  # pairs of processes on PostgreSQL and Qdrant
     # Little processor time: one gateway for all tests of the file, or for the whole run.
-    "wire/test_client_key.py": "",
     "wire/test_filters.py": "",
     "wire/test_gateway.py": "",
     "wire/test_gateway_refusals.py": "",
     "wire/test_gateway_replies.py": "",
-    "wire/test_hostile_clients.py": "",
     "wire/test_relay_streams.py": "",
-    "wire/test_rewriting.py": "",
     "wire/test_responses.py": "",
     "wire/test_sdk_python.py": "",
     "wire/test_upstream_faults.py": "",

@@ -142,9 +142,9 @@ def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, re
         ("names collections in the header", {"x_rag_collection": "red,grey", "model": "rag/blue/echo"}, "all",
          "red grey"),
         ("names collections in the model", {"model": "rag/blue,green/echo"}, "all", "blue green"),
-        ("names none, and its key may read some", {}, "all", "red blue"),
-        ("names none, and its key may read some", {}, "red", "red"),
-        ("names none, and its key may read none", {}, "green", "green"),
+        ("names no collection, and the key may read some", {}, "all", "red blue"),
+        ("names no collection, and the key may read some", {}, "red", "red"),
+        ("names no collection, and the key may read none", {}, "green", "green"),
     ],
 )  # fmt: skip
 def test_a_chat_searches_what_the_table_says(

@@ -11,7 +11,8 @@ from tests.retrieval.search.library import Library
 
 @pytest.fixture
 async def library(tiny_model: Path, tmp_path: Path) -> AsyncIterator[Library]:
-    opened = Library(tmp_path, open_embedder(str(tiny_model), backend="auto", threads=1, cache=tmp_path / "models"))
+    embedder = open_embedder(str(tiny_model), backend="auto", threads=1, cache=tiny_model.parent / "models")
+    opened = Library(tmp_path, embedder)
     yield opened
     await opened.store.close()
     opened.catalog.close()
