@@ -1,0 +1,85 @@
+"""A request for a response: the conversation as the gateway reads it, and the place of the passages."""
+
+import json
+from typing import Any
+
+import openai
+import pytest
+
+from proxy.dialects.base import ModelRequest, Position
+from proxy.dialects.responses import RESPONSES, stored_methods
+from proxy.errors import ApiError
+from tests.support.recording_upstream import answering, recording
+from tests.support.upstream_servers import reply
+
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "4"}
+USER = {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image"}, {"text": "b"}]}
+
+
+def request_of(**fields: Any) -> ModelRequest:
+    return RESPONSES.parse(json.dumps({"model": "m", **fields}).encode())
+
+
+def test_instructions_and_items_are_the_conversation() -> None:
+    items = [USER, CALL, RESULT, {"type": "reasoning", "summary": []}, "odd"]
+    read = request_of(instructions="I", input=items).messages()
+    roles = [("system", "I"), ("user", "a"), ("assistant", ""), ("tool", "4"), ("tool", "")]
+    assert [(message.role, message.text) for message in read] == roles
+    assert read[2].calls == CALL
+    assert request_of(prompt={"id": "p"}).messages() == [], "a stored prompt needs no input"
+
+
+@pytest.mark.parametrize("given", [1, True, {"role": "user"}])
+def test_an_input_of_another_kind_is_a_400(given: object) -> None:
+    with pytest.raises(ApiError) as caught:
+        request_of(input=given).messages()
+    assert (caught.value.status, caught.value.code, caught.value.param) == (400, "invalid_input", "input")
+
+
+@pytest.mark.parametrize("position", ["lead", "merge"])
+def test_a_stored_prompt_without_instructions_gets_a_developer_item(position: Position) -> None:
+    edited = json.loads(request_of(input="Q", prompt={"id": "p"}).edited(context="C", position=position))
+    assert "instructions" not in edited
+    assert [(item["role"], item["content"]) for item in edited["input"]] == [("developer", "C"), ("user", "Q")]
+    edited = json.loads(request_of(input="Q", prompt={"id": "p"}, instructions="I").edited(context="C"))
+    assert (edited["instructions"], edited["input"]) == ("I\n\nC", "Q")
+
+
+def test_only_an_unstored_response_of_the_model_alone_can_be_compared() -> None:
+    assert request_of(input="Q", store=False).wants_only_text()
+    others: list[dict[str, Any]] = [
+        {"tools": [{}]},
+        {"background": True},
+        {"conversation": "c"},
+        {"prompt": {"id": "p"}},
+    ]
+    for other in others:
+        assert not request_of(input="Q", store=False, **other).wants_only_text()
+    assert not request_of(input="Q").wants_only_text(), "OpenAI stores a response by default"
+
+
+def test_the_longest_answer_is_max_output_tokens() -> None:
+    assert (request_of(max_output_tokens=7).answer_tokens(), request_of(max_tokens=7).answer_tokens()) == (7, 0)
+
+
+def test_the_sdk_raises_the_error_that_ends_a_broken_stream() -> None:
+    frame = RESPONSES.error_frame(ApiError(502, "The upstream broke off.", code="upstream_cut"), "rag-1")
+    with recording() as recorder, openai.OpenAI(base_url=recorder.url + "/v1", api_key="k", max_retries=0) as client:
+        recorder.answer = answering(reply(frame, b"content-type: text/event-stream"))
+        stream = client.responses.create(model="m", input="Q", stream=True)
+        with pytest.raises(openai.APIError, match="broke off"):
+            list(stream)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/responses/resp_1", ("GET", "DELETE")),
+        ("/v1/responses/resp-1/cancel", ("POST",)),
+        ("/v1/responses/resp_1/input_items", ("GET",)),
+        *((path, ()) for path in ("/v1/responses", "/v1/responses/", "/v1/responses/..", "/v1/responses/a/b", "/v1")),
+    ],
+)
+def test_a_stored_response_takes_the_methods_of_the_api(path: str, methods: tuple[str, ...]) -> None:
+    assert stored_methods(path) == methods
