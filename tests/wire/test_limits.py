@@ -267,3 +267,30 @@ async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> Non
     await asyncio.to_thread(until, lambda: leased() == 0, within_s=90)
     shared.upstream.fresh().answer = answering(reply(WHOLE, _JSON))
     assert (await asyncio.to_thread(shared.ask, secret)).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_usage_of_a_response_is_counted_once_and_the_length_of_the_answer_reserved(
+    shared: Shared, stream: bool
+) -> None:
+    usage = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
+    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [], "usage": usage}
+    event = json.dumps({"type": "response.completed", "response": response}).encode()
+    whole = reply(json.dumps(response).encode(), _JSON)
+    shared.upstream.answer = answering(
+        reply(b"event: response.completed\ndata: " + event + b"\n\n", _EVENTS) if stream else whole
+    )
+    body = {"model": "gpt-4o", "input": "Hi", "stream": stream}
+    url = shared.served.url + "/v1/responses"
+    headers = {"authorization": f"Bearer {shared.key(tokens_per_day=1000)[1]}"}
+    too_long = httpx.post(url, json={**body, "max_output_tokens": 2000}, headers=headers, timeout=30)
+    assert (too_long.status_code, len(shared.upstream.requests)) == (429, 0)
+    id, secret = shared.key(tokens_per_day=100_000)
+    headers = {"authorization": f"Bearer {secret}"}
+    assert httpx.post(url, json=body, headers=headers, timeout=30).status_code == 200
+    used = shared.used(id)
+    assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
+    shared.upstream.answer = answering(whole)
+    assert shared.get("/v1/responses/resp_1?model=gpt-4o", secret).status_code == 200
+    until(lambda: shared.used(id)["requests"] > used["requests"])
+    assert shared.used(id)["prompt_tokens"] == 100, "a stored response was counted when the model was called"
