@@ -82,7 +82,7 @@ class ModelCalls:
         }
         reply = _WholeReply(_MOST_BYTES)
         try:
-            call = self.call_of(model, target, orjson.dumps(fields), owner)
+            call = self.call_of(model, target, orjson.dumps(fields), owner, fields=fields)
             await self.send(call, _scope(call, headers or []), reply.take)
         except ApiError as error:
             raise NoAnswer(error.code) from None  # the message may quote the upstream's words
@@ -97,8 +97,17 @@ class ModelCalls:
             raise NoAnswer("the reply has no text")
         return reader.answer or ""
 
-    def call_of(self, model: str, target: Target, body: bytes, owner: Owner, dialect: Dialect = CHAT) -> Exchange:
-        """The record of one call of a model, before the call. body: as the dialect writes requests."""
+    def call_of(
+        self,
+        model: str,
+        target: Target,
+        body: bytes,
+        owner: Owner,
+        *,
+        fields: Mapping[str, Any],
+        dialect: Dialect = CHAT,
+    ) -> Exchange:
+        """The record of one call of a model, before the call. body: as the dialect writes requests; fields: parsed."""
         call = Exchange(
             method="POST",
             path=dialect.path,
@@ -109,6 +118,7 @@ class ModelCalls:
             model=model,
             target=target,
             body=body,
+            fields=fields,
             upstream=self._upstream,
         )
         if owner.request:

@@ -150,7 +150,14 @@ class ShadowComparison:
         """The model's answer without passages, or the error. Raises _BudgetSpent, UnreadableReply."""
         body = chat.request.edited(model=chat.target.model or chat.decision.model, without_rag=True)
         owner = replace(self._owner, request=exchange.id)
-        call = self._models.call_of(chat.decision.model, chat.target, body, owner, exchange.dialect)
+        call = self._models.call_of(
+            chat.decision.model,
+            chat.target,
+            body,
+            owner,
+            fields=chat.request.fields,
+            dialect=exchange.dialect,
+        )
         reply, error = ReplyRecorder(_discard, call.started, exchange.dialect), ""
         try:
             async with asyncio.timeout(_LONGEST_S):
