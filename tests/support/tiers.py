@@ -6,6 +6,12 @@ TIERS = {
     "benchmarks": "peers",  # start servers of peer projects, and measure
     "wire": "system",  # start gateways with index process and workers, for each test or file
     "test_journeys.py": "system",  # a gateway under a profiler
+    # Commands on real documents, started and stopped; evaluation/ and retrieval/ check the same in one process.
+    "cli/test_eval.py": "system",
+    "cli/test_reindex.py": "system",
+    "cli/test_replay.py": "system",
+    "proxy/server/test_index_process.py": "system",  # index processes that hang, die and start again
+    "retrieval/stores/test_edge.py": "system",  # kill -9, optimisation in a process; contracts/ checks the store
     "retrieval/index/test_reindex.py": "system",  # whole collections embedded several times
     "retrieval/index/test_replicas.py": "system",  # pairs of processes on PostgreSQL and Qdrant
     # Little processor time: one gateway for all tests of the file, or for the whole run.
