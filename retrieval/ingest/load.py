@@ -184,9 +184,10 @@ def parse(
     text = decode(data, html=kind == "html")
     title = ""
     front = front_matter.Front()
-    if kind != "markdown" and groups is None:
-        front_matter.check_unread(text, prose=kind not in ("code", "csv"))
     shown_as = PurePosixPath(source)
+    is_json = kind == "text" and bool({".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()})
+    if kind != "markdown" and groups is None:
+        front_matter.check_unread(text, prose=kind not in ("code", "csv") and not is_json)
     match kind:
         case "markdown":
             front, text = front_matter.read(text, rights=groups is None)
@@ -202,7 +203,7 @@ def parse(
         case "csv":
             pass
         case "text":
-            if {".json", ".jsonl"} & {shown_as.suffix.lower(), path.suffix.lower()}:
+            if is_json:
                 text = questions.pairs_from_json(text, rights=groups is None)
     if not text.strip():
         raise Unreadable("empty: the file holds no text")

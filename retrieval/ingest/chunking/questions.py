@@ -141,8 +141,8 @@ def _pairs_in(value: object, rights: bool) -> Iterator[tuple[str, str]]:
 
 
 def _are_names(item: object) -> bool:
-    """Whether the item may be names of groups, rather than groups of a list of questions."""
-    return isinstance(item, str) or (isinstance(item, list) and all(isinstance(name, str) for name in item))
+    """Whether the item may name groups: the item holds no objects, as the groups of a list of questions do."""
+    return not isinstance(item, dict) and not (isinstance(item, list) and any(isinstance(one, dict) for one in item))
 
 
 def _first(of: Mapping[str, object], keys: Sequence[str]) -> str:

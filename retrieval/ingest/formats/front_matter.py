@@ -30,16 +30,23 @@ _MAX_DOTS = 100  # in one line of TOML
 _OPENING = re.compile(r"[\s\ufeff\u200b]*(-{3,}|\+{3,})[ \t]*(?:#.*)?\n")
 # As in other programs ("---yaml", ";;;", "{" of JSON), or after a slip (another dash or blank, no mark).
 _LIKE_OPENING = re.compile(r"[^\w\n`<#]{1,40}(?:yaml|yml|toml|json)?[^\w\n`<#]{0,9}\n", re.IGNORECASE)
-_LIKE_FIELDS = re.compile(r"\s{0,40}:?[\w.-]{1,64}[ \t]{0,9}[:=](?:.+\n)*.*")  # up to an empty line
+_LIKE_FIELDS = re.compile(
+    r"\s{0,40}(?::|\{\s{0,9}[\"'])?[\w.-]{1,64}[\"']?[ \t]{0,9}[:=](?:.+\n)*.*"
+)  # to an empty line
+_COMMENTS = re.compile(r"(?:[ \t]{0,40}(?:[%#].*|<!--(?:[^-]|-(?!->)){0,2000}-->[ \t]{0,9})?\n){1,20}")
 _MARK = re.compile(r"^(---|\+\+\+|\.\.\.)(.*)(?:\n|\Z)", re.MULTILINE)
 _FIELD = re.compile(r"^[\w.-]+[ \t]*[:=]", re.MULTILINE)
+# A character of a name as an escape, or a line break within a quoted name.
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U000([0-9a-fA-F]{5})|\n[ \t]*)")
+_EXPLICIT = re.compile(r"^[ \t]{0,40}\?[ \t]+(.*)\n[ \t]*:", re.MULTILINE)  # "? name", then ": value"
+_BLANKS = re.compile(r"[^\S\n ]")
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.MULTILINE | re.IGNORECASE)
 # A name in unusual spellings: quoted, with invisible characters, before a wide sign. Bounded, for linear time.
 _WORD = r"([\w\u00ad\u200b-\u200f\u2060\ufeff-]{4,16})"
 _SIGN = r"[ \t]{0,9}[\"'\])}]{0,2}[ \t]{0,9}[:=：＝]"
 _NAMED = re.compile(rf"(?<![\w-]){_WORD}{_SIGN}")
 _NAMED_FIRST = re.compile(rf"^[^\w\n#]{{0,9}}{_WORD}{_SIGN}", re.MULTILINE)
-_FIRST = re.compile(rf"^[\"']?{_WORD}(?![\w-])", re.MULTILINE)
+_FIRST = re.compile(rf"^[\[\"']{{0,3}}{_WORD}(?![\w-])", re.MULTILINE)
 _CUTS = [("groups"[:at], "groups"[at:]) for at in range(7)]
 # `groups`, and the results of one slip: a letter left out, swapped with the next, replaced, or added.
 _GROUPS_SPELLINGS = {
@@ -98,12 +105,18 @@ def read(text: str, *, rights: bool = True) -> tuple[Front, str]:
     first_line = text.count("\n", 0, opening.end()) + 1
     try:
         fields = _toml(block) if opening[1] == "+++" else _yaml(block, first_line)
-        groups = _groups(fields, block) if rights else ()
     except ValueError as error:
         if rights and _mentions(block, _NAMED, _FIRST):
-            raise UnreadableRights(f"the front matter names groups and cannot be read: {error}") from error
-        fields, groups = {}, ()
-    return Front(_title(block), _attributes(fields), groups), text[end.end() :].lstrip("\n")
+            raise _unreadable(error) from error
+        fields = {}
+    try:
+        groups = _groups(fields, block) if rights and fields else ()
+    except ValueError as error:
+        raise _unreadable(error) from error
+    rest = text[end.end() :].lstrip("\n")
+    if rights and not groups:
+        _check_second(rest)
+    return Front(_title(block), _attributes(fields), groups), rest
 
 
 def check_unread(text: str, *, prose: bool) -> None:
@@ -124,10 +137,29 @@ def _check_beginning(text: str) -> None:
     """Raise UnreadableRights if a text begins with possible front matter that names groups."""
     opening = _LIKE_OPENING.match(text)
     fields = _LIKE_FIELDS.match(text)
-    if _mentions(text[opening.end() :] if opening else fields[0] if fields else "", _NAMED_FIRST):
+    begins = text[opening.end() :] if opening else fields[0] if fields else ""
+    if _mentions(begins, _NAMED if begins.startswith("{") else _NAMED_FIRST):
         raise UnreadableRights(
             "the beginning looks like front matter that names groups, but is no line '---': put '---' before and after"
         )
+    comments = _COMMENTS.match(text)
+    if comments and _OPENING.match(text, comments.end()):
+        _check_second(text[comments.end() :])
+
+
+def _check_second(text: str) -> None:
+    """Raise UnreadableRights if a text after the beginning of a document is front matter that names groups."""
+    opening = _OPENING.match(text)
+    fields = _LIKE_FIELDS.match(text, opening.end() if opening else 0)
+    end = _MARK.search(fields[0]) if fields else None
+    if fields and end and _mentions(fields[0][: end.start()], _NAMED_FIRST):
+        raise UnreadableRights(
+            "lines like front matter name groups, and are not the beginning, with a line '---' alone: move them there"
+        )
+
+
+def _unreadable(error: ValueError) -> UnreadableRights:
+    return UnreadableRights(f"the front matter names groups and cannot be read: {error}")
 
 
 def _yaml(block: str, first_line: int) -> Mapping[Any, Any]:
@@ -216,6 +248,9 @@ def _all_names(fields: object) -> Iterator[str]:
 
 def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
     """Whether a word that may mean groups stands in the place of a name."""
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
+    text = _BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", text))
     return any(folded_name(match[1]) in _GROUPS_SPELLINGS for pattern in patterns for match in pattern.finditer(text))
 
 

@@ -90,6 +90,7 @@ def test_hostile_front_matter_is_given_up_early(monkeypatch: pytest.MonkeyPatch)
     [
         "groups: hr", "Groups: [hr]", "GROUPS: [hr]", '"groups": [hr]', "{groups: [hr]}", "ｇｒｏｕｐｓ: [hr]",
         "groups:\n- hr", "title: Working group\ngroups: [hr]", "group: x\ngroups: [hr]", "'Groups ' : [hr]",
+        '"gr\\u006fups": [hr]', '"\\x67roups": [hr]', "? groups\n: [hr]", "groups\u00a0: [hr]",
     ],
 )  # fmt: skip
 def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
@@ -134,6 +135,10 @@ def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
         ("groups: ['*']", "not a valid group name"),
         ("groups: [[a]]", "not a valid group name"),
         ("groups: [on]", "not a valid group name"),
+        ('title: a: b\n"gr\\u006fups": [hr]', "mapping values"),
+        ('title: x\n"gr\\u006fups": {a: b}', "list of at most 32"),
+        ('"gr\\\n  oups": [hr]', "line 3"),
+        ("title: a: b\n? groups\n: [hr]", "mapping values"),
     ],
 )
 def test_rights_that_cannot_be_read_make_no_document(block: str, why: str) -> None:
@@ -143,7 +148,18 @@ def test_rights_that_cannot_be_read_make_no_document(block: str, why: str) -> No
 
 
 @pytest.mark.parametrize(
-    "block", ["a.b = 1\na.b = 2\ngroups = ['hr']", "[x]\ngroups = ['hr']", "groups: [hr]", "group = 'hr'"]
+    "block",
+    [
+        "a.b = 1\na.b = 2\ngroups = ['hr']",
+        "[x]\ngroups = ['hr']",
+        "groups: [hr]",
+        "group = 'hr'",
+        "[groups]\nhr = true",
+        "[[groups]]\na = 'hr'",
+        "title = a\n[groups]\nhr = true",
+        "[[groups]]\na = b",
+        "title = a\n\"gr\\u006fups\" = ['hr']",
+    ],
 )
 def test_rights_that_cannot_be_read_in_toml_make_none_either(block: str) -> None:
     with pytest.raises(UnreadableRights, match="front matter names groups"):
@@ -181,6 +197,11 @@ def test_front_matter_with_rights_that_does_not_end_makes_none_either(text: str)
         "groups: hr\n\ntext",
         "title: x\ngroups: [hr]\n---\ntext",
         "\ntitle = x\nGroup: [hr]\n",
+        '{"groups": ["hr"]}\n\ntext',
+        '{"title": "x", "groups": ["hr"]}\n\ntext',
+        "# comment\n---\ngroups: [hr]\n---\ntext",
+        "%YAML 1.2\n---\ngroups: [hr]\n---\ntext",
+        "<!-- of 2024 -->\n\n---\ntitle: x\ngroups: [hr]\n---\ntext",
     ],
 )
 @pytest.mark.parametrize("name", ["a.md", "a.txt", "a.rst", "a.html"])
@@ -188,6 +209,21 @@ def test_what_may_be_meant_as_front_matter_with_rights_makes_no_document(text: s
     with pytest.raises(UnreadableRights, match="line '---'"):
         of(text, name)
     assert parse(text.encode(), Path("/x") / name, name, 1.0, groups=("it",)).groups == ("it",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: x\n---\n---\ngroups: [hr]\n---\ntext",
+        "---\ntitle: x\n---\n\n+++\nyear = 1\ngroups = ['hr']\n+++\ntext",
+        "---\ntitle: x\n---\ngroups: [hr]\n---\ntext",
+        "---\n---\ngroups: [hr]\n---\ntext",
+        "---\ntitle: x\n...\ngroups: [hr]\n---\ntext",
+    ],
+)
+def test_a_second_front_matter_with_rights_makes_no_document(text: str) -> None:
+    with pytest.raises(UnreadableRights, match="'---' alone"):
+        of(text)
 
 
 @pytest.mark.parametrize("name", ["gr\u043eups", "gr\u043eu\u0440\u0455", "\u0261r\u03bfups", "gr\u00f6ups"])
@@ -201,6 +237,7 @@ def test_questions_in_json_that_name_groups_make_no_document() -> None:
     pair = '{"question": "What is the pay?", "answer": "999", "%s": %s}'
     for name, groups in (("groups", '["hr"]'), ("Groups", '"hr"')):
         for text in (
+            pair % (name, "[7]"),
             pair % (name, groups),
             "[" + pair % (name, groups) + "]",
             '{"groups": ["hr"], "all": [' + pair % ("id", 1) + "]}",
@@ -225,6 +262,8 @@ def test_front_matter_with_rights_of_another_format_makes_none_either(name: str)
         "text\n\n---\ngroups: [hr]\n---\ntext", "---\ntitle: Groups of people: x\n---\ntext",
         "-----\nAbout\n-----\ntext", "We know: these\n\ngroups: a, b", "* * *\ntext about groups", "{groups}\n\ntext",
         "```\ngroups: [a]\n```\n", "# Title\ngroups: a", "<!-- x -->\ntext",
+        "---\ntitle: x\n---\nGroups: we have two.\n\n---\ntext", "---\ntitle: x\n---\n\n---\n\n# A\ngroups: a\n\n---\n",
+        "# A\n\n---\n\nGroups: two.\n\n---\ntext",
     ],
 )  # fmt: skip
 def test_a_word_that_names_no_rights_refuses_nothing(text: str) -> None:
