@@ -11,6 +11,7 @@ import pytest
 from benchmarks.crash import crash
 from benchmarks.crash.crash import Told, run_trials
 from benchmarks.crash.oracle import Act, Oracle, Seen, look
+from retrieval.embedding.export import DEFAULT_MODEL
 from retrieval.index.index import Index
 from tests.support.plans import plan_for, silent
 
@@ -47,10 +48,11 @@ def test_a_collection_goes_at_once() -> None:
 
 
 @pytest.mark.models
-async def test_a_search_that_misses_a_passage_is_seen(data: Path) -> None:
-    index = await Index.open(plan_for(data, chunk_tokens=40), serving=False)
+async def test_a_search_that_misses_a_passage_is_seen(data_with_model: Path) -> None:
+    plan = plan_for(data_with_model, model=DEFAULT_MODEL, chunk_tokens=40)
+    index = await Index.open(plan, serving=False)
     act = Oracle(Random(1)).ingest("alpha")
-    folder = data.with_name("files")
+    folder = data_with_model.with_name("files")
     folder.mkdir()
     for key, text in act.texts.items():
         (folder / key.removeprefix("file ")).write_text(text or "", "utf-8")

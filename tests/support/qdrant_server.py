@@ -19,7 +19,7 @@ _JSON = b"content-type: application/json"
 class Qdrant:
     """A server that holds one collection."""
 
-    dimension: int = 384
+    dimension: int = 256  # of the embedder `hash`
     points: dict[str, object] = field(default_factory=dict)  # by id, as they were given
     fault: Answer | None = None  # how it answers instead of well, ...
     fault_at: bytes = b""  # ... at requests whose line holds this
