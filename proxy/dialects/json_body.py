@@ -30,7 +30,7 @@ _READ = frozenset(
 LARGE_BYTES = 1 << 18  # of a body; the worst smaller body is read within 20 ms
 _STEP_BYTES = 1 << 20  # searched in one call
 # Parsing holds the interpreter: some 0.1 µs for each list, object, member and text, 0.02 µs for each other item,
-# and 1 to 2 ms for each MB: at these limits at most 57 ms for 24 MB, 52 ms of these for one text with emoji.
+# and 1 to 2 ms for each MB: 57 ms for 24 MB of non-ASCII text, so 48 ms at the default limit of 20 MB.
 _MOST_MEMBERS = 100_000  # lists, objects and members of objects
 _LONGEST_NAME = 40  # characters; every name in _READ is shorter, and so are other spellings of the name
 _MOST_VALUES = 500_000  # commas: token numbers for `/v1/embeddings` are many
