@@ -386,6 +386,13 @@ def test_every_setting_has_a_default_and_every_default_a_setting(source: Source)
     assert set(source.load().origins) == keys_of_the_schema()
 
 
+def test_each_client_gives_up_an_idle_connection_before_its_server_does(source: Source) -> None:
+    clients_s, servers_s = 90.0, 5.0  # Go's and Rust's clients; Node's and uvicorn's servers
+    settings = source.load()
+    assert settings.server.keepalive_s > clients_s
+    assert settings.upstream.keepalive_s < servers_s
+
+
 def test_every_setting_has_one_line_of_help() -> None:
     assert [key for key, help_ in keys_of_the_file().items() if not help_] == []
 
