@@ -262,7 +262,7 @@ def receipt_store(settings: Settings) -> ReceiptStore:
 _RECEIPT_SETTINGS = {
     "retrieval": (
         "mode", "lexical", "rewrite", "candidates", "rrf_k", "min_relevance", "k", "rerank_candidates",
-        "recency_half_life_days", "diversity", "merge_neighbours", "neighbours", "whole_document_tokens",
+        "recency_half_life_days", "merge_neighbours", "neighbours", "whole_document_tokens",
     ),
     "inject": ("budget_tokens", "window_share", "order"),
 }  # fmt: skip
@@ -464,7 +464,6 @@ def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:
             rerank_candidates=retrieval.rerank_candidates,
             rerank_deadline_s=retrieval.rerank_deadline_s,
             recency_half_life_days=retrieval.recency_half_life_days,
-            diversity=retrieval.diversity,
             merge_neighbours=retrieval.merge_neighbours,
             neighbours=retrieval.neighbours,
             whole_document_tokens=retrieval.whole_document_tokens,

@@ -68,7 +68,6 @@ class RetrievalSettings:
     rerank_candidates: int
     rerank_deadline_s: float
     recency_half_life_days: float
-    diversity: float
     merge_neighbours: bool
     neighbours: int
     whole_document_tokens: int

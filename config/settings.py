@@ -330,7 +330,7 @@ def _in_range(name: str, value: Any, where: str) -> None:
         and not 0 <= value < math.inf
     ):
         raise SettingsError(f"{where} must be 0 (off) or more, got {value!r}")
-    if name in ("diversity", "window_share", "neighbour_weight", "shadow") and not 0 <= value <= 1:
+    if name in ("window_share", "neighbour_weight", "shadow") and not 0 <= value <= 1:
         raise SettingsError(f"{where} must be between 0 and 1, got {value!r}")
     if name == "usd_per_day" and not 0 < value <= 1_000_000:
         raise SettingsError(f"{where} must be a number of dollars above 0 and at most a million, got {value!r}")

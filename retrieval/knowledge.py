@@ -43,7 +43,6 @@ class SearchOptions:
     rerank_candidates: int
     rerank_deadline_s: float
     recency_half_life_days: float  # 0 = off
-    diversity: float  # 0 = off
     merge_neighbours: bool
     neighbours: int
     whole_document_tokens: int  # 0 = off

@@ -71,7 +71,6 @@ def _bare(configured: SearchOptions) -> SearchOptions:
         min_relevance=0.0,
         rerank_model="",
         recency_half_life_days=0.0,
-        diversity=0.0,
         merge_neighbours=False,
         neighbours=0,
         whole_document_tokens=0,

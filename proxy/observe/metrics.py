@@ -7,11 +7,12 @@ the numbers are those of the gateway. A worker that replaces a dead worker conti
 counter falls.
 """
 
+import itertools
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -41,20 +42,36 @@ COMPARISONS = (
 )  # fmt: skip
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
-_LANE = {name: at * len(STATUSES) * len(CLASSES) for at, name in enumerate(LANES)}
-_STATUS = {name: at * len(CLASSES) for at, name in enumerate(STATUSES)}
-_REASON_AT = len(LANES) * len(STATUSES) * len(CLASSES)
-_REASON = {name: _REASON_AT + at for at, name in enumerate(REASONS)}
-_ERROR_AT = _REASON_AT + len(REASONS)
-_ERROR = {name: _ERROR_AT + at for at, name in enumerate(UPSTREAM_ERRORS)}
-_STAGE_AT = _ERROR_AT + len(UPSTREAM_ERRORS)
+_Name = TypeVar("_Name")
+
+
+class _Layout:
+    """Hands out consecutive cells of the block."""
+
+    def __init__(self) -> None:
+        self.cells = 0
+
+    def place(self, names: Iterable[_Name], cells_each: int = 1) -> Mapping[_Name, int]:
+        """Name -> the first of its cells."""
+        places = {name: self.cells + at * cells_each for at, name in enumerate(names)}
+        self.cells += len(places) * cells_each
+        return places
+
+
 _STAGE_CELLS = len(BOUNDS_MS) + 2  # a cell for each bucket, +Inf included, and the sum in microseconds
-_STAGE = {name: _STAGE_AT + at * _STAGE_CELLS for at, name in enumerate(STAGES)}
-_LEFT = _STAGE_AT + len(STAGES) * _STAGE_CELLS
-_LIMITED = {name: _LEFT + 1 + at for at, name in enumerate(LIMITED)}
-_ROWS = {name: _LEFT + 1 + len(LIMITED) + at for at, name in enumerate(ROWS)}
-_RECEIPTS = {name: _LEFT + 1 + len(LIMITED) + len(ROWS) + at for at, name in enumerate(ROWS)}
-_COMPARISONS = {name: _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + at for at, name in enumerate(COMPARISONS)}
+_layout = _Layout()
+_REQUESTS = _layout.place(itertools.product(LANES, STATUSES, CLASSES))
+_REASON = _layout.place(REASONS)
+_ERROR = _layout.place(UPSTREAM_ERRORS)
+_STAGE = _layout.place(STAGES, _STAGE_CELLS)
+_LIMITED = _layout.place(LIMITED)
+_ROWS = _layout.place(ROWS)
+_RECEIPTS = _layout.place(ROWS)
+_COMPARISONS = _layout.place(COMPARISONS)
+_SINGLE = _layout.place(("client left", "in flight"))
+_LEFT, _IN_FLIGHT = _SINGLE["client left"], _SINGLE["in flight"]
+CELLS = _layout.cells
+_CELL_BYTES = 8
 _LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_degraded", "Chats for which retrieval failed, by x-rag-reason.", "reason", _REASON),
     ("ragway_upstream_errors", "Upstreams that gave no reply or not all of it.", "code", _ERROR),
@@ -63,9 +80,6 @@ _LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
     ("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", _COMPARISONS),
 )
-_IN_FLIGHT = _LEFT + 1 + len(LIMITED) + 2 * len(ROWS) + len(COMPARISONS)
-CELLS = _IN_FLIGHT + 1
-_CELL_BYTES = 8
 
 
 class Metrics:
@@ -87,9 +101,10 @@ class Metrics:
         cells[_IN_FLIGHT] -= 1
         if not exchange.path.startswith("/v1/"):
             return
-        lane = _LANE[exchange.target.lane if exchange.target is not None else "none"]
+        lane = exchange.target.lane if exchange.target is not None else "none"
         kind = exchange.status // 100
-        cells[lane + _STATUS[exchange.rag_status or "none"] + (kind if kind < len(CLASSES) else 0)] += 1
+        status_class = CLASSES[kind if kind < len(CLASSES) else 0]
+        cells[_REQUESTS[lane, exchange.rag_status or "none", status_class]] += 1
         if exchange.rag_status == "degraded":
             cells[_REASON.get(exchange.rag_reason, _REASON["internal error"])] += 1
         if exchange.error:
@@ -163,11 +178,9 @@ class _Collected:
         requests = CounterMetricFamily(
             "ragway_requests", "Requests under /v1/ that are over.", labels=["lane", "rag_status", "status"]
         )
-        for lane, first in _LANE.items():
-            for status, second in _STATUS.items():
-                for at, name in enumerate(CLASSES):
-                    if cells[first + second + at]:
-                        requests.add_metric([lane, status, name], cells[first + second + at])
+        for labels, at in _REQUESTS.items():
+            if cells[at]:
+                requests.add_metric(labels, cells[at])
         yield requests
         for name, help_text, label, places in _LABELLED:
             family = CounterMetricFamily(name, help_text, labels=[label])

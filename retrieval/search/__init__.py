@@ -8,7 +8,6 @@ fuse         hits of both arms -> one list
 exact_match  candidates that contain the question's exact terms first
 recency      newer documents before older documents of equal fit
 rerank       a cross-encoder reads the first passages with the question and sorts the passages
-diversity    new content before repetitions
 pack         hits -> the context within the budget
 neighbours   adjacent passages -> one passage
 explain      the trace: the fate of every candidate

@@ -61,14 +61,11 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def _near_duplicates(a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether the Jaccard similarity of two sets of words is at least the threshold for near-duplicates."""
+    """Whether the Jaccard index of two sets of words is at least the threshold for near-duplicates.
+
+    The index: shared words / all words; 1 for two empty sets.
+    """
     if min(len(a), len(b)) < _NEAR_DUPLICATE * max(len(a), len(b)):
         return False  # the common words are at most the smaller set; most pairs end here
-    return jaccard(a, b) >= _NEAR_DUPLICATE
-
-
-def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """The Jaccard index, shared words / all words; 1 for two empty sets."""
-    either = len(a) + len(b)
-    common = len(a & b)
-    return common / (either - common) if either else 1.0
+    either, common = len(a) + len(b), len(a & b)
+    return not either or common / (either - common) >= _NEAR_DUPLICATE

@@ -1,7 +1,7 @@
 """Retriever: conversation -> query -> both arms -> fused -> read and checked against the catalog -> context.
 
 `Retriever.retrieve` runs the stages in order; each stage is a module beside this module: rewrite, (embed, search,)
-fuse, recency, rerank, diversity, pack, expand. Every stage after fuse is a setting, off by default except joining
+fuse, recency, rerank, pack, expand. Every stage after fuse is a setting, off by default except joining
 neighbours. The methods of `Retriever` follow the order of the stages.
 """
 
@@ -23,7 +23,6 @@ from retrieval.knowledge import HitOptions, SearchOptions
 from retrieval.records.documents import Groups, Passage, lexical_text
 from retrieval.records.points import Vector
 from retrieval.records.search import PUBLIC, Candidate, Context, Hit, Query, Retrieved, ScoredId, Turn, View
-from retrieval.search.diversity import diversify
 from retrieval.search.exact_match import exact_match_first, exact_terms
 from retrieval.search.expand import Expander
 from retrieval.search.explain import explain
@@ -321,10 +320,10 @@ class Retriever:
     ) -> "_Packed":
         """Read, reorder and pack the first candidates; read more candidates only while the context has room."""
         options = self._options
-        lead = max(k, options.rerank_candidates if self._reranker else 0, 2 * k if options.diversity else 0)
+        lead = max(k, options.rerank_candidates if self._reranker else 0)
         hits, rest = await self._read_current(candidates[:lead], reader), candidates[lead:]
         clock.lap("search")
-        hits, notes = await self._reorder(query, hits, clock, k=k)
+        hits, notes = await self._reorder(query, hits, clock)
         while True:
             context, fates = pack_with_fates(hits, k=k, budget_tokens=budget_tokens, merge=options.merge_neighbours)
             clock.lap("pack")
@@ -353,10 +352,8 @@ class Retriever:
             if (passage := passages.get(candidate.id)) is not None and current.get(passage.document) == passage.revision
         ]
 
-    async def _reorder(
-        self, query: Query, hits: list[Hit], clock: "_StageClock", *, k: int
-    ) -> tuple[list[Hit], list[str]]:
-        """The hits in the order of reranker, recency and diversity, and notes for the query's reason."""
+    async def _reorder(self, query: Query, hits: list[Hit], clock: "_StageClock") -> tuple[list[Hit], list[str]]:
+        """The hits in the order of reranker and recency, and notes for the query's reason."""
         options, notes = self._options, []
         if self._reranker is not None and hits:
             count = options.rerank_candidates
@@ -372,9 +369,6 @@ class Retriever:
                     half_life = options.recency_half_life_days
                     hits = recent_first(hits[:count], times, now_s=time.time(), half_life_days=half_life) + hits[count:]
             clock.lap("rerank")
-        if options.diversity:
-            # In a thread: 1.7 ms of CPU for 24 hits, growing with the square of k.
-            hits = await asyncio.to_thread(diversify, hits, k=k, diversity=options.diversity)
         return hits, notes
 
     # --- for the owner -----------------------------------------------------------------------------------------------

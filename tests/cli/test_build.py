@@ -255,9 +255,9 @@ def test_a_models_window_is_its_setting_else_what_litellm_knows(tmp_path: Path) 
 def test_what_happens_after_fusion_is_told_to_the_index(tmp_path: Path) -> None:
     text = """
     retrieval: {mode: dense, rerank_model: x, rerank_candidates: 7, rerank_deadline_s: 3, recency_half_life_days: 30,
-                diversity: 0.2, merge_neighbours: false, neighbours: 2, whole_document_tokens: 900}
+                merge_neighbours: false, neighbours: 2, whole_document_tokens: 900}
     """
     search = plan(settings_of(tmp_path, text), {}).search
-    assert (search.mode, search.diversity, search.merge_neighbours) == ("dense", 0.2, False)
+    assert (search.mode, search.merge_neighbours) == ("dense", False)
     assert (search.rerank_model, search.rerank_candidates, search.rerank_deadline_s) == ("x", 7, 3.0)
     assert (search.recency_half_life_days, search.neighbours, search.whole_document_tokens) == (30.0, 2, 900)

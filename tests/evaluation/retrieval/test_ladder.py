@@ -42,7 +42,6 @@ def test_only_the_last_rung_leaves_passages_out_or_puts_others_in(configured: Se
         configured,
         rerank_model="some/model",
         recency_half_life_days=3.0,
-        diversity=0.5,
         neighbours=2,
         whole_document_tokens=500,
         mode="auto",
@@ -51,7 +50,7 @@ def test_only_the_last_rung_leaves_passages_out_or_puts_others_in(configured: Se
     *below, _ = ladder(everything, okapi=False, human=True)
     for rung in below:
         options = rung.options
-        assert (options.mode, options.min_relevance, options.diversity, options.neighbours) == ("hybrid", 0.0, 0.0, 0)
+        assert (options.mode, options.min_relevance, options.neighbours) == ("hybrid", 0.0, 0)
         assert (options.recency_half_life_days, options.whole_document_tokens, options.merge_neighbours) == (
             0,
             0,

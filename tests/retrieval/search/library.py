@@ -22,7 +22,7 @@ from retrieval.stores.edge import EdgeStore
 OPTIONS = SearchOptions(
     rewrite=False, candidates=50, rrf_k=60, min_relevance=0.0, k=3, budget_tokens=1000,
     mode="hybrid", rerank_model="", rerank_candidates=20, rerank_deadline_s=60.0, recency_half_life_days=0.0,
-    diversity=0.0, merge_neighbours=False, neighbours=0, whole_document_tokens=0,
+    merge_neighbours=False, neighbours=0, whole_document_tokens=0,
 )  # fmt: skip
 
 

@@ -249,11 +249,3 @@ async def test_the_newer_of_two_that_fit_alike_comes_first(library: Library) -> 
         recent = await library.ask(question, arms="bm25", recency_half_life_days=30.0)
         assert recent.hits[0].passage.source == "b.md"
         assert {hit.id for hit in recent.hits} == {hit.id for hit in plain.hits}
-
-
-async def test_diversity_puts_another_thing_before_the_same_again(library: Library) -> None:
-    await library.put(["use tls in java now page one", "use tls in java now page two", "tls session"], tokens=1)
-    plain = await library.ask("use tls in java", arms="bm25", k=2)
-    assert all("java" in text for text in texts(plain))
-    diverse = await library.ask("use tls in java", arms="bm25", k=2, diversity=0.9)
-    assert "tls session" in texts(diverse)
