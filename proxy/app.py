@@ -1,6 +1,7 @@
 """The route table and the middleware list: a request's path, top to bottom.
 
-CORS      only with server.cors_origins; outermost, or a page could not read errors of the gateway
+paths     `CanonicalPaths`: other spellings of a path become the served path
+CORS      only with server.cors_origins; outside of Observe, or a page could not read errors of the gateway
 Observe   opens the exchange, answers errors of the gateway, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
 Metering  the limits of the key: admits the request, calls the model that the route chose, settles the usage
@@ -27,7 +28,7 @@ from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import Models
-from proxy.api.passthrough import WITH_MODEL
+from proxy.api.paths import WITH_MODEL, CanonicalPaths
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import stored_methods
@@ -92,7 +93,7 @@ def application(parts: Parts) -> App:
     app = Metering(app, parts.ledger, parts.record, relayed=listed)
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
-    return _cors(app, parts.cors_origins) if parts.cors_origins else app
+    return CanonicalPaths(_cors(app, parts.cors_origins) if parts.cors_origins else app)
 
 
 class _Cors(CORSMiddleware):

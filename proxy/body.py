@@ -11,6 +11,7 @@ from proxy.errors import ApiError
 
 _T = TypeVar("_T")
 _SETTING = "server.max_body_mb"
+DEPLOYMENT = "ragway.deployment"  # in the ASGI scope: the model that a path of Azure's form names
 
 
 class ClientGone(Exception):
@@ -29,9 +30,18 @@ async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
-    """The request's body. Raises ApiError 413 (too large), 415 (encoded), ClientGone."""
+    """The request's body; in a path of Azure's form, JSON with the path's model as `model`.
+
+    Raises ApiError 400 (Azure's form: no JSON), 413 (too large), 415 (encoded), ClientGone.
+    """
     check_announced(scope, max_bytes=max_bytes)
-    return await read_body(receive, max_bytes=max_bytes)
+    raw = await read_body(receive, max_bytes=max_bytes)
+    deployment = scope.get(DEPLOYMENT)
+    if deployment is None or any(
+        name == b"content-type" and b"multipart/" in value.lower() for name, value in scope["headers"]
+    ):
+        return raw
+    return await by_size(raw, lambda: JsonBody.parse(raw).with_model(deployment))
 
 
 def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> None:

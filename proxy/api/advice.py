@@ -1,10 +1,9 @@
 """The answer to a request for an unknown path: the path that was probably meant, or the list of paths.
 
-Each mistake has its own advice: a wrong base_url, a client of Azure or of Anthropic, a mistyped name.
+Each mistake has its own advice: a wrong base_url, a client of Anthropic, a mistyped name.
 """
 
 import functools
-import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
@@ -17,7 +16,6 @@ from proxy.exchange import exchange_of
 from runtime.logs import truncate
 
 _CHATS = "POST /v1/chat/completions"
-_DEPLOYMENT = re.compile(r".*/deployments/([^/]+)/(.+)")
 _OURS = ("knowledge", "admin")  # /v1/… paths unknown to all upstreams
 _MOST_CHARS = 300  # of a compared path: the time grows with the square
 _ALIKE = 0.7  # similarity of a mistyped name: "serach" and "search" have .83
@@ -38,7 +36,7 @@ class Advice:
         names = [name for name in path.split("/") if name]
         behind = names[len(names) - names[::-1].index("v1") :] if "v1" in names else names  # the last /v1
         anthropic = behind[:1] == ["messages"] or any(name == b"anthropic-version" for name, _ in scope["headers"])
-        meant, why = self._meant(path, names, behind)
+        meant, why = self._meant(names, behind)
         if meant:
             message = f"{start}: the path is {meant}. {why}"
         elif anthropic:
@@ -58,18 +56,13 @@ class Advice:
             return AnthropicError(404, message, request_id=exchange_of(scope).id)
         return ApiError(404, message, code="unknown_path")
 
-    def _meant(self, path: str, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
+    def _meant(self, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
         """A served path inside the requested path, with the mistake; "" without a served path."""
         found = [
             ("/" + "/".join(names), "It has single slashes, and none at its end."),
             ("/".join(["/v1", *behind]), "A client's base_url ends in /v1, once."),
             ("/" + "/".join(behind), "It is not below /v1."),
         ]
-        deployment = _DEPLOYMENT.fullmatch(path)
-        if deployment:
-            model = truncate(deployment[1])
-            why = f"Instead of Azure's client take OpenAI's, with a base_url that ends in /v1, and {model!r} as model."
-            found = [("/v1/" + deployment[2].strip("/"), why)]
         served = (one for one in found if any(pattern.fullmatch(one[0]) for pattern in self._patterns))
         return next(served, ("", ""))
 

@@ -49,9 +49,6 @@ class Models:
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """A model of the list, or 404."""
         exchange, name = exchange_of(scope), scope["path_params"]["name"]
-        if not name:
-            message = f"{scope['path']} names no model: GET /v1/models lists them, without a slash at its end."
-            raise ApiError(404, message, code="unknown_path")
         found: Row | None = None
         if name in self._routes.names(exchange.rights):
             found = _described(name)

@@ -13,7 +13,6 @@ from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 
-WITH_MODEL = ("/v1/embeddings", "/v1/completions")
 _ANY_MODEL = "*"  # the name that only the row for every model matches
 
 

@@ -121,6 +121,17 @@ class JsonBody:
             done = end
         return b"".join([*pieces, self.raw[done:]])
 
+    def with_model(self, model: str) -> bytes:
+        """The bytes with this model in place of the client's value, or as the first member."""
+        if self.fields.get("model") == model:
+            return self.raw
+        new = json.dumps(model).encode()
+        if "model" in self.members:
+            start = value_at(self.raw, self.members["model"])
+            return self.raw[:start] + new + self.raw[end_of(unescaped(self.raw), start) :]
+        start = self.raw.index(b"{") + 1
+        return self.raw[:start] + b'"model":' + new + (b"," if self.fields else b"") + self.raw[start:]
+
     def _span_with_comma(self, start: int) -> tuple[int, int]:
         """The member that begins at `start`, with the comma after the member, else with the comma before."""
         end = end_of(unescaped(self.raw), value_at(self.raw, start))

@@ -45,8 +45,6 @@ def told(path: str, headers: Headers | None = None, advice: Advice = ADVICE) -> 
         ("/openai/v1/responses", "/v1/responses", "base_url ends in /v1, once"),
         ("/api/v1/models", "/v1/models", "base_url ends in /v1, once"),
         ("/v1/mcp", "/mcp", "not below /v1"),
-        ("/openai/deployments/gpt-4o/chat/completions", "/v1/chat/completions", "'gpt-4o' as model"),
-        ("/v1/openai/deployments/emb-3/embeddings", "/v1/embeddings", "'emb-3' as model"),
     ],
 )
 def test_the_right_path_is_named_with_what_was_wrong(path: str, meant: str, why: str) -> None:

@@ -220,10 +220,3 @@ async def test_only_an_upstream_that_takes_the_clients_key_sees_it(passes: bool,
     )
     await Call([b""]).to(Models(Routes({"own": row, "*": row}), noting).list, scope)
     assert seen == sent
-
-
-async def test_no_name_at_all_is_no_model(tmp_path: Path) -> None:
-    async with serving(tmp_path, "{}") as to:
-        reply = await to()._client.get("http://localhost/v1/models/")
-        assert reply.status_code == 404
-        assert "GET /v1/models" in reply.json()["error"]["message"]
