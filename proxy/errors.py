@@ -33,11 +33,11 @@ class ApiError(Exception):
 
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""
-        message, param = _encodable(self.message), None if self.param is None else _encodable(self.param)
+        message, param = encodable(self.message), None if self.param is None else encodable(self.param)
         return orjson.dumps({"error": {"message": message, "type": self.type, "param": param, "code": self.code}})
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text, with escapes in place of lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -1,7 +1,7 @@
 """Authentication: a valid key; while no key exists, programs on this machine.
 
-With keys, the one credential is `Authorization: Bearer KEY`; every failure is the same 401. The guard removes the
-header, so that no key of the gateway can travel to an upstream.
+With keys, the one credential is a key, as `Authorization: Bearer KEY` or as `x-api-key: KEY`; every failure is the same
+401. The guard removes the header, so that no key of the gateway can travel to an upstream.
 
 Without keys, the gateway listens on loopback only (`ragway serve` refuses other addresses). Loopback alone does not
 keep out a web page in a browser on the same machine. So `Host` must be loopback (no DNS rebinding), `Origin` must be
@@ -14,7 +14,7 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Collection
 
-from proxy.access.keys import Keyring, bearer
+from proxy.access.keys import Keyring, carries_key, secret_of
 from proxy.access.rights import EVERYTHING
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
@@ -43,16 +43,20 @@ class Guard:
         return self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
-        secret = bearer(scope["headers"])
+        secret = secret_of(scope["headers"])
         key = self._keyring.key_of(secret) if secret else None
         if key is None:
-            message = "No valid key: send one of this gateway's as the header Authorization: Bearer KEY."
+            message = "No valid key: send one of this gateway's as Authorization: Bearer KEY, or as x-api-key: KEY."
             again = [(b"www-authenticate", b"Bearer")]
             raise ApiError(401, message, code="invalid_api_key", headers=again)
         exchange = exchange_of(scope)
         exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
-        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+        scope["headers"] = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name != b"authorization" and not carries_key(name, value)
+        ]
 
     def _check(self, scope: Scope) -> None:
         host = origin = ""

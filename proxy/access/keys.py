@@ -16,7 +16,8 @@ from typing import Protocol
 
 from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.rights import Rights
-from proxy.errors import Headers
+from proxy.dialects.base import X_API_KEY
+from proxy.errors import ApiError, Headers
 from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
@@ -78,6 +79,25 @@ def bearer(headers: Headers) -> str:
     scheme, _, secret = given[0].strip().partition(b" ")
     secret = secret.strip()
     return secret.decode("ascii") if scheme.lower() == b"bearer" and secret.isascii() else ""
+
+
+def carries_key(name: bytes, value: bytes) -> bool:
+    """Whether a header is an `x-api-key` with a key of this gateway: Anthropic's clients send a key in this header."""
+    return name == X_API_KEY and PREFIX.encode() in value
+
+
+def secret_of(headers: Headers) -> str:
+    """The secret that a client sends as `Authorization: Bearer SECRET` or as `x-api-key: SECRET`; "": no secret.
+
+    An `x-api-key` without a key of this gateway is meant for the upstream. Raises ApiError 400 for two secrets.
+    """
+    secrets = {value.strip().decode("latin-1") for name, value in headers if carries_key(name, value)}
+    if secret := bearer(headers):
+        secrets.add(secret)
+    if len(secrets) > 1:
+        message = "The request has two different keys, in Authorization and in x-api-key: send one key of this gateway."
+        raise ApiError(400, message, code="conflicting_header")
+    return secrets.pop() if secrets else ""
 
 
 class Keyring:

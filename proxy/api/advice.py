@@ -7,15 +7,15 @@ import functools
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, get_close_matches
 
-import orjson
 from starlette.routing import compile_path
 
 from proxy.asgi import Scope
+from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from runtime.logs import truncate
 
-_CHATS = "POST /v1/chat/completions"
 _OURS = ("knowledge", "admin")  # /v1/… paths unknown to all upstreams
 _MOST_CHARS = 300  # of a compared path: the time grows with the square
 _ALIKE = 0.7  # similarity of a mistyped name: "serach" and "search" have .83
@@ -36,14 +36,11 @@ class Advice:
         names = [name for name in path.split("/") if name]
         behind = names[len(names) - names[::-1].index("v1") :] if "v1" in names else names  # the last /v1
         anthropic = behind[:1] == ["messages"] or any(name == b"anthropic-version" for name, _ in scope["headers"])
+        if anthropic:
+            exchange_of(scope).dialect = MESSAGES
         meant, why = self._meant(names, behind)
         if meant:
             message = f"{start}: the path is {meant}. {why}"
-        elif anthropic:
-            message = (
-                f"{start}: this gateway speaks OpenAI's dialect. Chats with passages, with Claude models too, are "
-                f"{_CHATS}. To have Anthropic's requests relayed without passages, list /v1/messages in upstream.paths."
-            )
         elif len(path) <= _MOST_CHARS and (near := self._near(names)):
             message = f"{start}: did you mean {near}?"
             if near.startswith("/v1/knowledge"):
@@ -51,9 +48,8 @@ class Advice:
         elif names[:1] == ["v1"] and names[1:2] and names[1] not in _OURS:
             message = f"{start}: list it in upstream.paths to relay it."
         else:
-            message = f"{start}: this is OpenAI's API, with {_CHATS} and others below /v1; a base_url ends in /v1."
-        if anthropic:
-            return AnthropicError(404, message, request_id=exchange_of(scope).id)
+            chats = MESSAGES.path if anthropic else CHAT.path
+            message = f"{start}: a chat is POST {chats}, and other paths are below /v1."
         return ApiError(404, message, code="unknown_path")
 
     def _meant(self, names: Sequence[str], behind: Sequence[str]) -> tuple[str, str]:
@@ -99,16 +95,3 @@ class Advice:
 @functools.lru_cache(maxsize=1024)
 def _likeness(a: str, b: str) -> float:
     return 1.0 if a == b else SequenceMatcher(None, a, b, autojunk=False).ratio()
-
-
-class AnthropicError(ApiError):
-    """An error in the format of Anthropic's API."""
-
-    def __init__(self, status: int, message: str, *, request_id: str) -> None:
-        super().__init__(status, message, code="unknown_path", type="not_found_error")
-        self._request_id = request_id
-
-    def body(self) -> bytes:
-        """Anthropic's error body as JSON."""
-        error = {"type": self.type, "message": self.message.encode("utf-8", "backslashreplace").decode()}
-        return orjson.dumps({"type": "error", "error": error, "request_id": self._request_id})

@@ -4,6 +4,8 @@ base             the protocol of a dialect, a request and a conversation
 chat             OpenAI's chat completions
 chat_reply       a chat completion's reply: read and written
 json_body        a JSON body as bytes: read, and edited without changing any other byte
+messages         Anthropic's Messages API
+messages_reply   a message: read and written
 paths            the dialect of a path
 replies          the base of every reply reader: bytes -> events -> text, tool calls, usage, end, error
 responses        OpenAI's Responses API

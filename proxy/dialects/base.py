@@ -18,6 +18,10 @@ from proxy.errors import ApiError
 Position = Literal["lead", "merge", "tail"]
 
 
+KeyHeader = Literal[b"authorization", b"x-api-key"]  # authorization has the form `Bearer KEY`
+X_API_KEY: KeyHeader = b"x-api-key"
+
+
 class ConversationMessage(NamedTuple):
     """A message of a conversation, in a form for all dialects."""
 
@@ -78,6 +82,7 @@ class Dialect(Protocol):
     """A client API."""
 
     path: str  # of the requests, below the gateway's root
+    key_header: KeyHeader  # for the key of an upstream
     frames_without_text: int  # of an ordinary stream: the frames that begin and end the reply
     reader: type[ReplyReader]
 

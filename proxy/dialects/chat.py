@@ -1,25 +1,20 @@
 """OpenAI's chat completions: the dialect of `/v1/chat/completions`."""
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest, Position
+from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
-from proxy.dialects.token_counts import Tokens, reported_tokens
+from proxy.dialects.token_counts import Tokens, reported_tokens, usages_in
 from proxy.errors import ApiError
 
 _INSTRUCTIONS = ("system", "developer")
 _MORE_THAN_TEXT = ("tools", "functions", "audio", "web_search_options")
-# Within a text the quotes would be escaped, so a match is a member's name.
-_USAGE = re.compile(rb'"usage"\s*:\s*\{')
-_DECODER = json.JSONDecoder()
 
 
 class ChatRequest(ModelRequest):
@@ -96,6 +91,7 @@ class ChatCompletions:
     """The dialect."""
 
     path = "/v1/chat/completions"
+    key_header: KeyHeader = b"authorization"
     frames_without_text = 3  # the role, the finish reason and [DONE]
     reader: type[ReplyReader] = ChatReplyReader
 
@@ -104,15 +100,7 @@ class ChatCompletions:
 
     def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
         """The last usage in the end of a reply: an upstream reports usage there, in a stream only if asked to."""
-        for found in reversed(list(_USAGE.finditer(end))):
-            text = end[found.end() - 1 :].decode("utf-8", "replace")
-            try:
-                usage, _ = _DECODER.raw_decode(text)
-            except (ValueError, RecursionError):
-                continue
-            if (tokens := reported_tokens(usage)) is not None:
-                return tokens
-        return None
+        return next((tokens for usage in usages_in(end) if (tokens := reported_tokens(usage)) is not None), None)
 
     def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
         return completion(request.fields, text, tokens)

@@ -1,15 +1,12 @@
 """A chat completion's reply, read and written."""
 
-import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, error_text
+from proxy.dialects.replies import ReplyReader, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
@@ -65,7 +62,7 @@ def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
         {"index": index, "message": message, "logprobs": None, "finish_reason": "stop"}
         for index in range(fields.get("n") or 1)
     ]
-    return _json({**_envelope(fields, "chat.completion"), "choices": choices, "usage": _usage(tokens)})
+    return json_bytes({**_envelope(fields, "chat.completion"), "choices": choices, "usage": _usage(tokens)})
 
 
 def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
@@ -80,9 +77,9 @@ def completion_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: T
     for delta, finish in deltas:
         for index in range(fields.get("n") or 1):
             choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
-            yield sse.frame(_json({**envelope, "choices": [choice]}))
+            yield sse.frame(json_bytes({**envelope, "choices": [choice]}))
     if options.get("include_usage"):
-        yield sse.frame(_json({**envelope, "choices": [], "usage": _usage(tokens)}))
+        yield sse.frame(json_bytes({**envelope, "choices": [], "usage": _usage(tokens)}))
     yield sse.DONE
 
 
@@ -94,10 +91,3 @@ def _usage(tokens: Tokens) -> dict[str, int]:
 def _envelope(fields: Mapping[str, Any], kind: str) -> dict[str, Any]:
     reply_id, created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
     return {"id": reply_id, "object": kind, "created": created, "model": fields.get("model")}
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError:  # half a surrogate pair, from a cut-off text: escaped, as the client sent the half
-        return json.dumps(value).encode("ascii")

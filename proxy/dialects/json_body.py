@@ -24,7 +24,7 @@ _READ = frozenset(
     (
         *("model", "messages", "rag", "stream", "stream_options", "n", "best_of"),
         *("max_tokens", "max_completion_tokens", "max_output_tokens"),
-        *("prompt", "input", "instructions", "tools", "functions", "response_format"),
+        *("prompt", "input", "instructions", "system", "tools", "functions", "response_format"),
     )
 )
 LARGE_BYTES = 1 << 18  # of a body; the worst smaller body is read within 20 ms

@@ -4,6 +4,12 @@ from collections.abc import Mapping
 
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
 from proxy.dialects.responses import RESPONSES
 
-BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT, RESPONSES)}
+BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT, RESPONSES, MESSAGES)}
+
+
+def dialect_of(path: str) -> Dialect:
+    """The dialect of a path: below `/v1/messages` Anthropic's, too; a path without a dialect has OpenAI's errors."""
+    return BY_PATH.get(path) or (MESSAGES if path.startswith(MESSAGES.path + "/") else CHAT)

@@ -180,6 +180,14 @@ def json_of(data: bytes) -> Any:
             return None
 
 
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """The value as JSON. Half a surrogate pair, of a cut-off text, is escaped, as the client sent the half."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return json.dumps(value).encode("ascii")
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest, Position
+from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
 from proxy.dialects.chat import CHAT
 from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -115,6 +115,7 @@ class Responses:
     """The dialect."""
 
     path = "/v1/responses"
+    key_header: KeyHeader = b"authorization"
     frames_without_text = 8  # created, in progress; item, part and text: added or done; completed
     reader: type[ReplyReader] = ResponseReader
 

@@ -1,15 +1,12 @@
 """A response of OpenAI's Responses API, read and written."""
 
-import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, error_text
+from proxy.dialects.replies import ReplyReader, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -98,7 +95,7 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 def response(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
     """A whole response to the request of these members, with one message."""
-    return _json(_completed(_envelope(fields), _message(), text, tokens))
+    return json_bytes(_completed(_envelope(fields), _message(), text, tokens))
 
 
 def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
@@ -123,7 +120,7 @@ def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tok
 
     for number, event in enumerate(events()):
         name = str(event["type"]).encode()
-        yield b"event: " + name + b"\n" + sse.frame(_json({**event, "sequence_number": number}))
+        yield b"event: " + name + b"\n" + sse.frame(json_bytes({**event, "sequence_number": number}))
 
 
 def _completed(envelope: dict[str, Any], message: dict[str, Any], text: str, tokens: Tokens) -> dict[str, Any]:
@@ -158,10 +155,3 @@ def _message() -> dict[str, Any]:
 
 def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError:  # half a surrogate pair, from a cut-off text: escaped, as the client sent the half
-        return json.dumps(value).encode("ascii")

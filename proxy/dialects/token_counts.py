@@ -1,6 +1,8 @@
 """Tokens of a model call: the count that an upstream reports, and an estimate where the upstream reports no count."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,9 @@ _BASE64 = bytes(
     ord("x" if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/=") else " ") for code in range(256)
 )
 _LONG_RUN = b"x" * 2000
+# Within a text the quotes would be escaped, so a match is a member's name.
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_DECODER = json.JSONDecoder()
 _MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column holds the price of a larger count
 
 
@@ -50,6 +55,34 @@ def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
     reasoning = _detail(usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
     prompt, completion = prompt or 0, completion or 0
     return Tokens(prompt, completion, min(cached, prompt), min(reasoning, completion))
+
+
+def cumulative_tokens(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:
+    """The counts of the `usage` objects of one message of Anthropic's API; None: no count.
+
+    A later event of a stream repeats or raises the counts of an earlier event, so the largest counts are the counts of
+    the message. `input_tokens` leaves out the tokens that the provider's cache wrote or read.
+    """
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    most = dict.fromkeys(names, -1)
+    for usage in usages:
+        for name in names:
+            if (count := _count(usage, name)) is not None:
+                most[name] = max(most[name], count)
+    if most["input_tokens"] < 0 and most["output_tokens"] < 0:
+        return None
+    new, written, cached, completion = (max(0, most[name]) for name in names)
+    return Tokens(min(new + written + cached, _MOST_TOKENS), completion, cached)
+
+
+def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:
+    """The `usage` objects in the end of a reply, last object first."""
+    for found in reversed(list(_USAGE.finditer(end))):
+        try:
+            usage, _ = _DECODER.raw_decode(end[found.end() - 1 :].decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        yield usage
 
 
 def _count(usage: Mapping[str, Any], *names: str) -> int | None:

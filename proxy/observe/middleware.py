@@ -6,8 +6,7 @@ import logging
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
 from proxy.body import ClientGone
-from proxy.dialects.chat import CHAT
-from proxy.dialects.paths import BY_PATH
+from proxy.dialects.paths import dialect_of
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
@@ -29,7 +28,7 @@ class Observe:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        exchange = Exchange(method=scope["method"], path=path, dialect=BY_PATH.get(path, CHAT))
+        exchange = Exchange(method=scope["method"], path=path, dialect=dialect_of(path))
         scope[KEY] = exchange
         self._metrics.begun()
         started = False

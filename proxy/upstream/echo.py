@@ -37,7 +37,7 @@ class Echo:
         if scope["method"] != "POST" or dialect is None:
             raise ApiError(
                 404,
-                f"The built-in echo model only does POST {' and '.join(BY_PATH)}, not {scope['method']} "
+                f"The built-in echo model only does POST {', '.join(BY_PATH)}, not {scope['method']} "
                 f"{scope['path']}. Configure a model with an upstream for anything else.",
                 code="unsupported_by_echo",
             )
@@ -101,11 +101,10 @@ def answer(request: ModelRequest) -> tuple[str, Tokens]:
 
 
 def _row_of(message: ConversationMessage) -> Json:
-    """A message of another dialect in the shape of chat completions; a call of a Responses item is the item itself."""
-    row: Json = {"role": message.role, "content": message.text}
-    if isinstance(message.calls, dict):
-        row["tool_calls"] = [{"id": message.calls.get("call_id"), "function": message.calls}]
-    return row
+    """A message of another dialect in the shape of chat completions; the calls are items or blocks of the dialect."""
+    calls = message.calls if isinstance(message.calls, list) else [message.calls]
+    rows = [{"id": call.get("call_id") or call.get("id"), "function": call} for call in calls if isinstance(call, dict)]
+    return {"role": message.role, "content": message.text, "tool_calls": rows}
 
 
 def render_message(message: Json) -> str:

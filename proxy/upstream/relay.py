@@ -1,4 +1,4 @@
-"""The relay lane: an ASGI app that passes a request to an OpenAI-dialect upstream and the reply back, byte for byte.
+"""The relay lane: an ASGI app that passes a request to an upstream, and the reply back, byte for byte.
 
 An allow-list selects the request headers, so no credential, no cookie and no header of the gateway's own protocol
 reaches a provider; the exchange's target gives the key. All reply headers pass except hop-by-hop headers. A client that
@@ -12,9 +12,10 @@ import functools
 import time
 from urllib.parse import quote, unquote_to_bytes
 
-from proxy.access.keys import PREFIX as PREFIX_OF_KEYS
+from proxy.access.keys import carries_key
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import read_body
+from proxy.dialects.base import X_API_KEY, KeyHeader
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.client import (
@@ -37,7 +38,6 @@ REQUEST_HEADERS = frozenset({
 })  # fmt: skip
 REQUEST_PREFIXES = (b"anthropic-", b"openai-", b"x-stainless-")
 OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # of one key: sent only with this key
-_ANTHROPICS_KEY = b"x-api-key"  # the key header of Anthropic's API; sent on listed paths
 
 # RFC 9110 §7.6.1, with the older proxy-connection and keep-alive.
 HOP_BY_HOP = frozenset({
@@ -85,7 +85,8 @@ class Relay:
         url = url_of(target.api_base, scope)
         began = time.perf_counter()
         try:
-            headers = request_headers(scope["headers"], target, listed=exchange.listed)
+            key_header = exchange.dialect.key_header
+            headers = request_headers(scope["headers"], target, key_header=key_header, listed=exchange.listed)
             response = await self._client.request(scope["method"].encode("ascii"), url, headers, body)
         except (UpstreamError, ValueError) as error:
             exchange.error = f"upstream: {error}"
@@ -125,12 +126,17 @@ def _joined(own: bytes, query: bytes) -> bytes:
     return b"&".join([own, *others])
 
 
-def request_headers(headers: Headers, target: Target, *, listed: bool = False) -> Headers:
+def request_headers(
+    headers: Headers, target: Target, *, key_header: KeyHeader = b"authorization", listed: bool = False
+) -> Headers:
     """The client's headers for the upstream, and the target's key. ValueError: the key is not ASCII.
 
+    key_header: of the path's dialect; a configured key is sent in this header. On a listed path the client may speak
+    Anthropic's dialect. Where no key is configured, the client's `x-api-key` is sent: on a listed path, and in a
+    dialect with this header if the target asks for the client's key.
+
     Headers that the client's `Connection` names are for one hop and end here. Organization and project belong to a key:
-    the headers are sent only with the client's own key. On a listed path the client may speak Anthropic's dialect: the
-    client's key is sent where no key is configured; a configured key replaces the client's key.
+    the headers are sent only with the client's own key.
     """
     ending = {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}
     kept = [
@@ -142,11 +148,13 @@ def request_headers(headers: Headers, target: Target, *, listed: bool = False) -
     if ending:
         kept = [header for header in kept if header[0] not in ending]
     key, configured = target.api_key.encode("ascii"), bool(target.api_key) and not target.key_of_client
-    if listed and not configured and _ANTHROPICS_KEY not in ending:
-        ours = PREFIX_OF_KEYS.encode("ascii")  # a gateway key in the wrong header: never sent
-        kept += [header for header in headers if header[0] == _ANTHROPICS_KEY and ours not in header[1]]
-    if listed and configured and any(name in (_ANTHROPICS_KEY, b"anthropic-version") for name, _ in headers):
-        kept.append((_ANTHROPICS_KEY, key))
+    by_x_api_key = key_header == X_API_KEY
+    if not configured and (listed or (by_x_api_key and target.key_of_client)) and X_API_KEY not in ending:
+        kept += [pair for pair in headers if pair[0] == X_API_KEY and not carries_key(*pair)]
+    if listed and any(name in (X_API_KEY, b"anthropic-version") for name, _ in headers):
+        by_x_api_key = True
+    if configured and by_x_api_key:
+        kept.append((X_API_KEY, key))
     elif key:
         owned = [header for header in headers if header[0] in OF_THE_KEY and header[0] not in ending]
         if owned and any(name == b"authorization" and value.split()[1:] == [key] for name, value in headers):

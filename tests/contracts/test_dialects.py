@@ -9,6 +9,7 @@ import pytest
 from proxy.dialects.base import Dialect, Position
 from proxy.dialects.chat import CHAT
 from proxy.dialects.json_body import Edit
+from proxy.dialects.messages import MESSAGES
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import Tokens
@@ -73,13 +74,45 @@ class Bodies:
         }  # fmt: skip
         return {"input": given, **{name: fields[name] for name in draw.sample(list(fields), draw.randint(0, 6))}}
 
+    def message(self) -> Json:
+        """A request for a message, with blocks of every kind, in which four blocks have `cache_control`."""
+        draw = self.random
+        odd: list[Any] = [
+            {"type": "thinking", "thinking": self.text(), "signature": "EqQB=="},
+            {"type": "redacted_thinking", "data": "EmwK=="},
+            {"type": "text", "text": self.text(), "citations": [{"type": "char_location", "cited_text": self.text()}]},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
+            {"type": "document", "source": {"type": "text", "data": self.text()}, "citations": {"enabled": True}},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": self.text()}},
+            {"type": self.text(), **self.unknown()},
+        ]
+        use = {"type": "tool_use", "id": "t", "name": "f", "input": self.value()}
+        result = {"type": "tool_result", "tool_use_id": "t", "content": draw.choice([self.text(), odd[2:4]])}
+        before: list[Any] = [
+            {"role": "user", "content": self._content("text")},
+            {"role": "assistant", "content": [*draw.sample(odd, 3), use]},
+            {"role": "user", "content": [result, result]},
+            {"role": "assistant", "content": self._content("text")},
+        ]
+        asked = [result] * draw.randint(0, 2) + draw.sample(odd, 2) + [{"type": "text", "text": self.text()}]
+        question = {"role": "user", "content": draw.choice([self.text(), asked]), **self.unknown()}
+        blocks = [{"type": "text", "text": self.text()} for _ in range(draw.randint(0, 4))]
+        fields: Json = {"system": draw.choice([None, "", self.text(), blocks]), "tools": self.value(), "max_tokens": 9}
+        kept = {name: fields[name] for name in draw.sample(list(fields), draw.randint(0, 3))}
+        after = before[1:3] * draw.randint(0, 1)  # a round of a tool conversation
+        marked = [*blocks, *asked, *odd]
+        for block in draw.sample(marked, min(4, len(marked))):
+            block["cache_control"] = {"type": "ephemeral"}
+        return {"messages": [*before[: draw.randint(0, 4)], question, *after], **kept, **self.unknown()}
+
     def _content(self, kind: str) -> Any:
         parts = [{"type": kind, "text": self.text(), **self.unknown()} for _ in range(self.random.randint(1, 2))]
         return self.text() if self.random.random() < 0.5 else parts
 
     def raw(self, dialect: Dialect) -> bytes:
         """A request of the dialect in odd spelling."""
-        fields = {"model": "m", **self.unknown(), **(self.chat() if dialect is CHAT else self.response())}
+        drawn = {CHAT: self.chat, RESPONSES: self.response, MESSAGES: self.message}[dialect]()
+        fields = {"model": "m", **self.unknown(), **drawn}
         pairs = list(fields.items())
         self.random.shuffle(pairs)
         spaces = self.random.choice([(",", ":"), (" , ", " :\t"), (",\r\n", ": ")])
@@ -89,6 +122,8 @@ class Bodies:
 
 def declared(dialect: Dialect, before: Json, after: Json) -> Json:
     """`after` without the context: the request before, if only the declared place differs."""
+    if dialect is MESSAGES:
+        return declared_of_message(before, after)
     if dialect is CHAT:
         pairs = zip(before["messages"], after["messages"][-len(before["messages"]) :], strict=True)
         changed = [theirs for ours, theirs in pairs if ours != theirs]
@@ -105,8 +140,24 @@ def declared(dialect: Dialect, before: Json, after: Json) -> Json:
     return {**before, **{name: value for name, value in after.items() if name != "instructions"}}
 
 
+def declared_of_message(before: Json, after: Json) -> Json:
+    assert json.dumps(after).count('"cache_control"') == json.dumps(before).count('"cache_control"')
+    if before["messages"] == after["messages"]:
+        system = before.get("system")
+        blocks = system if isinstance(system, list) else [{"type": "text", "text": system}]
+        assert after["system"] == ([*blocks, BLOCK] if system or system == [] else CONTEXT)
+        return {**before, **{name: value for name, value in after.items() if name != "system"}}
+    pairs = zip(before["messages"], after["messages"], strict=True)
+    ((ours, theirs),) = [pair for pair in pairs if pair[0] != pair[1]]
+    content = ours["content"]
+    expected = [*content, BLOCK] if isinstance(content, list) else f"{content}\n\n{CONTEXT}" if content else CONTEXT
+    assert theirs == {**ours, "content": expected}
+    return {**after, "messages": before["messages"]}
+
+
 CONTEXT = 'Passages: "a" ]} \\ é 🎈'
 DEVELOPER = {"type": "message", "role": "developer", "content": CONTEXT}
+BLOCK = {"type": "text", "text": CONTEXT}
 
 
 def check_bodies(dialect: Dialect, count: int) -> None:
@@ -145,8 +196,7 @@ def test_a_request_differs_at_the_declared_place_alone(dialect: Dialect) -> None
 
 @DIALECTS
 def test_a_repeated_member_that_the_gateway_edits_is_a_400(dialect: Dialect) -> None:
-    names = ("model", "messages", "rag") if dialect is CHAT else ("model", "input", "instructions", "rag")
-    for name in names:
+    for name in type(dialect.parse(b'{"model": "m"}')).NAMES:
         for again in (name, f"\\u{ord(name[0]):04x}{name[1:]}"):
             with pytest.raises(ApiError) as caught:
                 dialect.parse(f'{{"{name}": "a", "x": 1, "{again}": "a"}}'.encode())
@@ -193,4 +243,4 @@ def test_a_broken_stream_ends_with_an_error_that_the_reader_finds(dialect: Diale
 
 
 def test_every_dialect_has_a_contract() -> None:
-    assert set(BY_PATH.values()) == {CHAT, RESPONSES}
+    assert set(BY_PATH.values()) == {CHAT, RESPONSES, MESSAGES}

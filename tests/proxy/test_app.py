@@ -83,7 +83,7 @@ async def test_a_page_that_is_listed_can_read_an_error() -> None:
 _FORM = [(b"host", b"localhost"), (b"content-type", b"multipart/form-data; boundary=b")]
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/messages", "/v1", "/", "/v1/knowledge/search/"])
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/complete", "/v1", "/", "/v1/knowledge/search/"])
 @pytest.mark.parametrize("headers", [_FORM, _FORM[:1]])
 async def test_what_is_not_served_is_said_of_a_body_of_any_type(path: str, headers: Headers) -> None:
     call = await Call().to(_app(), scope_of(path, headers=headers))

@@ -48,6 +48,29 @@ async def test_a_key_opens_and_travels_no_further(scheme: str) -> None:
     assert seen == [(b"x", b"1")]
 
 
+BEARER = (b"authorization", f"Bearer {MINE}".encode())
+UPSTREAMS = (b"x-api-key", b"sk-ant-1")
+
+
+@pytest.mark.parametrize("sent", [[], [BEARER]])
+async def test_a_key_as_x_api_key_opens_and_travels_no_further(sent: Headers) -> None:
+    headers = [(b"x", b"1"), (b"x-api-key", MINE.encode()), *sent]
+    exchange, seen = await admitted(headers, ring(key_hash_of(MINE, READER)))
+    assert (exchange.rights, seen) == (READER, [(b"x", b"1")])
+
+
+async def test_an_x_api_key_for_the_upstream_stays() -> None:
+    exchange, seen = await admitted([BEARER, UPSTREAMS], ring(key_hash_of(MINE, READER)))
+    assert (exchange.rights, seen) == (READER, [UPSTREAMS])
+
+
+@pytest.mark.parametrize("other", [(b"authorization", b"Bearer sk-ant-1"), (b"x-api-key", b"sk-rag-other")])
+async def test_two_keys_are_a_400(other: tuple[bytes, bytes]) -> None:
+    with pytest.raises(ApiError, match="two different keys") as caught:
+        await admitted([(b"x-api-key", MINE.encode()), other], ring(key_hash_of(MINE, READER)))
+    assert (caught.value.status, caught.value.code) == (400, "conflicting_header")
+
+
 REFUSED: dict[str, Headers] = {
     "none": [],
     "empty": [(b"authorization", b"")],
@@ -63,7 +86,9 @@ REFUSED: dict[str, Headers] = {
     "not ASCII": [(b"authorization", b"Bearer sk-rag-m\xc3\xadne")],
     "NUL": [(b"authorization", b"Bearer sk-rag-mine\x00")],
     "SQL": [(b"authorization", b"Bearer ' or 1=1 --")],
-    "x-api-key": [(b"x-api-key", b"sk-rag-mine")],
+    "another in x-api-key": [(b"x-api-key", b"sk-rag-other")],
+    "a scheme in x-api-key": [(b"x-api-key", b"Bearer sk-rag-mine")],
+    "a key of an upstream": [(b"x-api-key", b"sk-ant-1")],
     "api-key": [(b"api-key", b"sk-rag-mine")],
     "a megabyte": [(b"authorization", b"Bearer " + b"a" * 2**20)],
 }
@@ -75,7 +100,7 @@ async def test_everything_else_is_the_same_refusal(headers: Headers) -> None:
         await admitted(headers, ring(key_hash_of(MINE, READER)))
     error = caught.value
     assert (error.status, error.code, error.headers) == (401, "invalid_api_key", [(b"www-authenticate", b"Bearer")])
-    assert error.message == "No valid key: send one of this gateway's as the header Authorization: Bearer KEY."
+    assert error.message.endswith("send one of this gateway's as Authorization: Bearer KEY, or as x-api-key: KEY.")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

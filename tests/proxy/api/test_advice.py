@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.api.advice import Advice
+from proxy.dialects.messages import MESSAGES
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange
 from tests.support.asgi_calls import scope_of
 
 SERVED = (
-    "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/models",
+    "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/models",
     "/v1/models/{name:path}", "/v1/knowledge/search", "/v1/knowledge/collections", "/v1/knowledge/collections/{name}",
     "/v1/knowledge/collections/{name}/documents", "/v1/knowledge/collections/{name}/documents/{key:path}",
     "/v1/knowledge/documents/{id}", "/v1/knowledge/jobs/{id}/cancel", "/v1/files", "/v1/files/{id}",
@@ -21,8 +22,10 @@ SERVED = (
 ADVICE = Advice(SERVED)
 
 
-def told(path: str, headers: Headers | None = None, advice: Advice = ADVICE) -> ApiError:
-    error = advice.unknown(scope_of(path, headers=headers or [], exchange=Exchange(id="rag-1")))
+def told(
+    path: str, headers: Headers | None = None, advice: Advice = ADVICE, exchange: Exchange | None = None
+) -> ApiError:
+    error = advice.unknown(scope_of(path, headers=headers or [], exchange=exchange or Exchange()))
     assert error.status == 404
     assert error.message.startswith(f"POST {path} is not served here: ")
     return error
@@ -96,24 +99,34 @@ def test_the_rest_is_told_what_there_is(path: str) -> None:
     assert len(error.message) < 600
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/v1/messages", "/messages", "/v1/messages/count_tokens"])
-def test_a_client_of_anthropics_reads_its_own_form(path: str) -> None:
-    body = json.loads(told(path).body())
-    assert set(body) == {"type", "error", "request_id"}
-    assert (body["type"], body["error"]["type"], body["request_id"]) == ("error", "not_found_error", "rag-1")
-    for word in ("POST /v1/chat/completions", "upstream.paths", "without passages"):
-        assert word in body["error"]["message"]
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/anthropic/v1/messages", "the path is /v1/messages. A client's base_url ends in /v1, once."),
+        ("/v1/messages/batches", "list it in upstream.paths to relay it."),
+    ],
+)
+def test_a_client_of_anthropics_reads_its_own_form(path: str, why: str) -> None:
+    exchange = Exchange(id="rag-1")
+    error = told(path, exchange=exchange)
+    body = json.loads(exchange.dialect.error_body(error, exchange.id))
+    assert body == {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": error.message},
+        "request_id": "rag-1",
+    }
+    assert error.message.endswith(why)
 
 
-def test_so_does_one_that_says_its_version() -> None:
-    body = json.loads(told("/v1/complete", [(b"anthropic-version", b"2023-06-01")]).body())
-    assert body["error"]["type"] == "not_found_error"
+def test_a_client_that_sends_anthropics_version_reads_that_form_on_any_path() -> None:
+    exchange = Exchange()
+    told("/v1/complete", [(b"anthropic-version", b"2023-06-01")], exchange=exchange)
+    assert exchange.dialect is MESSAGES
 
 
 def test_what_is_listed_is_served() -> None:
-    advice = Advice([*SERVED, "/v1/messages", "/v1/messages/{rest:path}"])
-    body = json.loads(told("/v1/v1/messages/count_tokens", advice=advice).body())
-    assert "the path is /v1/messages/count_tokens. " in body["error"]["message"]
+    advice = Advice([*SERVED, "/v1/rerank", "/v1/rerank/{rest:path}"])
+    assert "the path is /v1/rerank/x. " in told("/v1/v1/rerank/x", advice=advice).message
 
 
 @given(

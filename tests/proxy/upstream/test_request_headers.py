@@ -5,6 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.asgi import Receive, Scope, Send
+from proxy.dialects.base import KeyHeader
+from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Exchange, Target
 from proxy.upstream.relay import (
@@ -169,6 +172,22 @@ def test_on_a_listed_path_a_key_shown_as_anthropics_travels_or_is_replaced(
     assert not {THEIRS, OUR_OWN, (b"x-api-key", b"sk-ours")} & set(request_headers(headers, target))
 
 
+@pytest.mark.parametrize(
+    ("headers", "target", "sent"),
+    [
+        ([VERSION, BETA, THEIRS], keyed("", of_client=True), [VERSION, BETA, THEIRS]),
+        ([THEIRS, BEARER], keyed("sk-client", of_client=True), [THEIRS, BEARER]),
+        ([THEIRS, (b"connection", b"x-api-key")], keyed("", of_client=True), []),
+        ([OUR_OWN], keyed("", of_client=True), []),
+        ([THEIRS], keyed(""), []),
+        ([THEIRS, BEARER], keyed("sk-ours"), [(b"x-api-key", b"sk-ours")]),
+        ([], keyed("sk-ours"), [(b"x-api-key", b"sk-ours")]),
+    ],
+)
+def test_in_anthropics_dialect_a_key_is_sent_as_x_api_key(headers: Headers, target: Target, sent: Headers) -> None:
+    assert request_headers(headers, target, key_header=MESSAGES.key_header) == sent
+
+
 @given(
     st.lists(
         st.tuples(
@@ -177,10 +196,11 @@ def test_on_a_listed_path_a_key_shown_as_anthropics_travels_or_is_replaced(
         ),
         max_size=4,
     ),
-    st.sampled_from([keyed(""), keyed("sk-ours")]),
+    st.sampled_from([keyed(""), keyed("", of_client=True), keyed("sk-ours")]),
+    st.sampled_from([(CHAT.key_header, True), (MESSAGES.key_header, False)]),
 )
-def test_no_key_of_ours_leaves_as_a_key(headers: Headers, target: Target) -> None:
-    sent = request_headers(headers, target, listed=True)
+def test_no_key_of_ours_leaves_as_a_key(headers: Headers, target: Target, path: tuple[KeyHeader, bool]) -> None:
+    sent = request_headers(headers, target, key_header=path[0], listed=path[1])
     assert not any(b"sk-rag-" in value for name, value in sent if name in (b"x-api-key", b"authorization"))
 
 

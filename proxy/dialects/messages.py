@@ -1,0 +1,154 @@
+"""Anthropic's Messages API: the dialect of `POST /v1/messages`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from proxy.dialects import sse
+from proxy.dialects.base import X_API_KEY, ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
+from proxy.dialects.json_body import Edit, end_of, kind_of, member_span, nth_item, unescaped, value_at
+from proxy.dialects.messages_reply import MessageReader, message_frames, whole_message
+from proxy.dialects.replies import ReplyReader
+from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
+from proxy.errors import ApiError, encodable
+
+_MORE_THAN_TEXT = ("tools", "mcp_servers", "container")
+# Anthropic's types of errors: https://docs.claude.com/en/api/errors.
+_ERROR_TYPES = {
+    401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
+    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
+
+
+class MessagesRequest(ModelRequest):
+    """The body of a request for a message, or for a count of the tokens of such a request."""
+
+    __slots__ = ()
+    NAMES = ("model", "messages", "system", "rag")
+
+    def messages(self) -> Sequence[ConversationMessage]:
+        """At least one message. Raises ApiError 400: no list, a message without a role, or an unreadable `system`."""
+        system, messages = self.fields.get("system"), self.fields.get("messages")
+        if not isinstance(system, str | list | None):
+            text = f"'system' must be a text or a list of text blocks, got {kind_of(system)}."
+            raise ApiError(400, text, code="invalid_messages", param="system")
+        if not isinstance(messages, list) or not messages:
+            found = "none" if not messages else kind_of(messages)
+            text = f"'messages' must be a list of at least one message, got {found}."
+            raise ApiError(400, text, code="invalid_messages", param="messages")
+        read = [ConversationMessage("system", _text_of(system))] if system else []
+        for index, message in enumerate(messages):
+            if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+                text = f'messages[{index}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
+                raise ApiError(400, text, code="invalid_messages", param=f"messages[{index}]")
+            read.append(_read(message))
+        return read
+
+    def beside_messages(self) -> Sequence[Any]:
+        return [self.fields.get(name) for name in ("tools", "output_config")]
+
+    def answer_tokens(self) -> int:
+        limit = self.fields.get("max_tokens")
+        return limit if isinstance(limit, int) and limit > 0 else 0
+
+    def wants_only_text(self) -> bool:
+        return not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
+
+    def insertion(self, text: str, position: Position) -> Sequence[Edit]:
+        """A text block at the end of `system`, so after every `cache_control` block of `system`: the cache stays valid.
+
+        For tail, at the end of the newest user message that asks something, after all tool results of the message. A
+        message of tool results alone gets no text: a model then answers with an empty message. And every round of a
+        tool conversation has the same bytes up to the tool results, so a cache of these bytes stays valid, too.
+        """
+        if position == "tail":
+            end, content = self._question()
+            return [_at_end(end, content, text)]
+        if "system" not in self.members:
+            opening = self.raw.index(b"{") + 1
+            return [Edit(opening, opening, b'"system":' + orjson.dumps(text) + b",")]
+        system, plain = self.fields["system"], unescaped(self.raw)
+        start = value_at(self.raw, self.members["system"])
+        end = end_of(plain, start)
+        if system is None:
+            return [Edit(start, end, orjson.dumps(text))]
+        if isinstance(system, str) and system.strip():
+            return [Edit(start, start, b'[{"type":"text","text":'), Edit(end, end, b"}," + _block(text) + b"]")]
+        return [_at_end(end, system, text)]  # Anthropic refuses a block with an empty text
+
+    def _question(self) -> tuple[int, Any]:
+        """The content of the newest message that asks something: end and value. The request has a question."""
+        messages, plain = self.fields["messages"], unescaped(self.raw)
+        index = max(i for i, message in enumerate(messages) if _read(message).role == "user")
+        opening = value_at(self.raw, self.members["messages"])
+        _, end = member_span(self.raw, plain, nth_item(plain, opening, index), "content")
+        return end, messages[index]["content"]
+
+
+def _at_end(end: int, content: Any, text: str) -> Edit:
+    """The text at the end of a content, which is a text or a list of blocks. end: of the content in the body."""
+    if isinstance(content, str):
+        return Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if content else text)[1:-1])
+    return Edit(end - 1, end - 1, b"," + _block(text) if content else _block(text))
+
+
+def _block(text: str) -> bytes:
+    return b'{"type":"text","text":' + orjson.dumps(text) + b"}"
+
+
+def _read(message: dict[str, Any]) -> ConversationMessage:
+    """A message of the conversation. A user message that holds only results of tools has the role tool."""
+    role, content = message["role"], message.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    if role == "user" and blocks and all(block.get("type") == "tool_result" for block in blocks):
+        return ConversationMessage("tool", "\n".join(_text_of(block.get("content")) for block in blocks))
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    return ConversationMessage(role, _text_of(content), calls or None)
+
+
+def _text_of(content: Any) -> str:
+    """The text of a content: a string, or the text blocks of a list; "" where the content has no text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+class Messages:
+    """The dialect."""
+
+    path = "/v1/messages"
+    key_header: KeyHeader = X_API_KEY
+    frames_without_text = 6  # message: start, delta, stop; block: start, stop; ping
+    reader: type[ReplyReader] = MessageReader
+
+    def parse(self, raw: bytes) -> ModelRequest:
+        return MessagesRequest.parse(raw)
+
+    def usage_in(self, start: bytes, end: bytes) -> Tokens | None:
+        """A stream reports the prompt in the first event and the answer near the end; a whole message near its end."""
+        usages = [*islice(usages_in(end), 1)]
+        if start.lstrip()[:1] != b"{":  # in a whole message, the content may hold a `usage` of a tool's own
+            usages += usages_in(start)
+        return cumulative_tokens(usages)
+
+    def reply(self, request: ModelRequest, text: str, tokens: Tokens) -> bytes:
+        return whole_message(request.fields, text, tokens)
+
+    def reply_frames(self, request: ModelRequest, texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+        return message_frames(request.fields, texts, tokens)
+
+    def error_body(self, error: ApiError, request_id: str) -> bytes:
+        kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
+        row = {"type": kind, "message": encodable(error.message)}
+        return orjson.dumps({"type": "error", "error": row, "request_id": request_id})
+
+    def error_frame(self, error: ApiError, request_id: str) -> bytes:
+        return b"event: error\n" + sse.frame(self.error_body(error, request_id))
+
+
+MESSAGES: Dialect = Messages()

@@ -1,0 +1,119 @@
+"""A message of Anthropic's Messages API, read and written."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from proxy.dialects import sse
+from proxy.dialects.replies import ReplyReader, ToolCallPieces, error_text, json_bytes
+from proxy.dialects.token_counts import Tokens, cumulative_tokens
+
+# Anthropic's stop reason -> the finish reason of a chat completion; another reason stays.
+_FINISH_REASONS = {
+    "end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls", "refusal": "content_filter",
+}  # fmt: skip
+
+
+class MessageReader(ReplyReader):
+    """Reads a message: the event stream, or the whole object."""
+
+    def __init__(self, *, streamed: bool, **options: Any) -> None:
+        super().__init__(streamed=streamed, **options)
+        self._usages: list[Mapping[str, Any]] = []
+        self._call: ToolCallPieces | None = None  # of the block that arrives now
+
+    def read_event(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "message_start":
+            self._add_usage(_object(event.get("message")))
+        elif kind == "content_block_start":
+            self._begin_block(_object(event.get("content_block")))
+        elif kind == "content_block_delta":
+            self._read_delta(_object(event.get("delta")))
+        elif kind == "content_block_stop":
+            self._end_block()
+        elif kind == "message_delta":
+            self._finish(_object(event.get("delta")))
+            self._add_usage(event)
+        elif kind == "message_stop":
+            self.ended = True
+        elif kind == "message":
+            self._read_whole(event)
+        elif event.get("error"):
+            self.error = error_text(event["error"])
+
+    def _read_whole(self, message: Mapping[str, Any]) -> None:
+        blocks = message.get("content")
+        for block in blocks if isinstance(blocks, list) else ():
+            self._begin_block(_object(block))
+            self._end_block()
+        self._finish(message)
+        self._add_usage(message)
+        self.ended = True
+
+    def _begin_block(self, block: Mapping[str, Any]) -> None:
+        """Only blocks of the type `tool_use` are calls for the client; the provider runs its other tools."""
+        self._add(self._answer, block.get("text"))
+        self._add(self._reasoning, block.get("thinking"))
+        self._call = self._tool_call(len(self._calls)) if block.get("type") == "tool_use" else None
+        if self._call is not None:
+            given = block.get("input")  # in a stream {}: deltas bring the arguments
+            arguments = json_bytes(given).decode() if isinstance(given, dict) and given else ""
+            self._call.add(id=block.get("id"), name=block.get("name"), arguments=arguments)
+
+    def _read_delta(self, delta: Mapping[str, Any]) -> None:
+        self._add(self._answer, delta.get("text"))
+        self._add(self._reasoning, delta.get("thinking"))
+        if self._call is not None:
+            self._call.add(arguments=delta.get("partial_json"))
+
+    def _end_block(self) -> None:
+        if self._call is not None and not self._call.call().arguments:
+            self._call.add(arguments="{}")
+        self._call = None
+
+    def _finish(self, message: Mapping[str, Any]) -> None:
+        if isinstance(reason := message.get("stop_reason"), str):
+            self.finish_reason = _FINISH_REASONS.get(reason, reason)
+
+    def _add_usage(self, message: Mapping[str, Any]) -> None:
+        self._usages.append(_object(message.get("usage")))
+        self.usage = cumulative_tokens(self._usages)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def whole_message(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
+    """A whole message, with one block of text, as the answer to the request of these members."""
+    message = _message(fields, _usage(tokens))
+    return json_bytes({**message, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
+
+
+def message_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
+    """The events of a streamed message, with one block of text."""
+    usage = _usage(tokens)
+    yield _event("message_start", message=_message(fields, {**usage, "output_tokens": 1}))
+    yield _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    yield _event("ping")
+    for text in texts:
+        yield _event("content_block_delta", index=0, delta={"type": "text_delta", "text": text})
+    yield _event("content_block_stop", index=0)
+    yield _event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=usage)
+    yield _event("message_stop")
+
+
+def _event(kind: str, **members: Any) -> bytes:
+    return b"event: " + kind.encode() + b"\n" + sse.frame(json_bytes({"type": kind, **members}))
+
+
+def _message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
+    head = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant", "model": fields.get("model")}
+    return {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+
+
+def _usage(tokens: Tokens) -> dict[str, int]:
+    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {"input_tokens": tokens.prompt, **cached, "output_tokens": tokens.completion}
