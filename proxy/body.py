@@ -1,4 +1,4 @@
-"""A request's body, read whole within a limit; work on a large body happens in a thread."""
+"""A request's body, read whole and unpacked within a limit; work on a large body happens in a thread."""
 
 import asyncio
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from proxy.asgi import Receive, Scope
+from proxy.content_encoding import content_encoding, unpacked
 from proxy.dialects.json_body import LARGE_BYTES, JsonBody
 from proxy.errors import ApiError
 
@@ -30,12 +31,17 @@ async def by_size(raw: bytes, work: Callable[[], _T]) -> _T:
 
 
 async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
-    """The request's body; in a path of Azure's form, JSON with the path's model as `model`.
+    """The request's body, unpacked; in a path of Azure's form, JSON with the path's model as `model`.
 
-    Raises ApiError 400 (Azure's form: no JSON), 413 (too large), 415 (encoded), ClientGone.
+    The limit holds for the received and for the unpacked bytes. Raises ApiError 400 (damaged encoding; Azure's form: no
+    JSON), 413 (too large), 415 (unknown encoding), ClientGone.
     """
-    check_announced(scope, max_bytes=max_bytes)
+    encoding = check_announced(scope, max_bytes=max_bytes)
     raw = await read_body(receive, max_bytes=max_bytes)
+    if raw and encoding:
+        raw = await asyncio.to_thread(unpacked, raw, encoding, max_bytes + 1)
+        if len(raw) > max_bytes:
+            raise too_large(max_bytes)
     deployment = scope.get(DEPLOYMENT)
     if deployment is None or any(
         name == b"content-type" and b"multipart/" in value.lower() for name, value in scope["headers"]
@@ -44,13 +50,18 @@ async def whole_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes
     return await by_size(raw, lambda: JsonBody.parse(raw).with_model(deployment))
 
 
-def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> None:
-    """Refuse by the headers a body that the limit forbids. setting: the name of the limit. Raises ApiError."""
+def check_announced(scope: Scope, *, max_bytes: int, setting: str = _SETTING) -> bytes:
+    """The content-encoding, b"" for a plain body. setting: the name of the limit.
+
+    Raises ApiError for a body that the headers show to be too large (413) or of an unknown encoding (415).
+    """
+    encoding = b""
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > max_bytes:
             raise too_large(max_bytes, setting)
-        if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
-            raise ApiError(415, "Send the request body without content-encoding.", code="unsupported_encoding")
+        if name == b"content-encoding":
+            encoding = content_encoding(scope["headers"])
+    return encoding
 
 
 async def read_body(receive: Receive, *, max_bytes: int = sys.maxsize) -> bytes:

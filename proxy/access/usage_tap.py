@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable
 
 from proxy.asgi import Message, Send
+from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects.base import Dialect
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
@@ -18,8 +19,6 @@ _END_BYTES = 16 * 1024  # an upstream may send more after the usage
 _MOST_PACKED_BYTES = 256 * 1024  # of a compressed reply: only a whole one can be unpacked
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
 _ENVELOPE_BYTES = 300  # of a reply in one piece: the JSON around the text
-# Content encoding -> the window bits of zlib.
-COMPRESSIONS = {b"gzip": 16 + zlib.MAX_WBITS, b"x-gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 
 
 class UsageTap:
@@ -95,7 +94,7 @@ class UsageTap:
         kept = b"".join(self._kept)
         if not self._encoding or self._encoding == b"identity":
             return self._start, kept[-_END_BYTES:] if len(kept) > 4 * _END_BYTES else kept
-        window_bits = COMPRESSIONS.get(self._encoding)
+        window_bits = WINDOW_BITS.get(self._encoding)
         if window_bits is None or self._kept_bytes < self._size:
             return b"", b""
         return _unpacked_ends(kept, window_bits)

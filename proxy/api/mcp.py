@@ -16,7 +16,9 @@ import orjson
 from proxy.access.rights import Rights
 from proxy.api.knowledge.access import no_index
 from proxy.api.tools import FETCH, FETCHED, FOUND, SEARCH, Tools
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import Message, Receive, Scope, Send
+from proxy.body import whole_body
+from proxy.content_encoding import content_encoding
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import IndexDown, RetrievalError
@@ -53,6 +55,8 @@ class Mcp:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         manager = await asyncio.shield(self._starting)
+        if content_encoding(scope["headers"]):
+            receive = _received(await whole_body(scope, receive, max_bytes=self._max_body_bytes), receive)
         await manager.handle_request(scope, receive, send)
 
     async def close(self) -> None:
@@ -78,6 +82,16 @@ class Mcp:
         self._running = asyncio.create_task(_run(manager, up))
         await up.wait()
         return manager
+
+
+def _received(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns the unpacked body first."""
+    waiting = [body]
+
+    async def unpacked() -> Message:
+        return {"type": "http.request", "body": waiting.pop()} if waiting else await receive()
+
+    return unpacked
 
 
 def server(

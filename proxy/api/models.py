@@ -35,7 +35,7 @@ class Models:
         rights = exchange.rights
         names = self._routes.names(rights)
         if not names and rights.models.all and listers == [self._routes.row_of("")]:
-            exchange.target = listers[0]
+            exchange.target, exchange.body = listers[0], b""
             await self._upstream(scope, receive, send)
             return
         rows: dict[str, Row] = {name: _described(name) for name in sorted(names)}

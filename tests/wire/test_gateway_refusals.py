@@ -110,10 +110,6 @@ def test_what_a_web_page_could_send_unasked_is_a_415(gateway: Served, recorder: 
     assert not recorder.requests
 
 
-def test_a_compressed_body_is_a_415(gateway: Served) -> None:
-    assert error_of(gateway.post(HELLO, content_encoding="gzip"), 415)["code"] == "unsupported_encoding"
-
-
 @pytest.mark.parametrize(
     ("headers", "code"),
     [

@@ -209,7 +209,11 @@ def bare(name: str) -> str:
 
 
 def _boundary(scope: Scope, options: UploadOptions) -> bytes:
-    check_announced(scope, max_bytes=options.max_bytes, setting=_SETTING)
+    if check_announced(
+        scope, max_bytes=options.max_bytes, setting=_SETTING
+    ):  # unpacking needs the whole form in memory
+        message = "Send files without content-encoding: forms are written to disk while they arrive."
+        raise ApiError(415, message, code="unsupported_encoding")
     media, boundary = b"", b""
     for name, value in scope["headers"]:
         if name == b"content-type" and len(value) <= MAX_CONTENT_TYPE_BYTES:

@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Awaitable, Iterator
 
 from proxy.access.prices import price_of
-from proxy.access.usage_tap import COMPRESSIONS
 from proxy.asgi import Message, Send
+from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects.base import Dialect
 from proxy.dialects.replies import ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
@@ -101,9 +101,9 @@ class ReplyRecorder:
         if self._encoding in _UNPACKED:
             yield from self._pieces
             return
-        if self._encoding not in COMPRESSIONS:
+        if self._encoding not in WINDOW_BITS:
             raise UnreadableReply(f"the reply is encoded as {self._encoding.decode('latin-1')}")
-        unpacker, left = zlib.decompressobj(COMPRESSIONS[self._encoding]), _MOST_UNPACKED_BYTES
+        unpacker, left = zlib.decompressobj(WINDOW_BITS[self._encoding]), _MOST_UNPACKED_BYTES
         try:
             for at_ms, packed in self._pieces:
                 piece = unpacker.decompress(packed, left)
