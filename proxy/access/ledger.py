@@ -94,13 +94,14 @@ class Ledger:
     async def reserve(self, exchange: Exchange, admission: Admission, wanted_tokens: int, least_tokens: int) -> None:
         """Reserve tokens before a model is called: the wanted tokens, or as many as the smallest limit holds.
 
-        Raises ApiError 429, 503.
+        Where another process holds the rest of a limit, fewer tokens than wanted, but at least `least_tokens`. Raises
+        ApiError 429, 503.
         """
         meter = self._meter(exchange)
         tokens = max(least_tokens, min(wanted_tokens, meter.most_tokens()))
         if not self._valid() or not meter.enough(tokens):
-            meter = await self._until_enough(exchange, tokens)
-        meter.reserve(admission, tokens)
+            meter = await self._until_enough(exchange, tokens, least_tokens)
+        meter.reserve(admission, min(tokens, meter.left_tokens()))
 
     def settle(self, exchange: Exchange, admission: Admission | None, *, kept: bool) -> None:
         """Count what an ended request used.
@@ -132,8 +133,11 @@ class Ledger:
         """Whether the leases of this process are valid."""
         return self._clock_s() < self._valid_until_s
 
-    async def _until_enough(self, exchange: Exchange, tokens: int | None) -> Meter:
-        """The key's meter, as soon as enough is left. Raises ApiError 429: used up; 503: the accounts do not answer."""
+    async def _until_enough(self, exchange: Exchange, tokens: int | None, least_tokens: int | None = None) -> Meter:
+        """The key's meter, as soon as enough is left. Raises ApiError 429: used up; 503: the accounts do not answer.
+
+        least_tokens: enough where another process holds the rest of the tokens.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience_s):
                 while self._clock_s() >= self._failed_until_s:
@@ -142,12 +146,19 @@ class Ledger:
                     short = [pair for pair in wanted if not (self._valid() and pair[0].has(pair[1]))]
                     if not short:
                         return meter
+                    if least_tokens is not None and meter.enough(least_tokens) and self._others_hold(short):
+                        return meter
                     self._refuse_what_cannot_be(exchange, short)
                     await self._more_of(meter, short)
         exchange.limited = "unavailable"
         message = "The accounts of this gateway cannot be reached, and this key has limits: try again later."
         again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
         raise ApiError(503, message, code="limits_unavailable", type="server_error", headers=again)
+
+    def _others_hold(self, short: Sequence[tuple[Share, int]]) -> bool:
+        """Whether other processes hold the units that these shares lack."""
+        clock_s = self._clock_s()
+        return self._valid() and all(clock_s < share.dry_until_s and share.rests(amount) for share, amount in short)
 
     def _refuse_what_cannot_be(self, exchange: Exchange, short: Sequence[tuple[Share, int]]) -> None:
         hopeless = [pair for pair in short if pair[1] > pair[0].limit]

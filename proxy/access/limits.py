@@ -126,6 +126,10 @@ class Share:
         """Whether this process may use the amount now."""
         return self.left > 0 if self.money else self.left >= max(amount, 1)
 
+    def rests(self, amount: int) -> bool:
+        """Whether so many units are unused: this process, another process or a running request holds the units."""
+        return self.rest - self.used >= max(amount, 1)
+
     def take(self, amount: int) -> None:
         """Use units of the share."""
         if self.at_once:
@@ -248,6 +252,11 @@ class Meter:
         limits = (share.limit for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
         return min(limits, default=_MOST)
 
+    def left_tokens(self) -> int:
+        """The tokens that this process may still use."""
+        lefts = (share.left for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
+        return min(lefts, default=_MOST)
+
     def enter(self, clock_s: float, requests: int = 1) -> Admission:
         """Take what one request needs at the admission. `enough` was asked before."""
         slot = None
@@ -312,7 +321,7 @@ def refusal(share: Share, amount: int, *, now_s: float) -> ApiError:
         never = [(b"x-should-retry", b"false")]  # OpenAI's clients obey
         return ApiError(429, message, code="rate_limit_exceeded", type="tokens", headers=never)
     # Unused units belong to running requests, or to another process, which returns the units soon.
-    soon = share.at_once or share.rest - share.used >= max(amount, 1)
+    soon = share.at_once or share.rests(amount)
     after_s = 1 if soon else max(1, ceil(share.ends_s - now_s))
     message = f"This key has {limit} {words}, and they are used up: try again in {after_s} s."
     headers = [(b"retry-after", b"%d" % after_s)]

@@ -163,6 +163,23 @@ async def test_tokens_are_reserved_before_and_settled_after(opened: Callable[[],
         assert await process.ask(limits, "key-2") == "", "each key has its own"
 
 
+async def test_a_request_without_a_length_takes_the_tokens_that_another_process_leaves(
+    opened: Callable[[], SqlAccounts],
+) -> None:
+    limits, clock = Limits(tokens_per_day=1000), Clock()
+    async with Process(opened(), clock).running() as first, Process(opened(), clock).running() as second:
+        assert await first.ask(limits, tokens=1001) == "rate_limit_exceeded", "and the first process holds 500 tokens"
+        exchange = Exchange(key="key-1", limits=limits)
+        admission = await second.ledger.admit(exchange)
+        assert admission is not None
+        await second.ledger.reserve(exchange, admission, 507, 7)
+        assert admission.reserved_tokens == 500
+        with pytest.raises(ApiError, match="try again in 1 s"):
+            await second.ledger.reserve(exchange, admission, 400, 7)
+        second.ledger.settle(exchange, admission, kept=False)
+    assert leased(opened()) == 0
+
+
 async def test_money_is_refused_once_it_is_spent(opened: Callable[[], SqlAccounts]) -> None:
     limits, clock = Limits(usd_per_day=0.001), Clock()
     async with Process(opened(), clock).running() as process:
