@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.observe.receipts.receipt_store import ReceiptStore
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient
 from tests.support.gateway import Served, ragway, refused, serving
 
 pytestmark = pytest.mark.models
@@ -16,22 +17,29 @@ QUESTION = "How do I use TLS for the connection?"
 
 
 @pytest.fixture(scope="module")
-def asked(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
-    """A gateway, and the id of a chat that was augmented."""
+def replayable(learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(learned(), tmp_path_factory.mktemp("replay")) as served:
-        reply = served.chat(
-            {"role": "user", "content": "What is Zephyr?"},
-            {"role": "assistant", "content": "A server."},
-            {"role": "user", "content": QUESTION},
-        )
-        assert reply.headers["x-rag-status"] == "augmented"
-        id = reply.headers["x-rag-id"]
-        shelf = ReceiptStore(served.data, keep_s=3600, max_bytes=1 << 20)
-        end_s = time.monotonic() + 20
-        while shelf.read(id) is None:
-            assert time.monotonic() < end_s, "it was never written"
-        shelf.close()
-        yield served, id
+        yield served
+
+
+def augmented(served: Served, client: DialectClient = CHAT_CLIENT) -> str:
+    """The id of a chat that was augmented, with a written receipt."""
+    body = client.body("echo", QUESTION, ("user", "What is Zephyr?"), ("assistant", "A server."))
+    reply = client.post(served.url, body)
+    assert reply.headers["x-rag-status"] == "augmented"
+    id = reply.headers["x-rag-id"]
+    shelf = ReceiptStore(served.data, keep_s=3600, max_bytes=1 << 20)
+    end_s = time.monotonic() + 20
+    while shelf.read(id) is None:
+        assert time.monotonic() < end_s, "it was never written"
+    shelf.close()
+    return id
+
+
+@pytest.fixture(scope="module")
+def asked(replayable: Served) -> tuple[Served, str]:
+    """A gateway, and the id of a chat that was augmented."""
+    return replayable, augmented(replayable)
 
 
 def replayed(served: Served, id: str, folder: Path, **environ: str) -> dict[str, Any]:
@@ -41,8 +49,9 @@ def replayed(served: Served, id: str, folder: Path, **environ: str) -> dict[str,
     return told
 
 
-def test_nothing_changed_where_nothing_did(asked: tuple[Served, str], tmp_path: Path) -> None:
-    served, id = asked
+@BY_DIALECT
+def test_nothing_changed_where_nothing_did(replayable: Served, client: DialectClient, tmp_path: Path) -> None:
+    served, id = replayable, augmented(replayable, client)
     told = replayed(served, id, tmp_path)
     receipt = served.get(f"/v1/knowledge/receipts/{id}").json()
     assert told["was"]["injected"] == told["now"]["injected"] == receipt["injected"]

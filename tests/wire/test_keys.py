@@ -11,6 +11,7 @@ import httpx
 import openai
 import pytest
 
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient
 from tests.support.gateway import ROOT, Served, ragway, refused, serving
 from tests.support.recording_upstream import Recorder, recording
 
@@ -55,11 +56,11 @@ class Guarded:
         (id,) = [key["id"] for key in listed if key["name"] == name]
         assert self._keys("revoke", id).returncode == 0
 
-    def ask(self, key: str, model: str = "echo", **headers: Any) -> httpx.Response:
+    def ask(self, key: str, model: str = "echo", client: DialectClient = CHAT_CLIENT, **headers: Any) -> httpx.Response:
         """Headers with `_` for `-`; `rag` is the member of the body."""
         fields = {"rag": headers.pop("rag")} if "rag" in headers else {}
-        sent = {"authorization": f"Bearer {key}", **{name.replace("_", "-"): v for name, v in headers.items()}}
-        return self.served.chat({"role": "user", "content": ASKED}, headers=sent, model=model, **fields)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return client.post(self.served.url, client.body(model, ASKED, **fields), key, sent)
 
     def get(self, path: str, key: str) -> httpx.Response:
         return httpx.get(self.served.url + path, headers={"authorization": f"Bearer {key}"}, timeout=30)
@@ -125,11 +126,20 @@ def test_nothing_is_told_without_a_key(guarded: Guarded, path: str) -> None:
     assert httpx.get(guarded.served.url + "/readyz").status_code == 200
 
 
-def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, red: str) -> None:
+@BY_DIALECT
+def test_a_request_without_a_key_is_refused_in_the_form_of_the_dialect(guarded: Guarded, client: DialectClient) -> None:
+    for key in ("", "sk-rag-guess"):
+        reply = guarded.ask(key, client=client)
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+        assert client.error_of(reply.content)[1].startswith("No valid key")
+
+
+@BY_DIALECT
+def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, red: str, client: DialectClient) -> None:
     for headers in ({}, {"x_rag_collection": "red"}):
-        reply = guarded.ask(red, **headers)
+        reply = guarded.ask(red, client=client, **headers)
         assert (reply.status_code, reply.headers["x-rag-status"]) == (200, "augmented")
-        assert "Oskar" in reply.text
+        assert "Oskar" in client.answer_of(reply)
         assert "Wilma" not in reply.text
         assert "blue" not in reply.text, "not even its name"
 
@@ -147,13 +157,20 @@ def test_a_chat_gets_what_its_key_may_read_and_nothing_else(guarded: Guarded, re
         ("names no collection, and the key may read none", {}, "green", "green"),
     ],
 )  # fmt: skip
+@BY_DIALECT
 def test_a_chat_searches_what_the_table_says(
-    guarded: Guarded, begins: str, asked: dict[str, Any], reads: str, searched: str, request: pytest.FixtureRequest
+    guarded: Guarded,
+    begins: str,
+    asked: dict[str, Any],
+    reads: str,
+    searched: str,
+    request: pytest.FixtureRequest,
+    client: DialectClient,
 ) -> None:
     rows = [line for line in (ROOT / "docs/asking.md").read_text("utf-8").splitlines() if line.startswith("| names ")]
     assert len(rows) == 5, "each line of the table is tested"
     assert sum(row.startswith(f"| {begins}") for row in rows) == 1
-    reply = guarded.ask(request.getfixturevalue(reads), **asked)
+    reply = guarded.ask(request.getfixturevalue(reads), client=client, **asked)
     assert reply.headers["x-rag-status"] == "augmented"
     assert set(reply.headers["x-rag-sources"].split(",")) == {f"{name}.md" for name in searched.split()}
     told = reply.text.partition("own documents (")[2].partition(")")[0]
@@ -178,18 +195,21 @@ def test_what_a_key_reads_is_searched_by_all_that_name_no_collection(guarded: Gu
     assert [one["name"] for one in receipt["collections"]] == ["green"]
 
 
-def test_a_forbidden_collection_is_an_absent_one(guarded: Guarded, red: str) -> None:
+@BY_DIALECT
+def test_a_forbidden_collection_is_an_absent_one(guarded: Guarded, red: str, client: DialectClient) -> None:
     told = []
     for name in ("blue", "none"):
         for wish in (
-            guarded.ask(red, x_rag_collection=name),
-            guarded.ask(red, x_rag_collection=f"red,{name}"),
-            guarded.ask(red, model=f"rag/{name}/echo"),
+            guarded.ask(red, client=client, x_rag_collection=name),
+            guarded.ask(red, client=client, x_rag_collection=f"red,{name}"),
+            guarded.ask(red, client=client, model=f"rag/{name}/echo"),
         ):
-            error = wish.json()["error"]
-            told.append((wish.status_code, error["code"], error["message"].replace(name, "NAME")))
+            kind, message = client.error_of(wish.content)
+            told.append((wish.status_code, kind, message.replace(name, "NAME")))
     assert told[:3] == told[3:]
-    assert set(told) == {(404, "collection_not_found", "there is no collection 'NAME'; there are: red.")}
+    assert {(status, message) for status, _, message in told} == {
+        (404, "there is no collection 'NAME'; there are: red.")
+    }
 
 
 def test_who_may_read_nothing_gets_an_answer_without_passages(guarded: Guarded) -> None:
@@ -200,26 +220,31 @@ def test_who_may_read_nothing_gets_an_answer_without_passages(guarded: Guarded) 
     assert not {"Oskar", "Wilma"} & set(reply.text.split())
 
 
-def test_a_model_that_may_not_be_called_is_not_there(guarded: Guarded, red: str, upstream: Recorder) -> None:
+@BY_DIALECT
+def test_a_model_that_may_not_be_called_is_not_there(
+    guarded: Guarded, red: str, upstream: Recorder, client: DialectClient
+) -> None:
     upstream.fresh()
     told = []
     for name in ("costly", "absent"):
-        for reply in (guarded.ask(red, model=name), guarded.get(f"/v1/models/{name}", red)):
-            error = reply.json()["error"]
-            told.append((reply.status_code, error["code"], error["message"].replace(name, "NAME")))
+        reply, listed = guarded.ask(red, model=name, client=client), guarded.get(f"/v1/models/{name}", red)
+        error = listed.json()["error"]
+        told.append((reply.status_code, *(text.replace(name, "NAME") for text in client.error_of(reply.content))))
+        told.append((listed.status_code, error["code"], error["message"].replace(name, "NAME")))
     assert told[:2] == told[2:]
     assert upstream.requests == []
     assert [row["id"] for row in guarded.get("/v1/models", red).json()["data"]] == ["echo"]
     assert guarded.get("/metrics", red).status_code == 403
 
 
-def test_no_key_of_ours_reaches_an_upstream(guarded: Guarded, upstream: Recorder) -> None:
+@BY_DIALECT
+def test_no_key_of_ours_reaches_an_upstream(guarded: Guarded, upstream: Recorder, client: DialectClient) -> None:
     secret = guarded.key("caller", "--read", "*", "--model", "*")
     _until(lambda: guarded.get("/v1/models", secret).status_code == 200)
     upstream.fresh()
-    _until(lambda: guarded.ask(secret, model="costly").status_code != 401)
+    _until(lambda: guarded.ask(secret, model="costly", client=client).status_code != 401)
     seen = upstream.requests[-1]
-    assert "authorization" not in {name.decode().lower() for name, _ in seen.headers}
+    assert not {"authorization", "x-api-key"} & {name.decode().lower() for name, _ in seen.headers}
     assert secret.encode() not in seen.body + b"".join(name + value for name, value in seen.headers)
     told = guarded.served.log.read_text()
     assert secret not in told

@@ -1,7 +1,6 @@
-"""Limits and usage over the wire: two workers, an upstream that counts what it was asked, and the openai SDK."""
+"""Limits and usage over the wire, in every dialect: two workers, and an upstream that counts what it was asked."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,12 @@ from proxy.access.limits import limits_of
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
 from proxy.access.usage import sums, usage_query
+from proxy.dialects.token_counts import Tokens, estimated_tokens
+from tests.support.completions import refusal
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, CLIENTS, DialectClient
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, answering, recording
-from tests.support.upstream_servers import reply
+from tests.support.upstream_servers import Received, Wire
 
 SETTINGS = """
 server: {{workers: 2}}
@@ -28,17 +30,7 @@ models:
   echo: {{lane: echo}}
 """
 ALL = Rights(Names(["*"]), Names(["*"]), Names(["*"]))
-_JSON = b"content-type: application/json"
-_EVENTS = b"content-type: text/event-stream"
-USED = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
-        "prompt_tokens_details": {"cached_tokens": 40}}  # fmt: skip
-WHOLE = json.dumps({"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [
-    {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}], "usage": USED,
-}).encode()  # fmt: skip
-CHUNK = json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "choices": [
-    {"index": 0, "delta": {"content": "Yes."}}]}).encode()  # fmt: skip
-LAST = json.dumps({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o", "choices": [],
-                   "usage": USED}).encode()  # fmt: skip
+USED = Tokens(100, 20, cached=40)
 
 
 class Shared:
@@ -58,20 +50,18 @@ class Shared:
     def get(self, path: str, secret: str) -> httpx.Response:
         return httpx.get(self.served.url + path, headers={"authorization": f"Bearer {secret}"}, timeout=30)
 
-    def ask(self, secret: str, **fields: Any) -> httpx.Response:
-        """One chat, on a connection of its own: the workers take turns."""
-        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], **fields}
-        headers = {"authorization": f"Bearer {secret}"}
-        return httpx.post(f"{self.served.url}/v1/chat/completions", json=body, headers=headers, timeout=30)
+    def ask(self, secret: str, client: DialectClient = CHAT_CLIENT, **fields: Any) -> httpx.Response:
+        """One request, on a connection of its own: the workers take turns."""
+        model = fields.pop("model", "gpt-4o")
+        return client.post(self.served.url, client.body(model, "Hi", **fields), secret)
 
-    async def ask_at_once(self, secret: str, times: int, **fields: Any) -> list[int]:
-        """The statuses of so many chats at the same time, each on its own connection."""
-        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], **fields}
-        headers = {"authorization": f"Bearer {secret}"}
+    async def ask_at_once(self, secret: str, times: int, client: DialectClient = CHAT_CLIENT) -> list[int]:
+        """The statuses of so many requests at the same time, each on its own connection."""
+        body, headers = client.body("gpt-4o", "Hi"), {"authorization": f"Bearer {secret}"}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        async with httpx.AsyncClient(limits=limits, timeout=30) as client:
-            url = f"{self.served.url}/v1/chat/completions"
-            replies = await asyncio.gather(*(client.post(url, json=body, headers=headers) for _ in range(times)))
+        async with httpx.AsyncClient(limits=limits, timeout=30) as http:
+            url = self.served.url + client.path
+            replies = await asyncio.gather(*(http.post(url, json=body, headers=headers) for _ in range(times)))
         return [reply.status_code for reply in replies]
 
     def used(self, id: str) -> dict[str, Any]:
@@ -108,19 +98,50 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 @pytest.fixture(autouse=True)
-def answers(shared: Shared) -> None:
-    shared.upstream.fresh().answer = answering(reply(WHOLE, _JSON))
+def _fresh(shared: Shared) -> None:
+    shared.upstream.fresh().answer = answers
 
 
-async def test_of_200_at_once_no_more_pass_than_the_limit_says(shared: Shared) -> None:
+async def answers(wire: Wire, received: Received) -> None:
+    """The same answer in the dialect of the path, with the usage."""
+    client = CLIENTS[received.line.split()[1].decode()]
+    await wire.send(client.reply("Yes.", USED))
+
+
+@BY_DIALECT
+async def test_of_200_at_once_no_more_pass_than_the_limit_says(shared: Shared, client: DialectClient) -> None:
     """Over two workers: never more; those that one worker holds and the other lacks pass a little later."""
     _, secret = shared.key(rpm=50)
     clear_of_the_turn()
-    statuses = await shared.ask_at_once(secret, 200)
+    statuses = await shared.ask_at_once(secret, 200, client)
     assert set(statuses) == {200, 429}
     assert len(shared.upstream.requests) == statuses.count(200) <= 50
-    until(lambda: [shared.ask(secret).status_code for _ in range(4)] == [429] * 4)
+    until(lambda: [shared.ask(secret, client).status_code for _ in range(4)] == [429] * 4)
     assert len(shared.upstream.requests) == 50
+
+
+@BY_DIALECT
+def test_a_refusal_has_the_form_of_the_dialect_and_says_when_to_try_again(
+    shared: Shared, client: DialectClient
+) -> None:
+    _, secret = shared.key(rpm=1)
+    clear_of_the_turn()
+    assert shared.ask(secret, client).status_code == 200
+    refused = shared.ask(secret, client)
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    kind, message = client.error_of(refused.content)
+    assert kind in ("requests", "rate_limit_error")
+    assert message.startswith("This key has 1 requests a minute")
+
+
+@BY_DIALECT
+def test_requests_of_all_dialects_count_towards_the_same_limit(shared: Shared, client: DialectClient) -> None:
+    _, secret = shared.key(rpm=len(CLIENTS))
+    clear_of_the_turn()
+    until(lambda: {shared.ask(secret, each).status_code for each in CLIENTS.values()} == {429})
+    assert len(shared.upstream.requests) == len(CLIENTS)
+    assert shared.ask(secret, client).status_code == 429
 
 
 def test_the_sdk_gets_a_rate_limit_error_that_says_when(shared: Shared) -> None:
@@ -149,17 +170,19 @@ def test_searches_count_and_lists_do_not(shared: Shared) -> None:
     assert told.count(429) == 10
 
 
-def test_tokens_of_a_day_are_reserved_and_settled(shared: Shared) -> None:
+@BY_DIALECT
+def test_tokens_of_a_day_are_reserved_and_settled(shared: Shared, client: DialectClient) -> None:
     id, secret = shared.key(tokens_per_day=1000)
-    refused = shared.ask(secret, max_tokens=5000)
+    refused = shared.ask(secret, client, **{client.length: 5000})
     assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "false")
+    assert "send less" in client.error_of(refused.content)[1]
     passed = 0
     for _ in range(40):
-        if shared.ask(secret, max_tokens=100).status_code == 200:
+        if shared.ask(secret, client, **{client.length: 100}).status_code == 200:
             passed += 1
     assert passed <= 8, "each reserves some 100 tokens and takes 120"
-    until(lambda: shared.ask(secret, max_tokens=100).status_code != 200)
-    assert shared.ask(secret, max_tokens=100).json()["error"]["code"] == "insufficient_quota"
+    until(lambda: shared.ask(secret, client, **{client.length: 100}).status_code != 200)
+    assert "1000 tokens a day" in client.error_of(shared.ask(secret, client, **{client.length: 100}).content)[1]
     total = shared.used(id)
     assert total["prompt_tokens"] + total["completion_tokens"] <= 1000 + 120
 
@@ -174,15 +197,30 @@ def test_a_key_in_use_is_limited_anew_within_seconds(shared: Shared, tmp_path: P
     until(lambda: all(shared.ask(secret).status_code == 200 for _ in range(4)))
 
 
-def test_usage_is_what_the_upstream_said(shared: Shared) -> None:
+@BY_DIALECT
+def test_usage_is_what_the_upstream_said(shared: Shared, client: DialectClient) -> None:
     id, secret = shared.key()
-    assert shared.ask(secret).content == WHOLE
+    assert shared.ask(secret, client).content == client.whole("Yes.", USED)
     used = shared.used(id)
     assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
     assert (used["requests"], used["estimated"], used["unpriced"]) == (1, 0, 0)
     assert used["cost_usd"] == pytest.approx(60 * 2.5e-6 + 40 * 1.25e-6 + 20 * 1e-5)
     assert used["mean_total_ms"] >= used["mean_upstream_ms"] > 0
-    assert "tokens=100+20" in shared.served.log.read_text()
+    lines = [line for line in shared.served.log.read_text().splitlines() if f"key={id}" in line]
+    assert f"POST {client.path} 200" in lines[-1]
+    assert "model='gpt-4o'" in lines[-1]
+    assert "tokens=100+20" in lines[-1]
+
+
+@BY_DIALECT
+def test_a_refusal_of_the_upstream_counts_as_a_failed_request_without_tokens(
+    shared: Shared, client: DialectClient
+) -> None:
+    id, secret = shared.key(tokens_per_day=100_000)
+    shared.upstream.answer = answering(refusal(503))
+    assert shared.ask(secret, client).status_code == 503
+    used = shared.used(id)
+    assert (used["requests"], used["failed"], used["prompt_tokens"], used["completion_tokens"]) == (1, 1, 0, 0)
 
 
 def test_the_command_sums_up_what_a_running_gateway_served(shared: Shared, tmp_path: Path) -> None:
@@ -203,19 +241,42 @@ def test_the_command_sums_up_what_a_running_gateway_served(shared: Shared, tmp_p
     assert lines[2][:3] == ["all", "4", "1"]
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_streams_usage_is_what_the_upstream_said_or_estimated(shared: Shared, told: bool) -> None:
-    frames = [CHUNK] * 10 + ([LAST] if told else []) + [b"[DONE]"]
-    whole = b"".join(b"data: " + frame + b"\n\n" for frame in frames)
-    shared.upstream.answer = answering(reply(whole, _EVENTS))
+@BY_DIALECT
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_streams_usage_is_what_the_upstream_said_or_estimated(
+    shared: Shared, client: DialectClient, reported: bool
+) -> None:
+    texts, tokens = ["Yes. "] * 20, USED if reported else None
+    shared.upstream.answer = answering(client.stream(*texts, tokens=tokens))
     id, secret = shared.key()
-    assert shared.ask(secret, stream=True).content == whole, "not a byte is changed"
+    reply = shared.ask(secret, client, stream=True)
+    assert reply.content == client.events(*texts, tokens=tokens), "not a byte is changed"
     used = shared.used(id)
-    assert used["estimated"] == (0 if told else 1)
-    assert (used["prompt_tokens"], used["completion_tokens"]) == ((100, 20) if told else (19, 8))
+    assert used["estimated"] == (0 if reported else 1)
+    if reported:
+        assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
+    else:
+        assert used["prompt_tokens"] == estimated_tokens(shared.upstream.body)
+        assert used["completion_tokens"] == pytest.approx(20, abs=5), "a token for each piece"
 
 
-async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared) -> None:
+@BY_DIALECT
+def test_a_stream_that_breaks_off_has_used_what_was_passed_on(shared: Shared, client: DialectClient) -> None:
+    async def breaks_off(wire: Wire, _received: Received) -> None:
+        await wire.send(client.stream(*["Yes. "] * 20, tokens=None, ends=False).removesuffix(b"0\r\n\r\n"))
+        await wire.close()
+
+    shared.upstream.answer = breaks_off
+    id, secret = shared.key(tokens_per_day=100_000)
+    with pytest.raises(httpx.RemoteProtocolError):
+        shared.ask(secret, client, stream=True)
+    used = shared.used(id)
+    assert (used["requests"], used["estimated"]) == (1, 1)
+    assert used["completion_tokens"] == pytest.approx(20, abs=5)
+
+
+@BY_DIALECT
+async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared, client: DialectClient) -> None:
     reached = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -225,21 +286,20 @@ async def test_a_client_that_leaves_has_used_what_was_read(shared: Shared) -> No
 
     id, secret = shared.key(concurrency=1)
     shared.upstream.answer = hang
-    async with httpx.AsyncClient(timeout=30) as client:
-        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi " * 400}]}
-        headers = {"authorization": f"Bearer {secret}"}
-        url = shared.served.url + "/v1/chat/completions"
-        asking = asyncio.create_task(client.post(url, json=body, headers=headers))
+    async with httpx.AsyncClient(timeout=30) as http:
+        body, headers = client.body("gpt-4o", "Hi " * 400), {"authorization": f"Bearer {secret}"}
+        url = shared.served.url + client.path
+        asking = asyncio.create_task(http.post(url, json=body, headers=headers))
         await asyncio.wait_for(reached.wait(), 100)
-        refused = await client.post(url, json=body, headers=headers)
+        refused = await http.post(url, json=body, headers=headers)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         asking.cancel()
         await asyncio.wait([asking])
     used = await asyncio.to_thread(shared.used, id)
     assert (used["estimated"], used["completion_tokens"]) == (1, 0)
     assert used["prompt_tokens"] > 300
-    shared.upstream.fresh()
-    await asyncio.to_thread(until, lambda: shared.ask(secret).status_code == 200)
+    shared.upstream.fresh().answer = answers
+    await asyncio.to_thread(until, lambda: shared.ask(secret, client).status_code == 200)
 
 
 async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> None:
@@ -265,32 +325,23 @@ async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> Non
 
     # The last process to hold anything keeps it for a minute: nobody else asks.
     await asyncio.to_thread(until, lambda: leased() == 0, within_s=90)
-    shared.upstream.fresh().answer = answering(reply(WHOLE, _JSON))
+    shared.upstream.fresh().answer = answers
     assert (await asyncio.to_thread(shared.ask, secret)).status_code == 200
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_the_usage_of_a_response_is_counted_once_and_the_length_of_the_answer_reserved(
-    shared: Shared, stream: bool
-) -> None:
-    usage = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
-    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [], "usage": usage}
-    event = json.dumps({"type": "response.completed", "response": response}).encode()
-    whole = reply(json.dumps(response).encode(), _JSON)
-    shared.upstream.answer = answering(
-        reply(b"event: response.completed\ndata: " + event + b"\n\n", _EVENTS) if stream else whole
-    )
-    body = {"model": "gpt-4o", "input": "Hi", "stream": stream}
-    url = shared.served.url + "/v1/responses"
-    headers = {"authorization": f"Bearer {shared.key(tokens_per_day=1000)[1]}"}
-    too_long = httpx.post(url, json={**body, "max_output_tokens": 2000}, headers=headers, timeout=30)
-    assert (too_long.status_code, len(shared.upstream.requests)) == (429, 0)
+def test_a_stored_response_costs_no_tokens(shared: Shared) -> None:
+    client = CLIENTS["/v1/responses"]
     id, secret = shared.key(tokens_per_day=100_000)
-    headers = {"authorization": f"Bearer {secret}"}
-    assert httpx.post(url, json=body, headers=headers, timeout=30).status_code == 200
-    used = shared.used(id)
-    assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
-    shared.upstream.answer = answering(whole)
+    assert shared.ask(secret, client).status_code == 200
+    shared.upstream.answer = answering(client.reply("Yes.", USED))
     assert shared.get("/v1/responses/resp_1?model=gpt-4o", secret).status_code == 200
-    until(lambda: shared.used(id)["requests"] > used["requests"])
-    assert shared.used(id)["prompt_tokens"] == 100, "a stored response was counted when the model was called"
+    until(lambda: shared.used(id)["requests"] == 2)
+    assert shared.used(id)["prompt_tokens"] == 100, "the response was counted when the model was called"
+
+
+def test_a_request_that_never_fits_keeps_no_tokens_from_the_next_request(shared: Shared) -> None:
+    """The worker that refused holds tokens for a while; the other worker reserves the tokens that are left."""
+    for _ in range(3):
+        _, secret = shared.key(tokens_per_day=1000)
+        statuses = [shared.ask(secret, max_tokens=5000).status_code, shared.ask(secret).status_code]
+        assert statuses == [429, 200]

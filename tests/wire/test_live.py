@@ -15,13 +15,15 @@ import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
+from proxy.dialects.token_counts import Tokens
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.shadow.comparison import Comparison, comparison_from
 from tests.support.completions import question_of, streamed
 from tests.support.copies import copied
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, CLIENTS, DialectClient
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, recording
-from tests.support.upstream_servers import Received, Wire, chunked, head, reply
+from tests.support.upstream_servers import Received, Wire, head, reply
 from tests.wire.raw_calls import PATIENCE_S, QUESTION, calling, chat, post, until
 
 pytestmark = pytest.mark.models
@@ -32,10 +34,8 @@ models:
   gpt-4o: {{api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}
   gpt-4o-mini: {{api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}
 """
-CHATS = "/v1/chat/completions"
 _PASSAGES = b"passages below"
 _JSON, _EVENTS = b"content-type: application/json", b"content-type: text/event-stream"
-_USAGE = {"prompt_tokens": 100, "completion_tokens": 20}
 OF_EACH = ("x-rag-id", "server-timing", "x-rag-compare")
 
 
@@ -65,17 +65,13 @@ class Model:
         if raw and not self.raw.is_set():
             await self._until_let(wire)
         text = "I do not know." if raw else "Depend on zephyr-kt."
-        asked = orjson.loads(received.body)
+        asked, client = orjson.loads(received.body), CLIENTS[received.line.split()[1].decode()]
         if asked.get("temperature") == 9:
             await wire.send(reply(b'{"error": {"message": "no"}}', _JSON, status=b"400 Bad Request"))
         elif asked.get("stream"):
-            deltas = [{"choices": [{"index": 0, "delta": {"content": word + " "}}]} for word in text.split()]
-            frames = [b"data: " + orjson.dumps(delta) + b"\n\n" for delta in deltas]
-            await wire.send(head(_EVENTS, b"transfer-encoding: chunked"))
-            await wire.send(*chunked([*frames, b"data: [DONE]\n\n"]))
+            await wire.send(client.stream(*(word + " " for word in text.split()), tokens=None))
         else:
-            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            await wire.send(reply(orjson.dumps({"choices": [choice], "usage": _USAGE}), _JSON))
+            await wire.send(client.reply(text, Tokens(100, 20)))
 
     async def _until_let(self, wire: Wire) -> None:
         """Wait for `raw`. Raises ConnectionResetError where the gateway leaves before."""
@@ -100,10 +96,16 @@ class House:
     def headers(self, rag: str, key: str = "root") -> dict[str, str]:
         return {"x-rag": rag, **({"authorization": f"Bearer {self.secrets[key]}"} if self.secrets else {})}
 
-    def ask(self, rag: str, key: str = "root", model: str = "gpt-4o", **fields: object) -> httpx.Response:
-        headers = {**self.headers(rag, key), "content-type": "application/json", "idempotency-key": "once"}
-        url = self.served.url + CHATS
-        return httpx.post(url, content=chat(model, **fields), headers=headers, timeout=PATIENCE_S)
+    def ask(
+        self,
+        rag: str,
+        key: str = "root",
+        model: str = "gpt-4o",
+        client: DialectClient = CHAT_CLIENT,
+        **fields: object,
+    ) -> httpx.Response:
+        headers = {**self.headers(rag, key), "idempotency-key": "once"}
+        return client.post(self.served.url, client.body(model, QUESTION, **fields), headers=headers)
 
     def kept(self, id: str) -> Comparison:
         return kept(self.served, id)
@@ -150,9 +152,12 @@ def house(_house: House) -> House:
     return _house
 
 
+@BY_DIALECT
 @pytest.mark.parametrize("fields", [{}, {"stream": True}, {"temperature": 9}])
-def test_the_reply_is_that_of_a_request_with_passages(house: House, fields: dict[str, Any]) -> None:
-    plain, compared = house.ask("on", **fields), house.ask("compare", **fields)
+def test_the_reply_is_that_of_a_request_with_passages(
+    house: House, client: DialectClient, fields: dict[str, Any]
+) -> None:
+    plain, compared = (house.ask(rag, client=client, **fields) for rag in ("on", "compare"))
     assert compared.headers["x-rag-compare"] == "taken"
     assert "x-rag-compare" not in plain.headers
     assert compared.content == plain.content
@@ -175,9 +180,10 @@ def test_the_reply_is_that_of_a_request_with_passages(house: House, fields: dict
         assert (one.rag.error, one.raw.error) == ("no", "no")
 
 
-def test_the_raw_request_is_that_of_a_client_without_passages(house: House) -> None:
-    house.ask("off", stream=True)
-    house.kept(house.ask("compare", stream=True).headers["x-rag-id"])
+@BY_DIALECT
+def test_the_raw_request_is_that_of_a_client_without_passages(house: House, client: DialectClient) -> None:
+    house.ask("off", client=client, stream=True)
+    house.kept(house.ask("compare", client=client, stream=True).headers["x-rag-id"])
     own, raw = house.model.asked(raw=True)
     assert raw.body == own.body
     assert raw.line == own.line
@@ -261,8 +267,9 @@ def test_a_judge_reads_them_beside_the_running_gateway(house: House) -> None:
     assert [each["order"] for each in house.kept(one.id).judged] == [0, 1]
 
 
-def test_a_key_that_may_not_ask_is_answered_as_usual(house: House) -> None:
-    reply = house.ask("compare", key="user")
+@BY_DIALECT
+def test_a_key_that_may_not_ask_is_answered_as_usual(house: House, client: DialectClient) -> None:
+    reply = house.ask("compare", key="user", client=client)
     assert (reply.status_code, reply.headers["x-rag-compare"]) == (200, "not allowed")
     assert reply.headers["x-rag-status"] == "augmented"
     assert house.model.asked(raw=True) == []

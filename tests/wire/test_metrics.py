@@ -7,6 +7,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.dialect_clients import CHAT_CLIENT, CLIENTS, DialectClient
 from tests.support.gateway import Served, serving
 from tests.support.recording_upstream import Recorder, answering
 from tests.support.upstream_servers import Received, Wire, head
@@ -27,24 +28,32 @@ def counted(gateway: Served, name: str, **labels: str) -> float:
     )
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("workers", "client"), [(2, CHAT_CLIENT), *((1, client) for client in CLIENTS.values())], ids=str
+)
 def test_every_chat_is_counted_once(
-    learned: Callable[[], Path], tmp_path: Path, recorder: Recorder, workers: int
+    learned: Callable[[], Path], tmp_path: Path, recorder: Recorder, workers: int, client: DialectClient
 ) -> None:
     settings = f"""
         server: {{workers: {workers}}}
         models: {{echo: {{lane: echo}}, gpt-x: {{api_base: "{recorder.url}/v1"}}}}
     """
     with serving(learned(), tmp_path, settings) as gateway:
+
+        def ask(model: str, rag: str = "on") -> httpx.Response:
+            return client.post(gateway.url, client.body(model, QUESTION), headers={"x-rag": rag})
+
         for _ in range(4):
-            gateway.ask(QUESTION)
-        gateway.ask(QUESTION, headers={"x-rag": "off"}, model="gpt-x")
-        gateway.ask(QUESTION, model="nothing")
+            ask("echo")
+        ask("gpt-x", "off")
+        ask("nothing")
         recorder.answer = cut
         with pytest.raises(httpx.RemoteProtocolError):
-            gateway.ask(QUESTION, headers={"x-rag": "off"}, model="gpt-x")
+            ask("gpt-x", "off")
         recorder.answer = answering(b"220 smtp.example.com ESMTP\r\n")
-        assert gateway.ask(QUESTION, headers={"x-rag": "off"}, model="gpt-x").status_code == 502
+        refused = ask("gpt-x", "off")
+        assert refused.status_code == 502
+        assert client.error_of(refused.content)
         assert counted(gateway, "requests_total") == 8
         assert counted(gateway, "requests_total", lane="echo", rag_status="augmented", status="2xx") == 4
         assert counted(gateway, "requests_total", lane="relay", rag_status="off", status="2xx") == 2

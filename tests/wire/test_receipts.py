@@ -25,6 +25,7 @@ from proxy.access.sql import SqlAccounts
 from proxy.access.tables import keys as keys_table
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from tests.support.described import described
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient, Turn
 from tests.support.gateway import Served, serving
 
 pytestmark = pytest.mark.models
@@ -64,9 +65,12 @@ class House:
         headers = {"authorization": f"Bearer {self.secrets[key]}"}
         return described(httpx.request(method, self.served.url + path, json=body, headers=headers, timeout=60))
 
-    def ask(self, question: str, key: str, *earlier: dict[str, str], **more: Any) -> httpx.Response:
-        body = {"model": "echo", "messages": [*earlier, {"role": "user", "content": question}], **more}
-        reply = self.call("POST", "/v1/chat/completions", key, body)
+    def ask(
+        self, question: str, key: str, *earlier: Turn, client: DialectClient = CHAT_CLIENT, **more: Any
+    ) -> httpx.Response:
+        reply = described(
+            client.post(self.served.url, client.body("echo", question, *earlier, **more), self.secrets[key])
+        )
         assert reply.status_code == 200, reply.text
         return reply
 
@@ -120,16 +124,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         made.accounts.close()
 
 
-def test_a_receipt_tells_what_was_asked_found_and_shown(house: House) -> None:
-    earlier = [{"role": "user", "content": "What colour has pump 3?"}, {"role": "assistant", "content": "Red."}]
-    reply = house.ask("And how is it called?", "hr legal ops", *earlier, rag={"k": 2})
+@BY_DIALECT
+def test_a_receipt_tells_what_was_asked_found_and_shown(house: House, client: DialectClient) -> None:
+    earlier = [("user", "What colour has pump 3?"), ("assistant", "Red.")]
+    reply = house.ask("And how is it called?", "hr legal ops", *earlier, client=client, rag={"k": 2})
     assert reply.headers["x-rag-status"] == "augmented"
     told = house.receipt(reply, "hr legal ops").json()
     assert (told["id"], told["status"]) == (reply.headers["x-rag-id"], "augmented")
     assert told["reason"] == reply.headers["x-rag-reason"] == told["query"]["reason"]
-    assert [turn["text"] for turn in told["turns"]] == [*(one["content"] for one in earlier), told["question"]]
+    assert [turn["text"] for turn in told["turns"]] == [*(text for _, text in earlier), told["question"]]
     assert (told["k"], told["model"], told["position"]) == (2, "echo", "lead")
-    shown = reply.json()["choices"][0]["message"]["content"]
+    shown = client.answer_of(reply)
     assert told["injected"]
     assert told["injected"] in shown
     assert told["sha256"] == hashlib.sha256(told["injected"].encode()).hexdigest()
@@ -170,8 +175,9 @@ def test_every_candidate_is_told_with_its_place_and_its_outcome(house: House) ->
     assert "surplus" in {one["outcome"] for one in few["candidates"]}
 
 
-def test_what_was_not_searched_for_leaves_none(house: House) -> None:
-    reply = house.ask(ASKED, "root", rag=False)
+@BY_DIALECT
+def test_what_was_not_searched_for_leaves_none(house: House, client: DialectClient) -> None:
+    reply = house.ask(ASKED, "root", client=client, rag=False)
     assert reply.headers["x-rag-status"] == "off"
     refused = house.receipt(reply, "root")
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "receipt_not_found")
@@ -202,8 +208,9 @@ async def test_it_is_for_whoever_may_read_each_document_that_it_names(house: Hou
     assert all(row[at] == 200 for at, row in enumerate(expected)), "each may read its own"
 
 
-async def test_it_is_for_the_team_that_asked_and_for_admins(house: House) -> None:
-    reply = house.ask(ASKED, "hr")
+@BY_DIALECT
+async def test_it_is_for_the_team_that_asked_and_for_admins(house: House, client: DialectClient) -> None:
+    reply = house.ask(ASKED, "hr", client=client)
     assert await house.statuses([reply], ["hr", "root", "stranger", "narrow"]) == [[200, 200, 404, 404]]
     absent = house.call("GET", "/v1/knowledge/receipts/rag-000000000000000000000000", "stranger")
     forbidden = house.receipt(reply, "stranger")
