@@ -7,6 +7,9 @@ Without keys, the gateway listens on loopback only (`ragway serve` refuses other
 keep out a web page in a browser on the same machine. So `Host` must be loopback (no DNS rebinding), `Origin` must be
 allowed, and a body must be JSON: a page cannot send JSON without a preflight (`must_be_no_page` checks the body after
 the routing). With `auth.open`, something else protects the address, and `Host` is not checked.
+
+A body without a type is taken from programs only. Go's `http.NewRequest` names no type. A page that sends a `Blob`
+names no type either, but browsers add `Origin` to every POST (Firefox since version 70), and `Sec-Fetch-…` on loopback.
 """
 
 import functools
@@ -101,9 +104,11 @@ def _must_be_of_no_site(scope: Scope) -> None:
 
 
 def must_be_json(scope: Scope) -> None:
-    """Refuse a body that is not JSON: a web page can send other types without a preflight."""
-    given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-    media = given.decode("latin-1").partition(";")[0].strip().lower()
+    """Refuse a body that is not JSON: a web page can send other types, and no type, without a preflight."""
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), None)
+    if given is None and not any(name == b"origin" or name.startswith(b"sec-fetch-") for name, _ in scope["headers"]):
+        return
+    media = (given or b"").decode("latin-1").partition(";")[0].strip().lower()
     if media != "application/json":
         message = f"Send the body with content-type: application/json, got {media or 'none'!r}."
         raise ApiError(415, message, code="unsupported_content_type")

@@ -110,6 +110,21 @@ def test_what_a_web_page_could_send_unasked_is_a_415(gateway: Served, recorder: 
     assert not recorder.requests
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/files", "/v1/knowledge/search"])
+def test_a_program_may_leave_the_type_out_and_a_page_may_not(gateway: Served, recorder: Recorder, path: str) -> None:
+    body = b'{"query": "Hello."}' if path.endswith("search") else HELLO
+    assert httpx.post(gateway.url + path, content=body, timeout=30).status_code == 200
+    for received in recorder.requests:
+        assert (received.body, received.header(b"content-type")) == (body, None)
+    asked = len(recorder.requests)
+    page = httpx.post(gateway.url + path, content=body, headers={"origin": "null", "sec-fetch-site": "cross-site"})
+    assert error_of(page, 403)["code"] == "origin_not_allowed"
+    hidden = httpx.post(gateway.url + path, content=body, headers={"sec-fetch-site": "cross-site"})
+    if path != "/v1/files":  # a listed path takes every type
+        assert error_of(hidden, 415)["code"] == "unsupported_content_type"
+        assert len(recorder.requests) == asked
+
+
 @pytest.mark.parametrize(
     ("headers", "code"),
     [

@@ -200,8 +200,26 @@ async def test_what_a_form_can_send_is_refused(method: str, content_type: str) -
     assert (caught.value.status, caught.value.code) == (415, "unsupported_content_type")
 
 
-async def test_a_body_without_a_type_is_refused() -> None:
-    assert (await refusal(HERE)).status == 415
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+async def test_a_program_need_not_name_the_type(method: str) -> None:
+    assert await passes(HERE, ("user-agent", "Go-http-client/1.1"), method=method)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        ("origin", "http://localhost:8000"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "none"),
+        ("sec-fetch-mode", "no-cors"),
+        ("sec-fetch-dest", "empty"),
+    ],
+)
+@pytest.mark.parametrize("open", [False, True])
+async def test_a_page_has_to_name_the_type(sign: tuple[str, str], open: bool) -> None:
+    """A page sends no type with `fetch(url, {method: "POST", mode: "no-cors", body: new Blob([text])})`."""
+    assert (await refusal(HERE, sign, open=open)).status == 415
+    assert await passes(HERE, AS_JSON, sign, open=open)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS"])
