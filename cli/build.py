@@ -40,6 +40,7 @@ from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import Receipts, WriteBehindQueue
 from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
+from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
@@ -125,11 +126,12 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
         # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
         from proxy.upstream.translated.lane import Translated
 
-        ways["translated"] = translated = Translated(
+        translated = Translated(
             connect_timeout_s=up.connect_timeout_s,
             first_byte_timeout_s=up.first_byte_timeout_s,
             idle_timeout_s=up.idle_timeout_s,
         )
+        ways["translated"] = Bridge(translated)
     return Upstreams(Upstream(ways), client, translated), Routes(rows)
 
 

@@ -68,6 +68,8 @@ class Passthrough:
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
         if target.lane != "relay":
             message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
+            if stored_methods(path):
+                message += " This lane stores no response: send the whole conversation in `input`."
             raise ApiError(404, message, code="path_not_supported", param="model")
         exchange.upstream = self._upstream
 

@@ -22,7 +22,6 @@ from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
-from proxy.dialects import chat
 from proxy.dialects.base import ModelRequest
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
@@ -145,8 +144,6 @@ class Augment:
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.ended_step("parse", began)
-        if target.lane == "translated" and exchange.dialect is not chat.CHAT:
-            raise _not_translated(exchange)
         lead = ""
         if decision.turns:
             budget_tokens = await by_size(raw, lambda: self._budget_tokens(request, target))
@@ -251,15 +248,6 @@ def _refusal(exchange: Exchange) -> ApiError:
     )
     again = [(b"retry-after", b"%d" % _RETRY_AFTER_S)]
     return ApiError(503, message, code="context_unavailable", type="server_error", headers=again)
-
-
-def _not_translated(exchange: Exchange) -> ApiError:
-    """The answer where the translated lane does not know the client's dialect."""
-    message = (
-        f"{exchange.path} is served by the relay lane only, and {exchange.model!r} is a model of the translated "
-        f"lane. Ask the model over {chat.CHAT.path}, or set `lane: relay` for an upstream that has {exchange.path}."
-    )
-    return ApiError(404, message, code="path_not_supported", param="model")
 
 
 def _degrade(exchange: Exchange, error: Exception) -> None:

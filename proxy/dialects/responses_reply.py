@@ -95,24 +95,24 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 def response(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
     """A whole response to the request of these members, with one message."""
-    return json_bytes(_completed(_envelope(fields), _message(), text, tokens))
+    return json_bytes(_completed(envelope(fields), _message(), text, tokens))
 
 
 def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
     """The events of a streamed response, with one message."""
-    envelope, message, said = _envelope(fields), _message(), ""
+    begun, message, said = envelope(fields), _message(), ""
     place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
 
     def events() -> Iterator[dict[str, Any]]:
         nonlocal said
-        yield {"type": "response.created", "response": envelope}
-        yield {"type": "response.in_progress", "response": envelope}
+        yield {"type": "response.created", "response": begun}
+        yield {"type": "response.in_progress", "response": begun}
         yield {"type": "response.output_item.added", "output_index": 0, "item": message}
         yield {"type": "response.content_part.added", **place, "part": _part("")}
         for text in texts:
             said += text
             yield {"type": "response.output_text.delta", **place, "delta": text, "logprobs": []}
-        answer = _completed(envelope, message, said, tokens)
+        answer = _completed(begun, message, said, tokens)
         yield {"type": "response.output_text.done", **place, "text": said, "logprobs": []}
         yield {"type": "response.content_part.done", **place, "part": _part(said)}
         yield {"type": "response.output_item.done", "output_index": 0, "item": answer["output"][0]}
@@ -123,19 +123,24 @@ def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tok
         yield b"event: " + name + b"\n" + sse.frame(json_bytes({**event, "sequence_number": number}))
 
 
-def _completed(envelope: dict[str, Any], message: dict[str, Any], text: str, tokens: Tokens) -> dict[str, Any]:
-    usage = {
+def _completed(begun: dict[str, Any], message: dict[str, Any], text: str, tokens: Tokens) -> dict[str, Any]:
+    output = [{**message, "status": "completed", "content": [_part(text)]}]
+    return {**begun, "status": "completed", "output": output, "usage": usage_of(tokens)}
+
+
+def usage_of(tokens: Tokens) -> dict[str, Any]:
+    """The `usage` of a response."""
+    return {
         "input_tokens": tokens.prompt,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": 0},
         "output_tokens": tokens.completion,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
         "total_tokens": tokens.prompt + tokens.completion,
     }
-    output = [{**message, "status": "completed", "content": [_part(text)]}]
-    return {**envelope, "status": "completed", "output": output, "usage": usage}
 
 
-def _envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
+def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A response in progress, to the request of these members. The gateway stores no response."""
     repeated = {name: fields.get(name, value) for name, value in _REPEATED.items()}
     state: dict[str, Any] = {
         "status": "in_progress",
@@ -145,7 +150,7 @@ def _envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
         "usage": None,
     }
     head = {"id": f"resp_{secrets.token_hex(12)}", "object": "response", "created_at": int(time.time())}
-    return {**head, "model": fields.get("model"), **state, **repeated, "store": False}  # the echo model stores nothing
+    return {**head, "model": fields.get("model"), **state, **repeated, "store": False}
 
 
 def _message() -> dict[str, Any]:

@@ -4,5 +4,6 @@ routes       name of a model -> target; lane of a target -> app
 relay        bytes both ways, for upstreams that speak OpenAI's dialect
 client       the HTTP/1.1 client of the relay: connections, and a pool of connections for each upstream
 translated/  all other providers, through litellm
+bridges/     another dialect than chat completions, for upstreams that know only chat completions
 echo         a built-in provider that answers with the received messages
 """

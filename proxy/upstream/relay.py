@@ -9,6 +9,7 @@ without the last ASGI message, and the server breaks off the connection: a cut s
 """
 
 import functools
+import re
 import time
 from urllib.parse import quote, unquote_to_bytes
 
@@ -44,6 +45,9 @@ HOP_BY_HOP = frozenset({
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
     b"transfer-encoding", b"upgrade",
 })  # fmt: skip
+
+# Headers about the body on the wire: wrong where the client gets another body.
+OF_THE_BODY = re.compile(rb"content-.*|etag|digest|repr-digest|accept-ranges")
 
 
 class Relay:

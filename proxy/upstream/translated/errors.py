@@ -16,7 +16,7 @@ import orjson
 
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Target
-from proxy.upstream.relay import end_to_end
+from proxy.upstream.relay import OF_THE_BODY, end_to_end
 from proxy.upstream.translated.calls import TooLarge, answered, asked_nothing
 
 Json = dict[str, Any]
@@ -27,8 +27,6 @@ _ADVICE = re.compile(
 )
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ordinary words
-# Headers about the body on the wire; the client gets another body.
-_OF_THE_BODY = re.compile(rb"content-.*|etag|digest|repr-digest|accept-ranges")
 
 
 class ProviderError(ApiError):
@@ -61,7 +59,7 @@ class ErrorInReply(Exception):
 def headers_of(response: httpx.Response) -> Headers:
     """The provider's headers for the client: the same as in the relay, without headers about the body."""
     headers = end_to_end(response.headers.raw, response.status_code)
-    return [header for header in headers if not _OF_THE_BODY.fullmatch(header[0])]
+    return [header for header in headers if not OF_THE_BODY.fullmatch(header[0])]
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
-from proxy.dialects.responses import RESPONSES
-from proxy.errors import ApiError
 from proxy.exchange import Exchange, Lane, Target
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
@@ -94,12 +92,6 @@ def chat(text: str = "how do I connect?", **more: Any) -> dict[str, Any]:
 def shown(exchange: Exchange) -> list[str]:
     content = orjson.loads(exchange.body or b"")["messages"][0]["content"]
     return [line for line in content.splitlines() if line.startswith("passage")]
-
-
-async def test_a_response_of_a_translated_model_is_a_404_that_says_what_to_do() -> None:
-    with pytest.raises(ApiError, match="Ask the model over /v1/chat/completions") as caught:
-        await asked({"model": "m", "input": "how?"}, lane="translated", dialect=RESPONSES)
-    assert (caught.value.status, caught.value.code) == (404, "path_not_supported")
 
 
 async def test_the_best_come_first_unless_first_and_last_is_asked_for() -> None:

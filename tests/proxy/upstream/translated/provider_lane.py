@@ -11,10 +11,14 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
-from proxy.asgi import Receive, Scope, Send
+from proxy.asgi import Receive, Scope, Send, send_error
 from proxy.dialects import sse
+from proxy.dialects.chat import CHAT
+from proxy.dialects.paths import BY_PATH
+from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Target
 from proxy.server.http1 import Connections, Timeouts
+from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.translated.lane import Translated
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, ScriptedServer, scripted
@@ -54,12 +58,14 @@ class Gateway:
         self.client = openai.AsyncOpenAI(base_url="http://unserved", api_key="client-key", max_retries=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open the exchange, as the gateway's outermost layer does."""
-        exchange = Exchange(target=self.target)
+        """Open the exchange and answer with errors, as the gateway's outermost layer does."""
+        exchange = Exchange(path=scope["path"], dialect=BY_PATH.get(scope["path"], CHAT), target=self.target)
         self.exchanges.append(exchange)
         scope[KEY] = exchange
         try:
-            await self.lane(scope, receive, send)
+            await Bridge(self.lane)(scope, receive, send)
+        except ApiError as error:
+            await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -141,11 +147,11 @@ def frames(*chunks: Json, done: bool = True) -> list[bytes]:
     return [sse.frame(json.dumps(each).encode()) for each in chunks] + ([sse.DONE] if done else [])
 
 
-async def raw_answer(gateway: Gateway, body: Json) -> bytes:
+async def raw_answer(gateway: Gateway, body: Json, path: str = CHAT.path) -> bytes:
     """All bytes of an answer as they came over the wire, head included."""
-    sent = json.dumps({"model": "m", "messages": HELLO, **body}).encode()
+    sent = json.dumps({"model": "m", **({"messages": HELLO} if path == CHAT.path else {}), **body}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n")
+    writer.write(b"POST %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % path.encode())
     writer.write(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(sent), sent))
     answer = await reader.read()
     writer.close()

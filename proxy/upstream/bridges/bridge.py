@@ -1,0 +1,240 @@
+"""The app around a lane: a request of another dialect becomes a chat completion, and the reply a reply of the dialect.
+
+The lane sees an ordinary chat completion: the allow-list of the translated lane reads the translated body like the body
+of any client. The lane's reply is read as the reply passes: each chunk becomes events at once.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.asgi import App, Message, Receive, Scope, Send, send_json
+from proxy.body import by_size, read_body
+from proxy.dialects import sse
+from proxy.dialects.base import Dialect
+from proxy.dialects.chat import CHAT
+from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
+from proxy.dialects.responses import RESPONSES
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.errors import ApiError, Headers, upstream_error
+from proxy.exchange import Exchange, exchange_of
+from proxy.upstream.bridges import responses_request
+from proxy.upstream.bridges.members import Json
+from proxy.upstream.bridges.reply import ReplyWriter, cut
+from proxy.upstream.bridges.responses_reply import ResponseWriter
+from proxy.upstream.relay import OF_THE_BODY
+
+_EVENT_STREAM = (b"content-type", b"text/event-stream")
+_DONE = b"[DONE]"
+# Headers of the client's request about the reply's coding, and of another API.
+_NOT_FOR_CHAT = (b"accept-encoding", b"anthropic-")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The two functions of a bridge."""
+
+    chat_of: Callable[[Mapping[str, Any]], Json]  # the members of a request -> of a chat completion's; raises ApiError
+    writer: Callable[..., ReplyWriter]  # (members of the request, *, streamed)
+
+
+TRANSLATIONS: Mapping[str, Translation] = {
+    RESPONSES.path: Translation(responses_request.chat_of, ResponseWriter),
+}
+
+
+class Bridge:
+    """An app that answers every dialect, around an app that answers chat completions alone."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError 400 for a request that has no counterpart, else as the app around which the bridge stands."""
+        exchange = exchange_of(scope)
+        if exchange.dialect is CHAT or exchange.listed or scope["path"] != exchange.dialect.path:
+            await self._app(scope, receive, send)
+        else:
+            await bridged(self._app, scope, receive, send)
+
+
+async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`."""
+    exchange = exchange_of(scope)
+    dialect, translation = exchange.dialect, TRANSLATIONS.get(exchange.dialect.path)
+    if translation is None:
+        raise _not_translated(exchange)
+    body = await read_body(receive) if exchange.body is None else exchange.body
+    began = time.perf_counter()
+    fields, chat = await by_size(body, lambda: _translated(translation, body))
+    exchange.ended_step("translate", began, CHAT.path)
+    repeated = exchange.fields or fields  # without the passages
+    reply = _Reply(exchange, send, translation.writer(repeated, streamed=bool(fields.get("stream"))))
+    exchange.dialect, exchange.body = CHAT, chat  # as the app writes errors, and what the app asks
+    try:
+        await app(_scope_of_chat(scope), receive, reply.send)
+        await reply.close()
+    except _Broken:
+        return
+    finally:
+        exchange.dialect, exchange.body = dialect, body
+        exchange.tokens = exchange.tokens or reply.tokens(body)
+
+
+def _translated(translation: Translation, body: bytes) -> tuple[Json, bytes]:
+    """The members of the request, and the body of the chat completion. Raises ApiError 400."""
+    fields = json_of(body)
+    return fields, json_bytes(translation.chat_of(fields))
+
+
+def _scope_of_chat(scope: Scope) -> Scope:
+    headers = [header for header in scope["headers"] if not header[0].startswith(_NOT_FOR_CHAT)]
+    path = {"path": CHAT.path, "raw_path": CHAT.path.encode(), "query_string": b""}
+    return {**scope, **path, "headers": headers}
+
+
+def _not_translated(exchange: Exchange) -> ApiError:
+    """The answer where no bridge knows the client's dialect."""
+    message = (
+        f"{exchange.path} is served by the relay lane only, and {exchange.model!r} is a model of the translated "
+        f"lane. Ask the model over {CHAT.path}, or set `lane: relay` for an upstream that has {exchange.path}."
+    )
+    return ApiError(404, message, code="path_not_supported", param="model")
+
+
+class _Broken(Exception):
+    """The reply cannot go on: the client has the error, and the app must end the call."""
+
+
+class _Reply:
+    """Sends the reply to a chat completion on, in the client's dialect."""
+
+    def __init__(self, exchange: Exchange, send: Send, writer: ReplyWriter) -> None:
+        self._exchange = exchange
+        self._dialect: Dialect = exchange.dialect
+        self._send = send
+        self._writer = writer
+        self._streamed = writer.streamed
+        self._status = 0
+        self._headers: Headers = []
+        self._stream = False  # an event stream comes
+        self._frames = sse.FrameSplitter()
+        self._pieces: list[bytes] = []  # of a reply that is no stream
+        self._size = 0
+        self._over = False  # the reply, to the last byte
+
+    def tokens(self, body: bytes) -> Tokens | None:
+        """The tokens of the call; None: the upstream refused, or gave no reply. body: for an estimate."""
+        if not 200 <= self._status < 300:
+            return None
+        answer = -(-self._writer.text_bytes // BYTES_PER_TOKEN)
+        return self._writer.usage or Tokens(estimated_tokens(body), answer, estimated=True)
+
+    async def send(self, message: Message) -> None:
+        """Send what a message of the app becomes. Raises ApiError 502 before the head of the reply, _Broken after."""
+        if message["type"] == "http.response.start":
+            await self._begin(message)
+        elif self._stream:
+            await self._send_events(message.get("body", b""), over=not message.get("more_body", False))
+        else:
+            self._pieces.append(message.get("body", b""))
+            self._size += len(self._pieces[-1])
+            if self._size > MAX_REPLY_BYTES:
+                words = f"The upstream sent more than {MAX_REPLY_BYTES >> 20} MB as one answer. Ask for a stream."
+                raise upstream_error(502, words, "upstream_too_large")
+            self._over = not message.get("more_body", False)
+
+    async def close(self) -> None:
+        """Send a reply that is no stream; end a stream that the app broke off. Raises as `send`."""
+        if self._stream and not self._over:
+            await self._break_off(cut())
+        elif not self._over:
+            raise cut()
+        elif not self._stream:
+            await self._send_whole(b"".join(self._pieces))
+
+    async def _begin(self, message: Message) -> None:
+        self._status = message["status"]
+        kept = [header for header in message.get("headers", ()) if not OF_THE_BODY.fullmatch(header[0])]
+        media = dict(message.get("headers", ())).get(b"content-type", b"").lower()
+        self._headers = kept
+        self._stream = self._status == 200 and media.startswith(_EVENT_STREAM[1])
+        if self._stream and not self._streamed:
+            raise upstream_error(502, "The upstream sent a stream where none was asked for.", "upstream_garbled")
+        if self._stream:
+            await self._send({"type": "http.response.start", "status": 200, "headers": [_EVENT_STREAM, *kept]})
+
+    async def _send_events(self, received: bytes, *, over: bool) -> None:
+        frames = self._frames.whole(received)
+        if over:
+            frames.append(self._frames.rest())
+        try:
+            if self._frames.rest_bytes > MAX_REPLY_BYTES:
+                raise upstream_error(502, "The upstream sent an event that is too long.", "upstream_too_large")
+            await by_size(received, lambda: self._read(frames, over=over))
+        except ApiError as error:
+            await self._break_off(error)
+        self._over = over
+        if over or (events := self._writer.taken()):
+            body = self._writer.taken() if over else events
+            await self._send({"type": "http.response.body", "body": body, "more_body": not over})
+
+    def _read(self, frames: list[bytes], *, over: bool) -> None:
+        """Raises ApiError."""
+        for data in filter(None, map(sse.data_of, frames)):
+            if data.strip() == _DONE:
+                self._writer.end()
+                return
+            self._read_chunk(json_of(data))
+        if over:
+            self._writer.end()
+
+    def _read_chunk(self, chunk: Any) -> None:
+        """A chunk, or a whole completion. Raises ApiError."""
+        if not isinstance(chunk, dict):
+            raise upstream_error(502, "The upstream sent a chunk that is no JSON object.", "upstream_garbled")
+        if chunk.get("error"):
+            raise _error_of(502, chunk["error"])
+        self._writer.read(chunk)
+
+    async def _break_off(self, error: ApiError) -> None:
+        """End a stream that cannot be completed. Raises _Broken."""
+        self._exchange.error = self._exchange.error or error.code
+        frame = self._writer.taken() + self._dialect.error_frame(error, self._exchange.id)
+        await self._send({"type": "http.response.body", "body": frame, "more_body": True})
+        raise _Broken
+
+    async def _send_whole(self, body: bytes) -> None:
+        """Raises ApiError 502."""
+        if self._status != 200:
+            await send_json(self._send, self._status, self._error_body(body), self._headers)
+            return
+
+        def written() -> bytes:
+            self._read_chunk(json_of(body))
+            self._writer.end()
+            return self._writer.taken() if self._streamed else json_bytes(self._writer.whole)
+
+        reply = await by_size(body, written)
+        if self._streamed:
+            await self._send({"type": "http.response.start", "status": 200, "headers": [_EVENT_STREAM, *self._headers]})
+            await self._send({"type": "http.response.body", "body": reply})
+        else:
+            await send_json(self._send, 200, reply, self._headers)
+
+    def _error_body(self, body: bytes) -> bytes:
+        """The error in the client's dialect; OpenAI's dialects have the same errors."""
+        said = json_of(body)
+        error = said.get("error") if isinstance(said, dict) else None
+        if isinstance(error, dict) and self._dialect is RESPONSES:
+            return body
+        return self._dialect.error_body(_error_of(self._status, error or read_error(body)[0]), self._exchange.id)
+
+
+def _error_of(status: int, error: Any) -> ApiError:
+    """An error of OpenAI's shape, or in words alone."""
+    said = error if isinstance(error, dict) else {}
+    texts = {name: value for name in ("type", "code", "param") if isinstance(value := said.get(name), str)}
+    kind = texts.get("type", "upstream_error")
+    return ApiError(status, error_text(error), code=texts.get("code", kind), type=kind, param=texts.get("param"))

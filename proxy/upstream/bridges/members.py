@@ -1,0 +1,67 @@
+"""The members of a client's objects, read strictly: an unknown member may change the meaning, and is refused."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from proxy.errors import ApiError
+
+Json = dict[str, Any]
+
+_LONGEST_NAME = 200  # in an error
+
+
+def members_of(value: object, at: str, known: str, ignored: str = "") -> Json:
+    """The known members of an object, without members that are null. at: the place of the object, "" for the body.
+
+    ignored: members that may be left out without a change of the answer. Raises ApiError 400 for any other member.
+    """
+    if not isinstance(value, dict):
+        wrong(at, "must be an object")
+    members, left_out = {}, ignored.split()
+    for name, member in value.items():
+        if member is None or name in left_out:
+            continue
+        if name not in known.split():
+            unsupported(f"{at}.{name}" if at else name, "leave the member out")
+        members[name] = member
+    return members
+
+
+def text_in(members: Mapping[str, Any], name: str, at: str) -> str:
+    """The text of a required member. Raises ApiError 400."""
+    value = members.get(name)
+    if not isinstance(value, str):
+        wrong(f"{at}.{name}" if at else name, "must be a text")
+    return value
+
+
+def objects_in(value: object, at: str) -> Sequence[tuple[str, Json]]:
+    """The objects of a list, each with the place. Raises ApiError 400."""
+    if not isinstance(value, list):
+        wrong(at, "must be a list")
+    for index, each in enumerate(value):
+        if not isinstance(each, dict):
+            wrong(f"{at}[{index}]", "must be an object")
+    return [(f"{at}[{index}]", each) for index, each in enumerate(value)]
+
+
+def by_type(value: Json, at: str, kinds: Mapping[str, Callable[[Json, str], Json]], remedy: str) -> Json:
+    """The translation of an object by the function for the `type`. Raises ApiError 400 for another `type`."""
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        unsupported(f"{at}.type", remedy, value=kind)
+    return kinds[kind](value, at)
+
+
+def wrong(at: str, expected: str) -> NoReturn:
+    """Raises ApiError 400 for a value of a wrong kind."""
+    at = at[:_LONGEST_NAME]
+    raise ApiError(400, f"`{at}` {expected}.", code="invalid_type", param=at)
+
+
+def unsupported(at: str, remedy: str, *, value: object = None) -> NoReturn:
+    """Raises ApiError 400 for a member without a counterpart in chat completions."""
+    at = at[:_LONGEST_NAME]
+    named = f"`{at}`" + (f" {value[:_LONGEST_NAME]!r}" if isinstance(value, str) else "")
+    message = f"{named} is not supported: this model is asked by a chat completion, which has no counterpart; {remedy}."
+    raise ApiError(400, message, code="unsupported_by_bridge", param=at)

@@ -1,0 +1,188 @@
+"""The base of reply writers: chunks of a chat completion in, events of another dialect out.
+
+A whole completion counts as a single chunk: a `message` has the members of a `delta`. So one writer makes both the
+event stream and the whole reply, and both agree.
+"""
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.dialects import sse
+from proxy.dialects.replies import MAX_REPLY_BYTES, json_bytes
+from proxy.dialects.token_counts import Tokens, reported_tokens
+from proxy.errors import ApiError, upstream_error
+from proxy.upstream.bridges.members import Json
+
+
+class ReplyWriter(ABC):
+    """The state of one reply. `taken` gives the events so far, `whole` the reply after `end`."""
+
+    def __init__(self, *, streamed: bool) -> None:
+        self.usage: Tokens | None = None  # as the upstream reports
+        self.usage_fields: Mapping[str, Any] = {}
+        self.finish_reason: str | None = None
+        self.model = ""
+        self.text_bytes = 0  # of all texts
+        self.ended = False
+        self.whole: Json = {}
+        self.streamed = streamed
+        self._frames: list[bytes] = []
+        self._begun = False
+        self._call: _Call | None = None  # the tool call that arrives
+        self._calls_done: set[tuple[int, str]] = set()
+
+    def read(self, chunk: Mapping[str, Any]) -> None:
+        """Read a chunk, or a whole completion. Raises ApiError 502: no events of the dialect can follow."""
+        self.model = self.model or _text(chunk.get("model"))
+        if not self._begun:
+            self._begun = True
+            self.begin()
+        if isinstance(usage := chunk.get("usage"), dict) and (tokens := reported_tokens(usage)) is not None:
+            self.usage, self.usage_fields = tokens, usage
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._read_choice(choice)
+        if self.text_bytes > MAX_REPLY_BYTES:
+            words = f"The upstream sent more than {MAX_REPLY_BYTES >> 20} MB as one answer. Ask for less at once."
+            raise upstream_error(502, words, "upstream_too_large")
+
+    def end(self) -> None:
+        """Write the last events. Raises ApiError 502: the upstream has not said that the answer is whole."""
+        if self.finish_reason is None:
+            raise cut()
+        if not self.ended:
+            self.ended = True
+            self.finish()
+
+    def taken(self) -> bytes:
+        """The events since the last call."""
+        frames, self._frames = self._frames, []
+        return b"".join(frames)
+
+    # --- What a dialect writes
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Write the events before the first text."""
+
+    @abstractmethod
+    def text(self, piece: str) -> None:
+        """Write a piece of the answer."""
+
+    @abstractmethod
+    def refusal(self, piece: str) -> None:
+        """Write a piece of a refusal."""
+
+    @abstractmethod
+    def reasoning(self, piece: str) -> None:
+        """Write a piece of the reasoning."""
+
+    @abstractmethod
+    def signed(self, block: Json) -> None:
+        """Write a signature or a sealed block of the reasoning, in Anthropic's words."""
+
+    @abstractmethod
+    def begin_call(self, id: str, name: str, *, custom: bool) -> None:
+        """Write the beginning of a tool call. custom: the call has a free text in place of JSON."""
+
+    @abstractmethod
+    def arguments(self, piece: str) -> None:
+        """Write a piece of the arguments of the call that was begun last."""
+
+    @abstractmethod
+    def end_call(self) -> None:
+        """Write the end of the call that was begun last."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write the end of the open item and the last events, and `whole`, by `finish_reason` and `usage`."""
+
+    def emit(self, event: Json) -> None:
+        """Write an event: the name is the `type`."""
+        if self.streamed:
+            self._frames.append(b"event: " + event["type"].encode() + b"\n" + sse.frame(json_bytes(event)))
+
+    # --- What a chunk holds
+
+    def _read_choice(self, choice: Mapping[str, Any]) -> None:
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._read_delta(delta)
+        if isinstance(choice.get("finish_reason"), str):
+            self.finish_reason = choice["finish_reason"]
+
+    def _read_delta(self, delta: Mapping[str, Any]) -> None:
+        blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
+        # Some providers send both members with the same text.
+        thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+        self._write(self.reasoning, thought or "".join(_text(block.get("thinking")) for block in blocks))
+        for block in blocks:
+            if block.get("signature") or block.get("data"):
+                self.signed(block)
+        self._write(self.text, _content_text(delta.get("content")))
+        self._write(self.refusal, _text(delta.get("refusal")))
+        for place, call in enumerate(_list(delta.get("tool_calls"))):
+            if isinstance(call, dict):
+                self._read_call(call, place)
+
+    def _write(self, write: Any, piece: str) -> None:
+        if piece:
+            self._end_call()
+            self.text_bytes += len(piece)
+            write(piece)
+
+    def _read_call(self, call: Mapping[str, Any], place: int) -> None:
+        """A piece of a call: the first piece has the name. Some providers give each call the index 0."""
+        index, id = call.get("index", place), _text(call.get("id"))
+        called = call.get("function") or call.get("custom")
+        if not isinstance(index, int) or not isinstance(called, dict):
+            return
+        name = _text(called.get("name"))
+        open_call = self._call
+        if open_call is None or open_call.index != index or (name and id not in ("", open_call.id)):
+            if not name:
+                words = "The upstream sent a piece of a tool call that had no beginning, or was over."
+                raise upstream_error(502, words, "upstream_garbled")
+            self._end_call()
+            self._call = _Call(index, id or f"call_{secrets.token_hex(12)}")
+            self.begin_call(self._call.id, name, custom="custom" in call)
+        piece = _text(called.get("arguments")) or _text(called.get("input"))
+        if piece:
+            self.text_bytes += len(piece)
+            self.arguments(piece)
+
+    def _end_call(self) -> None:
+        if self._call is not None:
+            self._call = None
+            self.end_call()
+
+
+class _Call:
+    """A tool call that arrives in pieces."""
+
+    def __init__(self, index: int, id: str) -> None:
+        self.index = index
+        self.id = id
+
+
+def cut() -> ApiError:
+    """The error of an answer that broke off."""
+    return upstream_error(502, "The upstream broke off before the answer was complete.", "upstream_cut")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _content_text(content: object) -> str:
+    """The text of a content; some providers send a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "".join(_text(part.get("text")) for part in _list(content) if isinstance(part, dict))

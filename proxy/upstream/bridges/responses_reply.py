@@ -1,0 +1,152 @@
+"""A chat completion as a response: the events of the stream, or the whole object."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.dialects.responses_reply import envelope, usage_of
+from proxy.upstream.bridges.members import Json
+from proxy.upstream.bridges.reply import ReplyWriter
+from proxy.upstream.bridges.responses_request import packed
+
+# Kind of a part -> (event, the member with the text, further members of the part, further members of the text's events)
+_PARTS: Mapping[str, tuple[str, str, Json, Json]] = {
+    "output_text": ("response.output_text", "text", {"annotations": [], "logprobs": []}, {"logprobs": []}),
+    "refusal": ("response.refusal", "refusal", {}, {}),
+    "reasoning_text": ("response.reasoning_text", "text", {}, {}),
+}
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+class ResponseWriter(ReplyWriter):
+    """Writes one item after the other: reasoning, messages and calls."""
+
+    def __init__(self, fields: Mapping[str, Any], *, streamed: bool) -> None:
+        """fields: of the client's request, which a response repeats."""
+        super().__init__(streamed=streamed)
+        self._response = {**envelope(fields), "truncation": "disabled"}
+        self._output: list[Json] = []
+        self._number = 0
+        self._item: Json = {}  # the item that is written; empty: none
+        self._kind = ""  # of the part that is written, or of the call; "": none
+        self._pieces: list[str] = []  # of the part or of the arguments
+        self._unsigned: list[str] = []  # the reasoning since the last signature
+        self._blocks: list[Json] = []  # signed, of the reasoning that is written
+
+    def emit(self, event: Json) -> None:
+        super().emit({**event, "sequence_number": self._number})
+        self._number += 1
+
+    def begin(self) -> None:
+        self._response["model"] = self.model or self._response["model"]
+        self.emit({"type": "response.created", "response": self._response})
+        self.emit({"type": "response.in_progress", "response": self._response})
+
+    def text(self, piece: str) -> None:
+        self._part("output_text", piece)
+
+    def refusal(self, piece: str) -> None:
+        self._part("refusal", piece)
+
+    def reasoning(self, piece: str) -> None:
+        self._part("reasoning_text", piece)
+        self._unsigned.append(piece)
+
+    def signed(self, block: Json) -> None:
+        """Of a stream, the signature comes without the text."""
+        if self._item.get("type") != "reasoning":
+            self._add_item(_reasoning())
+        text = {"thinking": "".join(self._unsigned)} if block.get("signature") else {}
+        self._blocks.append({**block, **text})
+        self._unsigned = []
+
+    def begin_call(self, id: str, name: str, *, custom: bool) -> None:
+        kind, member = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
+        status = {} if custom else {"status": "in_progress"}
+        item = {"id": f"{'ctc' if custom else 'fc'}_{secrets.token_hex(12)}", "type": kind, "call_id": id, "name": name}
+        self._add_item({**item, member: "", **status})
+        self._kind = "custom_tool_call_input" if custom else "function_call_arguments"
+
+    def arguments(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.emit({"type": f"response.{self._kind}.delta", **self._place(), "delta": piece})
+
+    def end_call(self) -> None:
+        self._end_item()
+
+    def finish(self) -> None:
+        reason = _INCOMPLETE.get(self.finish_reason or "")
+        self._end_item("incomplete" if reason == "max_output_tokens" else "completed")
+        self.whole = {
+            **self._response,
+            "status": "incomplete" if reason else "completed",
+            "incomplete_details": {"reason": reason} if reason else None,
+            "output": self._output,
+            "usage": None if self.usage is None else usage_of(self.usage),
+        }
+        self.emit({"type": f"response.{self.whole['status']}", "response": self.whole})
+
+    # --- Items and parts
+
+    def _place(self) -> Json:
+        return {"item_id": self._item["id"], "output_index": len(self._output) - 1}
+
+    def _place_of_part(self) -> Json:
+        return {**self._place(), "content_index": len(self._item["content"])}
+
+    def _part(self, kind: str, piece: str) -> None:
+        """Write a piece of a part; a part of another kind ends first, and an item of another kind."""
+        event, member, more, of_text = _PARTS[kind]
+        item = _reasoning() if kind == "reasoning_text" else _message()
+        if self._item.get("type") != item["type"]:
+            self._add_item(item)
+        if self._kind != kind:
+            self._end_part()
+            self._kind = kind
+            part = {"type": kind, member: "", **more}
+            self.emit({"type": "response.content_part.added", **self._place_of_part(), "part": part})
+        self._pieces.append(piece)
+        self.emit({"type": f"{event}.delta", **self._place_of_part(), "delta": piece, **of_text})
+
+    def _end_part(self) -> None:
+        if self._kind in _PARTS:
+            event, member, more, of_text = _PARTS[self._kind]
+            text = "".join(self._pieces)
+            part = {"type": self._kind, member: text, **more}
+            self.emit({"type": f"{event}.done", **self._place_of_part(), member: text, **of_text})
+            self.emit({"type": "response.content_part.done", **self._place_of_part(), "part": part})
+            self._item["content"].append(part)
+        self._kind, self._pieces = "", []
+
+    def _add_item(self, item: Json) -> None:
+        self._end_item()
+        self._item = item
+        self._output.append(item)
+        self.emit({"type": "response.output_item.added", "output_index": len(self._output) - 1, "item": item})
+
+    def _end_item(self, status: str = "completed") -> None:
+        if not self._item:
+            return
+        if self._kind in _PARTS:
+            self._end_part()
+        elif self._kind:
+            member = self._kind.rpartition("_")[2]
+            self._item[member] = "".join(self._pieces)
+            name = {"name": self._item["name"]} if member == "arguments" else {}
+            done = {"type": f"response.{self._kind}.done", **self._place(), member: self._item[member], **name}
+            self.emit(done)
+        if self._blocks:
+            self._item["encrypted_content"] = packed(self._blocks)
+        if "status" in self._item:
+            self._item["status"] = status
+        self.emit({"type": "response.output_item.done", "output_index": len(self._output) - 1, "item": self._item})
+        self._item, self._kind, self._pieces, self._unsigned, self._blocks = {}, "", [], [], []
+
+
+def _message() -> Json:
+    item = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant"}
+    return {**item, "status": "in_progress", "content": []}
+
+
+def _reasoning() -> Json:
+    return {"id": f"rs_{secrets.token_hex(12)}", "type": "reasoning", "summary": [], "content": []}

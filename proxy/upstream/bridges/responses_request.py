@@ -1,0 +1,260 @@
+"""A request for a response as a request for a chat completion.
+
+Members with the same name and meaning pass as sent. A member without a counterpart is refused, unless the answer stays
+the same without the member; docs/translated-lane.md lists what is left out.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
+
+_SAME = (
+    "model temperature top_p parallel_tool_calls stream user safety_identifier service_tier prompt_cache_key "
+    "prompt_cache_options prompt_cache_retention moderation"
+)
+_TRANSLATED = "instructions input max_output_tokens reasoning text tools tool_choice include top_logprobs"
+# `truncation`: a conversation that is too long for the model is the upstream's error, as with "disabled".
+# `max_tool_calls` limits tools that the provider runs: such tools are refused.
+_LEFT_OUT = "store metadata truncation max_tool_calls stream_options"
+_STATE = {
+    "previous_response_id": "send the whole conversation in `input`",
+    "conversation": "send the whole conversation in `input`",
+    "prompt": "send the text of the prompt in `instructions`",
+    "background": "wait for the response, or ask for a stream",
+}
+_OF_REPLIES = "id status phase"  # members of the items of a response that mean nothing to the model
+_FUNCTIONS_ONLY = "send tools of type function or custom, or ask a model whose upstream has /v1/responses"
+
+
+def chat_of(fields: Mapping[str, Any]) -> Json:
+    """The members of the request for a chat completion. fields: of the request for a response. Raises ApiError 400."""
+    for name, remedy in _STATE.items():
+        if fields.get(name):
+            unsupported(name, remedy)
+    known = f"{_SAME} {_TRANSLATED}"
+    sent = members_of(dict(fields), "", known, f"{_LEFT_OUT} {' '.join(_STATE)}")
+    chat: Json = {name: sent[name] for name in _SAME.split() if name in sent}
+    chat["messages"] = _messages(sent)
+    if "max_output_tokens" in sent:
+        chat["max_tokens"] = sent["max_output_tokens"]
+    if "reasoning" in sent:
+        # A reply has the reasoning that the upstream shows, whatever `summary` asks for.
+        reasoning = members_of(sent["reasoning"], "reasoning", "effort", "summary generate_summary")
+        chat.update({"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {})
+    if "text" in sent:
+        chat.update(_text_options(sent["text"]))
+    if "top_logprobs" in sent or "message.output_text.logprobs" in _names(sent.get("include", []), "include"):
+        unsupported("top_logprobs" if "top_logprobs" in sent else "include", "ask without logprobs")
+    tools = [_tool(tool, at) for at, tool in objects_in(sent.get("tools", []), "tools")]
+    chosen, tools = _tool_choice(sent.get("tool_choice"), tools)
+    chat.update({"tools": tools} if tools else {})
+    chat.update({"tool_choice": chosen} if chosen is not None else {})
+    if chat.get("stream"):
+        chat["stream_options"] = {"include_usage": True}  # a response always reports usage
+    return chat
+
+
+def _names(value: object, at: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        wrong(at, "must be a list of texts")
+    return value
+
+
+def _text_options(value: object) -> Json:
+    """`response_format` and `verbosity`."""
+    text = members_of(value, "text", "format verbosity")
+    options = {"verbosity": text["verbosity"]} if "verbosity" in text else {}
+    if "format" not in text:
+        return options
+    at = "text.format"
+    form = members_of(text["format"], at, "type name description schema strict")
+    kind = text_in(form, "type", at)
+    if kind == "json_schema":
+        described = {name: form[name] for name in ("name", "description", "schema", "strict") if name in form}
+        return {**options, "response_format": {"type": kind, "json_schema": described}}
+    return options if kind == "text" else {**options, "response_format": {"type": kind}}
+
+
+# --- The conversation
+
+
+def _messages(sent: Json) -> list[Json]:
+    """The instructions, then the items. The calls of one turn become one message, as chat completions require."""
+    messages: list[Json] = []
+    if "instructions" in sent:
+        messages.append({"role": "system", "content": text_in(sent, "instructions", "")})
+    given = sent.get("input")
+    if isinstance(given, str):
+        return [*messages, {"role": "user", "content": given}]
+    for at, item in objects_in(given if given is not None else [], "input"):
+        kind = item.get("type") or "message"
+        if kind == "reasoning":
+            if blocks := _thinking(item):
+                _add_to_turn(messages, {"thinking_blocks": blocks})
+        elif isinstance(kind, str) and kind in _CALLS:
+            _add_to_turn(messages, {"tool_calls": [_CALLS[kind](item, at)]})
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            messages.append(_result(item, at))
+        elif kind == "message" and item.get("role") == "assistant":
+            _add_to_turn(messages, {"content": _content(item, at)})
+        elif kind == "message":
+            messages.append({"role": text_in(item, "role", at), "content": _content(item, at)})
+        else:
+            unsupported(f"{at}.type", "leave the item out, or send the text of the item in a message", value=kind)
+    if not messages:
+        wrong("input", "must be a text or a list of at least one item")
+    return messages
+
+
+def _add_to_turn(messages: list[Json], part: Json) -> None:
+    """Add to the assistant's message at the end, or begin such a message.
+
+    A second text begins a second message, and so do thoughts after a text or a call.
+    """
+    last = messages[-1] if messages else {}
+    said = last.get("content") is not None
+    if last.get("role") != "assistant" or (said and "content" in part) or ("thinking_blocks" in part and len(last) > 2):
+        last = {"role": "assistant", "content": None}
+        messages.append(last)
+    for name, value in part.items():
+        last[name] = [*last.get(name, []), *value] if name == "tool_calls" else value
+
+
+def _content(item: Json, at: str) -> Any:
+    message = members_of(item, at, "role content", f"type {_OF_REPLIES}")
+    content = message.get("content")
+    return content if isinstance(content, str) else _parts(content, f"{at}.content")
+
+
+def _parts(value: object, at: str) -> Any:
+    """The parts of a content; a single text becomes a plain text, which every upstream reads."""
+    remedy = "send text, an image or a file"
+    parts = [by_type(part, place, _PARTS, remedy) for place, part in objects_in(value, at)]
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+
+
+def _text_part(part: Json, at: str) -> Json:
+    """Annotations and logprobs belong to an earlier reply."""
+    return {"type": "text", "text": text_in(members_of(part, at, "type text", "annotations logprobs"), "text", at)}
+
+
+def _refusal_part(part: Json, at: str) -> Json:
+    return members_of(part, at, "type refusal")
+
+
+def _image_part(part: Json, at: str) -> Json:
+    image = members_of(part, at, "type image_url detail file_id")
+    if "file_id" in image:
+        unsupported(f"{at}.file_id", "send the image in `image_url`, as https: or data:")
+    detail = {"detail": image["detail"]} if "detail" in image else {}
+    return {"type": "image_url", "image_url": {"url": text_in(image, "image_url", at), **detail}}
+
+
+def _file_part(part: Json, at: str) -> Json:
+    file = members_of(part, at, "type file_id file_data filename file_url", "detail")
+    if "file_url" in file:
+        unsupported(f"{at}.file_url", "send the bytes of the file in `file_data`")
+    return {"type": "file", "file": {name: value for name, value in file.items() if name != "type"}}
+
+
+def _audio_part(part: Json, at: str) -> Json:
+    return members_of(part, at, "type input_audio")
+
+
+_PARTS = {
+    **dict.fromkeys(("input_text", "output_text", "text"), _text_part),
+    "refusal": _refusal_part,
+    "input_image": _image_part,
+    "input_file": _file_part,
+    "input_audio": _audio_part,
+}
+
+
+def _function_call(item: Json, at: str) -> Json:
+    call = members_of(item, at, "call_id name arguments", f"type {_OF_REPLIES}")
+    function = {name: text_in(call, name, at) for name in ("name", "arguments")}
+    return {"id": text_in(call, "call_id", at), "type": "function", "function": function}
+
+
+def _custom_call(item: Json, at: str) -> Json:
+    call = members_of(item, at, "call_id name input", f"type {_OF_REPLIES}")
+    custom = {name: text_in(call, name, at) for name in ("name", "input")}
+    return {"id": text_in(call, "call_id", at), "type": "custom", "custom": custom}
+
+
+_CALLS = {"function_call": _function_call, "custom_tool_call": _custom_call}
+
+
+def _result(item: Json, at: str) -> Json:
+    result = members_of(item, at, "call_id output", f"type {_OF_REPLIES}")
+    output = result.get("output")
+    content = output if isinstance(output, str) else _parts(output, f"{at}.output")
+    return {"role": "tool", "tool_call_id": text_in(result, "call_id", at), "content": content}
+
+
+# --- Reasoning: the signed blocks of a provider travel in `encrypted_content`, to the client and back.
+
+_MARK = "ragway:"  # at the beginning of an `encrypted_content` that a bridge wrote
+
+
+def packed(blocks: list[Json]) -> str:
+    """The blocks as an `encrypted_content`: encoded, not encrypted; a provider signs or encrypts the blocks."""
+    return _MARK + base64.b64encode(orjson.dumps(blocks)).decode()
+
+
+def _thinking(item: Json) -> list[Any]:
+    """The signed blocks of a reasoning item. Other reasoning means nothing to a chat completion."""
+    sealed = item.get("encrypted_content")
+    if not isinstance(sealed, str) or not sealed.startswith(_MARK):
+        return []
+    try:
+        blocks = orjson.loads(base64.b64decode(sealed.removeprefix(_MARK), validate=True))
+    except (binascii.Error, ValueError):
+        return []
+    return blocks if isinstance(blocks, list) else []
+
+
+# --- Tools
+
+
+def _tool(tool: Json, at: str) -> Json:
+    return by_type(tool, at, {"function": _function, "custom": _custom}, _FUNCTIONS_ONLY)
+
+
+def _function(tool: Json, at: str) -> Json:
+    function = members_of(tool, at, "type name description parameters strict")
+    return {"type": "function", "function": {name: value for name, value in function.items() if name != "type"}}
+
+
+def _custom(tool: Json, at: str) -> Json:
+    custom = members_of(tool, at, "type name description format")
+    custom.pop("type")
+    if "format" in custom:
+        form = members_of(custom["format"], f"{at}.format", "type definition syntax")
+        if form.get("type") == "grammar":
+            grammar = {name: form[name] for name in ("definition", "syntax") if name in form}
+            custom["format"] = {"type": "grammar", "grammar": grammar}
+    return {"type": "custom", "custom": custom}
+
+
+def _tool_choice(choice: object, tools: list[Json]) -> tuple[Any, list[Json]]:
+    """The choice, and the tools that the model may call: of `allowed_tools`, the named tools alone are sent."""
+    at = "tool_choice"
+    if choice is None or isinstance(choice, str):
+        return choice, tools
+    if not isinstance(choice, dict):
+        wrong(at, "must be a text or an object")
+    if choice.get("type") == "allowed_tools":
+        allowed = members_of(choice, at, "type mode tools")
+        names = [(tool.get("type"), tool.get("name")) for _, tool in objects_in(allowed.get("tools"), f"{at}.tools")]
+        return allowed.get("mode"), [tool for tool in tools if (tool["type"], tool[tool["type"]].get("name")) in names]
+    named = members_of(choice, at, "type name")
+    kind = named.get("type")
+    if kind not in ("function", "custom"):
+        unsupported(f"{at}.type", _FUNCTIONS_ONLY, value=kind)
+    return {"type": kind, kind: {"name": text_in(named, "name", at)}}, tools

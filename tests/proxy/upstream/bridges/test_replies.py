@@ -1,0 +1,185 @@
+"""Any chunks of a chat completion become a reply that the official SDK of the dialect accumulates to the same texts."""
+
+import contextlib
+import json
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.dialects import sse
+from proxy.dialects.responses import RESPONSES
+from proxy.errors import ApiError
+from proxy.upstream.bridges.reply import ReplyWriter
+from proxy.upstream.bridges.responses_reply import ResponseWriter
+from tests.support.anthropic_server import Json
+from tests.support.recording_upstream import answering, recording
+from tests.support.upstream_servers import reply
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+REPLIES = 300  # read by the SDK
+
+
+@st.composite
+def deltas(draw: st.DrawFn) -> list[Json]:
+    """The deltas of a reply: texts, refusals, reasoning and whole calls in any order, in pieces of any size."""
+    made: list[Json] = [{"role": "assistant", "content": draw(st.sampled_from([None, ""]))}]
+    for number in range(draw(st.integers(0, 6))):
+        kind = draw(
+            st.sampled_from(["content", "refusal", "reasoning_content", "reasoning", "call", "custom", "signed"])
+        )
+        if kind in ("call", "custom"):
+            made += _call(draw, number, custom=kind == "custom")
+        elif kind == "signed":
+            made.append({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s"}]})
+        else:
+            made += [{kind: draw(TEXT)} for _ in range(draw(st.integers(1, 3)))]
+    return made
+
+
+def _call(draw: st.DrawFn, number: int, *, custom: bool) -> list[Json]:
+    member, arguments = ("custom", "input") if custom else ("function", "arguments")
+    index = draw(st.sampled_from([0, number]))  # some providers give each call the index 0
+    named = {"index": index, "id": f"call_{number}", "type": member, member: {"name": "f", arguments: ""}}
+    pieces = ["{", '"a":', "1", "}"] if not custom else [draw(TEXT)]
+    return [
+        {"tool_calls": [named]},
+        *({"tool_calls": [{"index": index, member: {arguments: piece}}]} for piece in pieces),
+    ]
+
+
+def chunks_of(made: list[Json], finish: str) -> list[Json]:
+    ends = [{"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
+    return [*({"model": "u", "choices": [{"index": 0, "delta": each}]} for each in made), *ends, usage]
+
+
+def written(writer: ReplyWriter, chunks: list[Json]) -> bytes:
+    for chunk in chunks:
+        writer.read(chunk)
+    writer.end()
+    return writer.taken()
+
+
+def texts_of(made: list[Json], *names: str) -> str:
+    return "".join(each.get(name) or "" for each in made for name in names)
+
+
+def calls_of(made: list[Json]) -> list[str]:
+    calls = [call for each in made for call in each.get("tool_calls", [])]
+    return [call["id"] for call in calls if "id" in call]
+
+
+def data_of(frames: bytes) -> list[Json]:
+    return [json.loads(sse.data_of(frame) or b"") for frame in sse.split(frames)[0]]
+
+
+FINISHES = st.sampled_from(["stop", "tool_calls", "length", "content_filter", "odd"])
+
+
+@given(deltas(), FINISHES)
+def test_the_events_of_a_response_hold_every_text_once_and_agree_with_the_whole(made: list[Json], finish: str) -> None:
+    writer = ResponseWriter({"model": "m", "tools": []}, streamed=True)
+    frames = written(writer, chunks_of(made, finish))
+    events = data_of(frames)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    whole = events[-1]["response"]
+    assert whole == writer.whole
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert whole["output"] == done
+    assert [event["output_index"] for event in events if event["type"] == "response.output_item.added"] == [
+        *range(len(done))
+    ]
+    reader = RESPONSES.reader(streamed=True)
+    reader.feed(frames)
+    reader.close()
+    assert reader.answer == (texts_of(made, "content") or texts_of(made, "refusal") or None)
+    assert [call.id for call in reader.tool_calls] == calls_of(made)
+    assert reader.usage is not None
+    assert (reader.whole, reader.usage.prompt) == (True, 3)
+    again = RESPONSES.reader(streamed=False)
+    again.feed(json.dumps(whole).encode())
+    again.close()
+    assert (again.answer, again.tool_calls, again.text_bytes()) == (
+        reader.answer,
+        reader.tool_calls,
+        reader.text_bytes(),
+    )
+
+
+@given(deltas(), FINISHES)
+def test_a_whole_completion_becomes_the_same_texts(made: list[Json], finish: str) -> None:
+    calls: list[Json] = []
+    for call in (call for each in made for call in each.get("tool_calls", [])):
+        if "id" in call:
+            calls.append(json.loads(json.dumps(call)))
+        else:
+            member = "custom" if "custom" in call else "function"
+            for name, piece in call[member].items():
+                calls[-1][member][name] += piece
+    for call in calls:
+        del call["index"]
+    message: Json = {
+        "role": "assistant",
+        "content": texts_of(made, "content"),
+        "refusal": texts_of(made, "refusal") or None,
+    }
+    message |= {"tool_calls": calls} if calls else {}
+    writer = ResponseWriter({"model": "m"}, streamed=False)
+    assert (
+        written(writer, [{"model": "u", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}]) == b""
+    )
+    items = writer.whole["output"]
+    assert [item["call_id"] for item in items if "call_id" in item] == calls_of(made)
+    assert writer.whole["status"] == ("incomplete" if finish in ("length", "content_filter") else "completed")
+
+
+def test_the_openai_sdk_accumulates_every_stream() -> None:
+    with recording() as recorder, openai.OpenAI(base_url=recorder.url + "/v1", api_key="k", max_retries=0) as client:
+
+        @settings(max_examples=REPLIES, deadline=None)
+        @given(deltas(), st.sampled_from(["stop", "tool_calls"]))
+        def read(made: list[Json], finish: str) -> None:
+            frames = written(ResponseWriter({"model": "m"}, streamed=True), chunks_of(made, finish))
+            recorder.answer = answering(reply(frames, b"content-type: text/event-stream"))
+            with client.responses.stream(model="m", input="Q") as stream:
+                snapshots = [event.snapshot for event in stream if event.type == "response.output_text.delta"]
+                whole = stream.get_final_response()
+            assert whole.output_text == texts_of(made, "content")
+            assert not snapshots or texts_of(made, "content").endswith(snapshots[-1])
+            assert [item.call_id for item in whole.output if "call_id" in item.to_dict()] == calls_of(made)  # type: ignore[union-attr]
+
+        read()
+
+
+@pytest.mark.parametrize("chunks", [
+    [], [{}], [{"choices": []}], [{"choices": [{"index": 0, "delta": {"content": "a"}}]}],
+    [{"choices": [{"index": 1, "delta": {"content": "a"}, "finish_reason": "stop"}]}],
+])  # fmt: skip
+def test_a_reply_without_a_finish_is_cut(chunks: list[Json]) -> None:
+    with pytest.raises(ApiError) as caught:
+        written(ResponseWriter({}, streamed=True), chunks)
+    assert (caught.value.status, caught.value.code) == (502, "upstream_cut")
+
+
+JSONS: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 2) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["index", "id", "function", "custom", "arguments", "name", "text", "type", "signature"]),
+            inner,
+        )
+    ),
+    max_leaves=8,
+)
+MEMBERS = ["content", "refusal", "reasoning", "reasoning_content", "thinking_blocks", "tool_calls", "x"]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(MEMBERS), JSONS, max_size=3), max_size=4), JSONS, JSONS)
+def test_odd_chunks_are_read_or_a_502(made: list[Json], usage: Any, choices: Any) -> None:
+    writer = ResponseWriter({}, streamed=True)
+    with contextlib.suppress(ApiError):
+        written(writer, [*chunks_of(made, "stop"), {"usage": usage}, {"choices": choices}])
