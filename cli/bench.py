@@ -30,7 +30,7 @@ from runtime import logs
 if TYPE_CHECKING:  # imported on use, because httpx loads slowly
     from evaluation.answers.client.gateway_client import GatewayClient
     from evaluation.answers.client.sender import Outcome
-    from evaluation.answers.records import Leak, Mode, Question
+    from evaluation.answers.records import DialectName, Leak, Mode, Question
     from evaluation.answers.run.run_plan import RunPlan
 
 _KEPT_SETTINGS = ("models", "upstream.", "retrieval.", "inject.", "embedder.", "ingest.")
@@ -75,6 +75,11 @@ _OPTIONS = (
         "(default: raw and rag).",
     ),
     click.option(
+        "--dialect", "dialects", multiple=True, type=click.Choice(("chat", "responses", "messages")),
+        help="API to ask through: /v1/chat/completions, /v1/responses or /v1/messages; several times: one variant each "
+        "(default: chat).",
+    ),
+    click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE,…",
         help="Settings of a variant: k (passages at most) and members of the request, such as temperature; "
         "several times: one variant each.",
@@ -105,6 +110,7 @@ class _BenchArgs(SendOptions):
     models: Sequence[str]
     collections: Sequence[str]
     modes: "Sequence[Mode]"
+    dialects: "Sequence[DialectName]"
     settings: Sequence[str]
     repeats: int
     seed: int
@@ -148,7 +154,8 @@ async def _bench(args: _BenchArgs, settings: Settings) -> int:
     from evaluation.answers.run.run_plan import RunPlan, RunSpec
 
     try:
-        asked = variants(args.models, args.modes or _USUAL_MODES, args.collections, args.settings)
+        modes = args.modes or _USUAL_MODES
+        asked = variants(args.models, modes, args.collections, args.settings, args.dialects)
         questions = _questions(args)
         folder = args.folder or Path(settings.data) / "bench" / args.questions.stem
         plan = RunPlan(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from proxy.dialects.token_counts import Tokens
 
 Mode = Literal["raw", "rag", "whole"]
+DialectName = Literal["chat", "responses", "messages"]
 RequestKey = tuple[str, str, int]  # question, variant, repeat
 
 # Statuses of refusals that a retry would not change: such a refusal is a result.
@@ -46,6 +47,7 @@ class Variant:
     mode: Mode
     collections: Sequence[str] | None = None  # searched together; None: the gateway's own
     settings: Mapping[str, Any] = field(default_factory=dict)  # `k` is the passages'; others are members of the request
+    dialect: DialectName = "chat"  # the API of the requests
 
 
 @dataclass(frozen=True, slots=True)

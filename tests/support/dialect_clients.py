@@ -19,6 +19,7 @@ import httpx
 import orjson
 import pytest
 
+from evaluation.answers.records import DialectName
 from proxy.dialects.base import Dialect
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.replies import ReplyReader
@@ -35,6 +36,7 @@ class DialectClient(ABC):
     """Writes the requests and the upstream's replies of a dialect, and reads the replies and the errors."""
 
     path: ClassVar[str]
+    name: ClassVar[DialectName]  # of `ragway bench --dialect`
     length: ClassVar[str]  # the member for the longest answer
 
     def __str__(self) -> str:
@@ -97,6 +99,7 @@ class ChatClient(DialectClient):
     """Chat completions."""
 
     path = "/v1/chat/completions"
+    name = "chat"
     length = "max_tokens"
 
     def body(self, model: str, question: str, *earlier: Turn, **fields: object) -> Json:
@@ -127,6 +130,7 @@ class ResponsesClient(DialectClient):
     """OpenAI's Responses API."""
 
     path = "/v1/responses"
+    name = "responses"
     length = "max_output_tokens"
 
     def body(self, model: str, question: str, *earlier: Turn, **fields: object) -> Json:
@@ -166,6 +170,7 @@ class MessagesClient(DialectClient):
     """Anthropic's Messages API."""
 
     path = "/v1/messages"
+    name = "messages"
     length = "max_tokens"
 
     def body(self, model: str, question: str, *earlier: Turn, **fields: object) -> Json:
@@ -250,6 +255,6 @@ def _named(row: Json) -> bytes:
 
 
 _ALL: Sequence[DialectClient] = (ChatClient(), ResponsesClient(), MessagesClient())
-CLIENTS: Mapping[str, DialectClient] = {client.path: client for client in _ALL if client.path in BY_PATH}
+CLIENTS: Mapping[str, DialectClient] = {client.path: client for client in _ALL}
 CHAT_CLIENT = CLIENTS[ChatClient.path]
 BY_DIALECT = pytest.mark.parametrize("client", CLIENTS.values(), ids=str)

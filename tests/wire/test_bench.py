@@ -15,8 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from proxy.dialects.token_counts import Tokens
 from tests.evaluation.answers import made
 from tests.support.completions import asked_of, question_of, refusal, streamed
+from tests.support.dialect_clients import BY_DIALECT, DialectClient
 from tests.support.gateway import Served, environment, ragway, refused, serving
 from tests.support.recording_upstream import Answer, Recorder
 from tests.support.upstream_servers import Received, Wire
@@ -151,6 +153,35 @@ def test_each_question_is_asked_raw_and_with_passages_and_kept(
     again = ragway(*args, folder=tmp_path)
     assert (again.returncode, len(upstream.requests)) == (0, 6)
     assert "is complete" in again.stderr
+
+
+@BY_DIALECT
+def test_each_dialect_is_asked_with_passages_and_a_run_mixes_no_dialects(
+    gateway: Served, upstream: Recorder, tmp_path: Path, client: DialectClient
+) -> None:
+    async def yes(wire: Wire, _received: Received) -> None:
+        await wire.send(client.stream("yes", tokens=Tokens(100, 10)))
+
+    upstream.answer = yes
+    args = wanted(tmp_path, "--base-url", gateway.url + "/v1", "--collection", "docs")
+    done = ragway(*args, "--dialect", client.name, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "all 6 replies are there" in done.stderr
+    assert {request.line.split()[1].decode() for request in upstream.requests} == {client.path}
+    prompts = Counter(client.prompt_of(request.body).count("passages below") for request in upstream.requests)
+    assert prompts == {0: 3, 1: 3}
+    for row in rows(tmp_path):
+        rag = " rag " in row["variant"]
+        assert row["rag"]["status"] == ("augmented" if rag else "off")
+        assert bool(row["rag"]["passages"]) == rag
+        assert (row["answer"], row["usage"]["prompt"], row["usage"]["estimated"]) == ("yes", 100, False)
+        assert row["cost_usd"] == pytest.approx(120e-6)
+        assert 0 < row["first_ms"] <= row["total_ms"]
+    head = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
+    assert {variant["dialect"] for variant in head["variants"]} == {client.name}
+    (other,) = {"chat", "responses"} - {client.name} if client.name != "messages" else {"chat"}
+    assert "holds another run" in refused(ragway(*args, "--dialect", other, folder=tmp_path))
+    assert len(upstream.requests) == 6
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)

@@ -1,4 +1,4 @@
-"""Ask one variant one question: a streamed chat completion, measured, as a Reply. A failure is a Reply, too."""
+"""Ask one variant one question: a streamed request, measured, as a Reply. A failure is a Reply, too."""
 
 import contextlib
 import time
@@ -13,14 +13,13 @@ import httpx
 import orjson
 
 from evaluation.answers.client.receipt_reader import ReceiptReader
+from evaluation.answers.client.request_bodies import BODIES, RequestBodies
 from evaluation.answers.records import BenchError, MaxCost, Rag, Reply, RequestKey
 from proxy.access.auth import is_loopback
 from proxy.access.prices import Price
-from proxy.dialects.chat import CHAT
 from proxy.dialects.replies import ReplyReader, ReplyTooLong, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 
-CHATS = "/v1/chat/completions"
 _COLLECTIONS = "/v1/knowledge/collections"
 _CONNECT_S = 10.0
 _MOST_ERROR_BYTES = 1 << 20
@@ -38,6 +37,7 @@ class BenchRequest:
     max_cost: MaxCost
     price: Price | None
     headers: Mapping[str, str] = field(default_factory=dict)
+    bodies: RequestBodies = BODIES["chat"]  # the dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,15 @@ class GatewayClient:
         """Send the request and return the result. Only cancellation raises."""
         stopwatch = _Stopwatch()
         headers_sent = {"content-type": "application/json", "accept-encoding": "identity", **request.headers}
-        reader, received, response, error = CHAT.reader(streamed=True), bytearray(), None, ""
+        dialect = request.bodies.dialect
+        reader, received, response, error = dialect.reader(streamed=True), bytearray(), None, ""
         try:
             async with self.client.stream(
-                "POST", CHATS, content=orjson.dumps(request.body), headers=headers_sent
+                "POST", dialect.path, content=orjson.dumps(request.body), headers=headers_sent
             ) as response:
                 if response.status_code != 200:
                     return await _refused(request, at_s, response, stopwatch)
-                reader = CHAT.reader(
+                reader = dialect.reader(
                     streamed=not response.headers.get("content-type", "").startswith("application/json")
                 )
                 async for piece in response.aiter_bytes():
@@ -233,7 +234,7 @@ def stages_of(server_timing: str) -> Mapping[str, float]:
 
 def _estimated(request: BenchRequest, reader: ReplyReader, rag: Rag) -> Tokens:
     """About what it took, where the upstream does not say: four bytes a token."""
-    prompt = estimated_tokens(orjson.dumps(request.body["messages"])) + (rag.injected_tokens or 0)
+    prompt = estimated_tokens(orjson.dumps(request.bodies.prompt_of(request.body))) + (rag.injected_tokens or 0)
     return Tokens(prompt, -(-reader.text_bytes() // BYTES_PER_TOKEN), estimated=True)
 
 

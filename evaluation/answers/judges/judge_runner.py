@@ -96,7 +96,7 @@ class Judge:
         prompt, most = 0, NO_COST
         for task in todo:
             one = self.request(task, usage=True)
-            prompt += estimated_tokens(orjson.dumps(one.body["messages"]))
+            prompt += estimated_tokens(orjson.dumps(one.bodies.prompt_of(one.body)))
             most += cost_at_max(one.max_cost)
         return Tokens(prompt, answer * len(todo)), most.usd
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import orjson
 
 from evaluation.answers.client.budget import answer_cap, max_cost_of
+from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.records import MaxCost, Question, RequestKey, Variant
 from evaluation.answers.run.runner import RunOptions, body_of
 from proxy.dialects.token_counts import Tokens, estimated_tokens
@@ -74,7 +75,8 @@ def _max_cost(question: Question, variant: Variant, options: RunOptions) -> MaxC
 def _estimate(question: Question, variant: Variant, options: RunOptions) -> Estimate:
     body = body_of(question, variant, options.wholes.get(variant.name), usage=True)
     price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
-    prompt = estimated_tokens(orjson.dumps(body["messages"])) + (options.budget_tokens if variant.mode == "rag" else 0)
+    conversation = orjson.dumps(BODIES[variant.dialect].prompt_of(body))
+    prompt = estimated_tokens(conversation) + (options.budget_tokens if variant.mode == "rag" else 0)
     answer = ANSWER_TOKENS if cap is None else min(ANSWER_TOKENS, cap)
     usd = None if price is None else price.of(Tokens(prompt, answer))
     max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)

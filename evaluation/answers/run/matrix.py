@@ -1,4 +1,4 @@
-"""Models, modes, collections and settings, each with each, to the variants of a run."""
+"""Models, modes, collections, dialects and settings, each with each, to the variants of a run."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,10 +6,11 @@ from typing import Any
 
 import orjson
 
-from evaluation.answers.records import BenchError, Mode, Variant
+from evaluation.answers.client.request_bodies import BODIES
+from evaluation.answers.records import BenchError, DialectName, Mode, Variant
 
 # The bench sets these members of the request.
-_OURS = ("model", "messages", "stream", "stream_options", "rag", "n")
+_OURS = ("model", "messages", "input", "system", "stream", "stream_options", "rag", "n")
 _OF_RETRIEVAL = ("k",)
 _MOST_K = 100
 MODES: Sequence[Mode] = ("raw", "rag", "whole")
@@ -18,12 +19,16 @@ Settings = Mapping[str, Any]
 
 
 def variants(
-    models: Sequence[str], modes: Sequence[Mode], collections: Sequence[str], settings: Sequence[str]
+    models: Sequence[str],
+    modes: Sequence[Mode],
+    collections: Sequence[str],
+    settings: Sequence[str],
+    dialects: Sequence[DialectName] = (),
 ) -> list[Variant]:
     """Every combination; for each model the raw variants come first. Raises BenchError.
 
     collections: each "a" or "a,b" (searched together); empty: the gateway's default. settings: each
-    "name=value,name=value", for one variant; empty: the gateway's default.
+    "name=value,name=value", for one variant; empty: the gateway's default. dialects: empty: chat completions.
     """
     chosen: Sequence[Sequence[str] | None] = [names_of(collection) for collection in collections] or [None]
     sets: Sequence[Settings] = [settings_of(each) for each in settings] or [{}]
@@ -31,21 +36,27 @@ def variants(
     for model in models:
         _check_model(model)
         for mode in (mode for mode in MODES if mode in modes):
-            for one in _of(model, mode, chosen, sets):
+            for one in _of(model, mode, chosen, sets, dialects or ("chat",)):
                 found.setdefault(one.name, one)
     return list(found.values())
 
 
 def _of(
-    model: str, mode: Mode, collections: Sequence[Sequence[str] | None], sets: Sequence[Settings]
+    model: str,
+    mode: Mode,
+    collections: Sequence[Sequence[str] | None],
+    sets: Sequence[Settings],
+    dialects: Sequence[DialectName],
 ) -> Iterator[Variant]:
     if mode == "raw":
         collections = [None]
-    for names, settings in itertools.product(collections, sets):
+    for names, dialect, settings in itertools.product(collections, dialects, sets):
         kept = settings if mode == "rag" else {k: v for k, v in settings.items() if k not in _OF_RETRIEVAL}
-        shown = [f"{name}={_setting_text(value)}" for name, value in kept.items()]
-        name = " ".join([model, mode, *([",".join(names)] if names else []), *shown])
-        yield Variant(name, model, mode, names, kept)
+        kept = {**BODIES[dialect].required, **kept}
+        parts = [model, mode, *([",".join(names)] if names else [])]
+        parts += [] if dialect == "chat" else [f"dialect={dialect}"]
+        parts += [f"{name}={_setting_text(value)}" for name, value in kept.items()]
+        yield Variant(" ".join(parts), model, mode, names, kept, dialect)
 
 
 def names_of(collections: str) -> list[str]:
@@ -113,12 +124,12 @@ def _check_model(model: str) -> None:
 
 
 def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage: bool) -> dict[str, Any]:
-    """The request body for a variant. usage: whether the request asks for the token usage."""
-    body: dict[str, Any] = {"model": variant.model, "messages": list(messages)}
-    body |= {name: value for name, value in variant.settings.items() if name not in _OF_RETRIEVAL}
-    body["stream"] = True
-    if usage:
-        body["stream_options"] = {"include_usage": True}
+    """The request body for a variant. usage: whether the request asks for the token usage.
+
+    messages: in the form of chat completions. Raises BenchError: the variant's dialect has no form for a message.
+    """
+    settings = {name: value for name, value in variant.settings.items() if name not in _OF_RETRIEVAL}
+    body = {"model": variant.model, **BODIES[variant.dialect].body(messages, settings, usage=usage)}
     if variant.mode == "rag":
         rag: dict[str, Any] = {"enabled": True}
         if variant.collections is not None:
@@ -129,4 +140,4 @@ def request_of(variant: Variant, messages: Sequence[Mapping[str, Any]], *, usage
 
 def headers_of(variant: Variant) -> dict[str, str]:
     """The request headers for a variant."""
-    return {"x-rag": "on" if variant.mode == "rag" else "off"}
+    return {"x-rag": "on" if variant.mode == "rag" else "off", **BODIES[variant.dialect].headers}

@@ -125,7 +125,7 @@ class RunPlan:
 
     def _misfit(self, variant: Variant, text: str, size: Size) -> str:
         bodies = (body_of(question, variant, None, usage=True) for question in self._questions)
-        return next((why for body in bodies if (why := whole_collection.misfit(body, text, size, variant.model))), "")
+        return next((why for body in bodies if (why := whole_collection.misfit(body, text, size, variant))), "")
 
     @property
     def left_out(self) -> Mapping[str, str]:

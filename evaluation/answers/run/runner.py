@@ -8,6 +8,7 @@ from typing import Any
 
 from evaluation.answers.client.budget import Budget, PriceOf, answer_cap, max_cost_of, spend
 from evaluation.answers.client.gateway_client import BenchRequest, GatewayClient
+from evaluation.answers.client.request_bodies import BODIES
 from evaluation.answers.client.sender import OnReply, Outcome, Progress, Sender, ignore_reply
 from evaluation.answers.records import Question, Reply, RequestKey, Variant
 from evaluation.answers.run.matrix import headers_of, request_of
@@ -44,9 +45,14 @@ def order_of(questions: Sequence[Question], variants: Sequence[Variant], repeats
 
 
 def body_of(question: Question, variant: Variant, whole: WholeText | None, *, usage: bool) -> dict[str, Any]:
-    """The request body for a question and a variant."""
-    lead = [] if whole is None else [{"role": "system", "content": whole.text}]
-    return request_of(variant, [*lead, *question.messages], usage=usage)
+    """The request body for a question and a variant. Raises BenchError, as `request_of`."""
+    return _body(question, variant, None if whole is None else whole.text, usage=usage)
+
+
+def _body(question: Question, variant: Variant, lead: object, *, usage: bool) -> dict[str, Any]:
+    """The request body. lead: of a system message in front of the conversation; None: no message."""
+    leads = [] if lead is None else [{"role": "system", "content": lead}]
+    return request_of(variant, [*leads, *question.messages], usage=usage)
 
 
 class Runner(Sender[RequestKey]):
@@ -91,12 +97,23 @@ class Runner(Sender[RequestKey]):
     def _request(self, request_key: RequestKey) -> BenchRequest:
         question, variant, options = self._questions[request_key[0]], self._variants[request_key[1]], self._options
         whole = options.wholes.get(variant.name)
-        body = body_of(question, variant, whole, usage=variant.model not in self._without_usage)
+        usage = variant.model not in self._without_usage
+        body = body_of(question, variant, whole, usage=usage)
+        # The folder has the name of the file in place of a whole collection's text.
+        stored_body = body if whole is None else _body(question, variant, {"file": whole.file}, usage=usage)
         price, cap = options.price_of(variant.model), answer_cap(variant.settings, options.size_of(variant.model))
         max_cost = max_cost_of(body, variant, budget_tokens=options.budget_tokens, cap=cap, price=price)
         key = {"question": request_key[0], "variant": request_key[1], "repeat": request_key[2]}
         return BenchRequest(
-            request_key, key, variant.model, body, _stored_body(body, whole), max_cost, price, headers_of(variant)
+            request_key,
+            key,
+            variant.model,
+            body,
+            stored_body,
+            max_cost,
+            price,
+            headers_of(variant),
+            BODIES[variant.dialect],
         )
 
     def _row(self, request_key: RequestKey, reply: Reply) -> Reply:
@@ -104,10 +121,3 @@ class Runner(Sender[RequestKey]):
 
     def _is_final(self, reply: Reply) -> bool:
         return reply.done
-
-
-def _stored_body(body: Mapping[str, Any], whole: WholeText | None) -> Mapping[str, Any]:
-    """The body for the folder, with the name of the file in place of a whole collection's text."""
-    if whole is None:
-        return body
-    return {**body, "messages": [{"role": "system", "content": {"file": whole.file}}, *body["messages"][1:]]}

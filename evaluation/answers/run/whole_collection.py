@@ -7,11 +7,11 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from evaluation.answers.records import BenchError
+from evaluation.answers.client.request_bodies import BODIES
+from evaluation.answers.records import BenchError, Variant
 from proxy.access.prices import Size
 from proxy.augment.context_window import room_tokens
 from proxy.augment.inject import Template
-from proxy.dialects.chat import CHAT
 from proxy.dialects.replies import read_error
 from retrieval.records.documents import Passage
 
@@ -56,10 +56,11 @@ def _passage(row: Mapping[str, Any]) -> Passage:
     return Passage(names[0], 0, 0, names[1], names[2], 0.0, (), 0, len(text), text, 0)
 
 
-def misfit(body: Mapping[str, Any], whole: str, size: Size, model: str) -> str:
-    """Why a text does not fit in front of a request; "" if the text fits."""
+def misfit(body: Mapping[str, Any], whole: str, size: Size, variant: Variant) -> str:
+    """Why a text does not fit in front of a variant's request; "" if the text fits."""
+    model, dialect = variant.model, BODIES[variant.dialect].dialect
     if size.window_tokens is None:
         return f"the window of {model} is not known: give the size with --window {model}=TOKENS"
     needed = len(whole.encode()) // _BYTES_A_TOKEN
-    room = room_tokens(CHAT.parse(orjson.dumps(body)), window_tokens=size.window_tokens, share=1.0)
+    room = room_tokens(dialect.parse(orjson.dumps(body)), window_tokens=size.window_tokens, share=1.0)
     return "" if needed <= room else f"about {needed:,} tokens, and {model} has room for {room:,}"

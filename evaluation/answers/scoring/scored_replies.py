@@ -122,8 +122,9 @@ def wrong_preferences(
 def baselines(variants: Sequence[Variant]) -> dict[str, str]:
     """Variant -> the baseline, the variant for the comparison.
 
-    The baseline is the raw variant of the same model with the same settings, else the model's first raw variant. The
-    first raw variant of a model has no baseline; the model's other raw variants are compared with the first.
+    The baseline is the raw variant of the same model with the same settings and dialect, else the model's first raw
+    variant. The first raw variant of a model has no baseline; the model's other raw variants are compared with the
+    first.
     """
     raw: dict[str, list[Variant]] = {}
     for one in variants:
@@ -143,8 +144,9 @@ def baselines(variants: Sequence[Variant]) -> dict[str, str]:
 
 
 def _of_the_model(variant: Variant) -> dict[str, Any]:
-    """The model's settings; `k` is a setting of retrieval."""
-    return {name: value for name, value in variant.settings.items() if name != "k"}
+    """The dialect and the model's settings; `k` is a setting of retrieval."""
+    settings = {name: value for name, value in variant.settings.items() if name != "k"}
+    return {"dialect": variant.dialect, **settings}
 
 
 def across(variants: Sequence[Variant]) -> list[tuple[str, str]]:

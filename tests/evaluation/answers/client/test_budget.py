@@ -63,7 +63,13 @@ async def test_without_a_ceiling_everything_fits_and_is_summed() -> None:
 
 @pytest.mark.parametrize(
     ("said", "cap"),
-    [({}, 9), ({"max_tokens": 5}, 5), ({"max_completion_tokens": 4, "max_tokens": 3}, 4), ({"max_tokens": "x"}, 9)],
+    [
+        ({}, 9),
+        ({"max_tokens": 5}, 5),
+        ({"max_completion_tokens": 4, "max_tokens": 3}, 4),
+        ({"max_tokens": "x"}, 9),
+        ({"max_output_tokens": 2}, 2),
+    ],
 )
 def test_an_answer_is_as_long_as_the_request_says_or_else_as_the_model_can(said: dict[str, object], cap: int) -> None:
     assert answer_cap(said, Size(100, 9)) == cap

@@ -4,6 +4,7 @@ import pytest
 
 from evaluation.answers.records import BenchError, Variant
 from evaluation.answers.run.matrix import headers_of, request_of, settings_of, variants
+from evaluation.answers.scoring.scored_replies import baselines
 
 
 def test_every_model_is_asked_raw_once_and_with_each_choice_of_collections() -> None:
@@ -35,6 +36,22 @@ def test_settings_of_retrieval_make_no_second_raw_variant_and_those_of_the_reque
 
 def test_the_same_choice_given_twice_is_one_variant() -> None:
     assert len(variants(["m", "m"], ["raw", "rag"], ["docs", "docs"], ["k=3", "k=3"])) == 2
+
+
+def test_each_dialect_is_a_variant_with_the_members_that_the_api_requires() -> None:
+    found = variants(["m"], ["raw", "rag"], ["docs"], [], ["chat", "responses", "messages"])
+    assert [one.name for one in found] == [
+        "m raw",
+        "m raw dialect=responses",
+        "m raw dialect=messages max_tokens=4096",
+        "m rag docs",
+        "m rag docs dialect=responses",
+        "m rag docs dialect=messages max_tokens=4096",
+    ]
+    assert baselines(found)["m rag docs dialect=responses"] == "m raw dialect=responses"
+    (short,) = variants(["m"], ["raw"], [], ["max_tokens=9"], ["messages"])
+    assert short.settings == {"max_tokens": 9}
+    assert headers_of(short) == {"x-rag": "off", "anthropic-version": "2023-06-01"}
 
 
 def test_a_value_is_json_or_else_a_text_and_its_commas_are_its_own() -> None:

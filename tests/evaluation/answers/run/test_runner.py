@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+import orjson
 import pytest
 
 from evaluation.answers.client.budget import Budget, Cost, spend
@@ -19,6 +20,7 @@ from evaluation.answers.run_folder import Run, RunManifest
 from proxy.access.prices import Price, Size
 from proxy.dialects.token_counts import Tokens
 from tests.support.completions import asked_of, cut_short, question_of, refusal, streamed
+from tests.support.dialect_clients import BY_DIALECT, DialectClient
 from tests.support.upstream_servers import Received, Wire, upstream
 
 PRICE = Price(1e-6, 2e-6, 1e-6, 2e-6)
@@ -86,6 +88,38 @@ async def test_every_question_is_asked_of_every_variant_as_often_as_wanted(tmp_p
     cost = spend(run, lambda _model: PRICE).cost
     assert cost.usd == pytest.approx(16 * 120e-6)
     assert cost.tokens == 16 * 110
+
+
+@BY_DIALECT
+async def test_every_dialect_is_asked_and_read_and_a_broken_stream_is_asked_again(
+    client: DialectClient, tmp_path: Path
+) -> None:
+    ways = variants(["m"], ["raw", "rag", "whole"], ["docs"], [], [client.name])
+    whole = {ways[2].name: WholeText("The whole handbook.", "whole.txt")}
+
+    async def script(wire: Wire) -> None:
+        while True:
+            received = await wire.request()
+            first = [one.body for one in server.requests].count(received.body) == 1
+            await wire.send(client.stream("I ", "know.", tokens=None if first else Tokens(100, 10), ends=not first))
+
+    run = begun(tmp_path, ways)
+    async with upstream(script) as server:
+        gateway = GatewayClient(server.url, "sk-1", timeout_s=20, concurrency=1)
+        outcome = await runner(run, gateway, wholes=whole).go()
+        await gateway.close()
+    assert outcome == Outcome(12, 12, "")
+    assert {request.line for request in server.requests} == {b"POST %b HTTP/1.1" % client.path.encode()}
+    assert len(server.requests) == 24
+    errors = [attempt.error for attempt in run.attempts() if attempt.error]
+    assert errors == ["the reply broke off before its end"] * 12
+    for (id, name, _), reply in run.replies().items():
+        assert (reply.answer, reply.error, reply.usage) == ("I know.", None, Tokens(100, 10))
+        prompt = client.prompt_of(orjson.dumps(reply.request))
+        assert f"What is {id}?" in prompt
+        assert ("rag" in reply.request) == (name == ways[1].name)
+        assert ("whole.txt" in str(reply.request)) == (name == ways[2].name), "the text is in the file"
+    assert sum(b"The whole handbook." in request.body for request in server.requests) == 8
 
 
 async def test_what_the_gateway_tells_of_retrieval_is_kept(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from evaluation.answers.records import BenchError
+from evaluation.answers.records import BenchError, DialectName
+from evaluation.answers.run.matrix import request_of, variants
 from evaluation.answers.run.whole_collection import misfit, text_of
 from proxy.access.prices import Size
 from proxy.augment.inject import Template
@@ -53,8 +54,12 @@ async def test_a_collection_that_cannot_be_read_is_told(answer: bytes, why: str)
         await whole(answer, ["docs"])
 
 
-def test_a_text_fits_where_question_and_answer_leave_it_room() -> None:
-    body = {"messages": [{"role": "user", "content": "x" * 300}], "max_tokens": 50}
-    assert misfit(body, "y" * 3000, Size(2000), "m") == ""
-    assert misfit(body, "y" * 3000, Size(1100), "m") == "about 1,000 tokens, and m has room for 946"
-    assert "--window m=TOKENS" in misfit(body, "y", Size(), "m")
+@pytest.mark.parametrize(
+    ("dialect", "length"), [("chat", "max_tokens"), ("responses", "max_output_tokens"), ("messages", "max_tokens")]
+)
+def test_a_text_fits_where_question_and_answer_leave_it_room(dialect: DialectName, length: str) -> None:
+    (variant,) = variants(["m"], ["whole"], [], [f"{length}=50"], [dialect])
+    body = request_of(variant, [{"role": "user", "content": "x" * 300}], usage=True)
+    assert misfit(body, "y" * 3000, Size(2000), variant) == ""
+    assert misfit(body, "y" * 3000, Size(1100), variant) == "about 1,000 tokens, and m has room for 946"
+    assert "--window m=TOKENS" in misfit(body, "y", Size(), variant)
