@@ -47,6 +47,7 @@ UPLOAD_BYTES_PER_S = 16 * 1024  # an upload may exceed `receive_s` by the time f
 LINGER_S = 2.0  # read on after an early answer: closing with unread bytes would discard the answer
 WATCH_S = 0.1  # interval of disconnect checks while reading is paused
 CLIENT_CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere a disconnect is noticed at the next write
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _SERVED_PATHS = ("/healthz", "/readyz", "/metrics")  # also during the drain
 _CUT_S = 0.5  # for cancelled requests to clean up
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 seconds: the connection ends by RST
@@ -193,7 +194,8 @@ class ClientConnection(asyncio.Protocol):
         if self._read_bytes > HEAD_LIMIT_BYTES and sum(len(n) + len(v) for n, v in self._headers) > HEAD_LIMIT_BYTES:
             raise _too_large("The request's head", HEAD_LIMIT_BYTES, 431, code="headers_too_large")
         path, query = _target(method, self._url)
-        expects_continue = _check(self._headers, version)
+        _check(self._headers, version)
+        expects_continue = version == "1.1" and _waits_for_continue(self._headers)
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -286,7 +288,9 @@ class ClientConnection(asyncio.Protocol):
         log.info("%d %s, the connection is closed", error.status, error.code)
         body = error.body()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        self._transport.write(head_of(error.status, [*headers, (b"connection", b"close")]) + body)
+        in_head = self._receiving and arriving is None
+        interim = _CONTINUE if in_head and _waits_for_continue(self._headers) else b""
+        self._transport.write(interim + head_of(error.status, [*headers, (b"connection", b"close")]) + body)
         if running is not None and running.task is not None:
             running.whole = True  # the error was the reply
             running.task.cancel(error.code)
@@ -393,24 +397,26 @@ def _target(method: bytes, url: bytes) -> tuple[str, bytes]:
     return path.decode("ascii"), query
 
 
-def _check(headers: list[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether the client waits for a 100 before sending the body. Raises ApiError for an ambiguous head."""
+def _waits_for_continue(headers: Headers) -> bool:
+    """Whether the client waits for a 100 before sending the body."""
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
+
+
+def _check(headers: Headers, version: str) -> None:
+    """Raises ApiError for an ambiguous head."""
     if len(headers) > HEADER_LIMIT:
         raise ApiError(
             431, f"The request has {len(headers)} headers: send at most {HEADER_LIMIT}.", code="headers_too_large"
         )
-    hosts, expects_continue = 0, False
+    hosts = 0
     for name, value in headers:
         if name == b"host":
             hosts += 1
         elif name == b"transfer-encoding" and (value.lower() != b"chunked" or version == "1.0"):
             text = "Send the body with a content-length, or with transfer-encoding: chunked alone."
             raise ApiError(400, text, code="malformed_http")
-        elif name == b"expect":
-            expects_continue = value.lower() == b"100-continue"
     if hosts != 1 and (hosts or version == "1.1"):
         raise ApiError(400, f"Send one Host header, not {hosts}.", code="malformed_http")
-    return expects_continue
 
 
 def _too_large(name: str, limit_bytes: int, status: int, *, code: str) -> ApiError:
@@ -472,12 +478,20 @@ class Request:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _interim(self) -> bytes:
+        """The 100 for a client that waits before sending the body; b"" for all others, and the second time.
+
+        A refusal follows a 100, too: the `HttpClient` of JDK 17 waits for the 100 without end, past its own timeout
+        (JDK-8286171). curl reads 100 and refusal together, and sends no body.
+        """
+        waits, self._expects_continue = self._expects_continue and not (self.body_bytes or self._ended), False
+        return _CONTINUE if waits else b""
+
     async def receive(self) -> Message:
         """The body in pieces. After the end the call never returns: a client disconnect cancels the task."""
         while not self._parts and (self._end_received or not self._ended) and not self.whole:
-            if self._expects_continue and not self.started:
-                self._expects_continue = False
-                self._client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if not self.started and (interim := self._interim()):
+                self._client.write(interim)
             self._client.resume_body()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -526,7 +540,7 @@ class Request:
         self.keep_alive = self.keep_alive and self._ended and not closes and not self.until_eof
         if not self.keep_alive and not closes:
             framing.append((b"connection", b"close"))
-        self._head = head_of(status, [*headers, *framing])
+        self._head = self._interim() + head_of(status, [*headers, *framing])
         # Sent together with the first bytes of the body if already available (one system call less), else at once.
         asyncio.get_running_loop().call_soon(self.flush)
 

@@ -107,6 +107,53 @@ async def test_a_client_that_waits_for_a_100_gets_it_when_its_body_is_wanted() -
         assert (await client.reply()).endswith(b"hi")
 
 
+WAITING = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\nExpect: 100-Continue\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def test_a_client_that_waits_for_a_100_gets_it_before_a_refusal_too() -> None:
+    """JDK 17's HttpClient waits for the 100 without end."""
+    refusal = replying(b"no", (b"content-length", b"2"))
+    async with listening(refusal) as server, server.client() as client:
+        client.writer.write(WAITING)
+        assert await client.reader.readexactly(len(CONTINUE)) == CONTINUE
+        assert (await client.reply()).endswith(b"connection: close\r\n\r\nno")
+        client.writer.write(b"hi")  # read and dropped: closing with unread bytes would be a reset
+        assert await client.reader.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (WAITING.replace(b"host: a", b"host: a\r\nhost: b"), b"400 "),
+        (WAITING.replace(b"host: a", b"host: a" + b"\r\nx: y" * 300), b"431 "),
+        (WAITING.replace(b"host: a\r\n", b""), b"400 "),
+        (WAITING.replace(b" / ", b" /" + b"a" * 17_000 + b" "), b"414 "),
+        (WAITING.replace(b" / ", b" http://a/ "), b"400 "),
+    ],
+)
+async def test_a_head_that_is_refused_is_answered_with_a_100_first(head: bytes, status: bytes) -> None:
+    async with listening(Recorder()) as server:
+        assert (await server.exchange(head)).startswith(CONTINUE + b"HTTP/1.1 " + status)
+        assert (await server.exchange(head.replace(b"Expect", b"x-expect"))).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        WAITING + b"hi",  # the client has not waited
+        WAITING.replace(b"content-length: 2", b"content-length: 0"),
+        WAITING.replace(b"1.1", b"1.0") + b"hi",
+        WAITING.replace(b"100-Continue", b"200-ok") + b"hi",
+    ],
+)
+@pytest.mark.parametrize("reading", [True, False])
+async def test_no_100_is_sent_to_a_client_that_does_not_wait(request_: bytes, reading: bool) -> None:
+    async with listening(Recorder() if reading else replying(b"")) as server, server.client() as client:
+        client.writer.write(request_)
+        assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 async def test_a_path_is_decoded_once_and_kept_as_it_came() -> None:
     seen: list[Scope] = []
 
