@@ -1,6 +1,7 @@
 """Settings to objects: the composition root."""
 
 import asyncio
+import functools
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
+from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
@@ -165,29 +167,34 @@ def gateway(
         deadline_s=settings.retrieval.deadline_s,
         max_body_bytes=max_body_bytes,
     )
+    options = AugmentOptions(
+        enabled=settings.retrieval.enabled,
+        collections=settings.retrieval.collections,
+        deadline_s=settings.retrieval.deadline_s,
+        require_context=settings.retrieval.require_context,
+        max_body_bytes=max_body_bytes,
+        utility_prompts=utility_prompts(settings),
+        budget_tokens=settings.inject.budget_tokens,
+        window_share=settings.inject.window_share,
+        order=settings.inject.order,
+        receipts=receipts if settings.receipts.keep_hours else None,
+        shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
+        begun=begun,
+    )
+    augment = functools.partial(
+        Augment,
+        ways.app,
+        knowledge=knowledge,
+        resolve=routes.resolve,
+        template=template(settings),
+        translated_window=translated.window_tokens if translated is not None else None,
+        rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
+    )
+    count_enabled = settings.retrieval.enabled and settings.inject.augment_count
+    count_options = replace(options, enabled=count_enabled, receipts=None, shadow=None)
     parts = Parts(
-        chat=Augment(
-            ways.app,
-            knowledge=knowledge,
-            resolve=routes.resolve,
-            template=template(settings),
-            options=AugmentOptions(
-                enabled=settings.retrieval.enabled,
-                collections=settings.retrieval.collections,
-                deadline_s=settings.retrieval.deadline_s,
-                require_context=settings.retrieval.require_context,
-                max_body_bytes=max_body_bytes,
-                utility_prompts=utility_prompts(settings),
-                budget_tokens=settings.inject.budget_tokens,
-                window_share=settings.inject.window_share,
-                order=settings.inject.order,
-                receipts=receipts if settings.receipts.keep_hours else None,
-                shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
-                begun=begun,
-            ),
-            translated_window=translated.window_tokens if translated is not None else None,
-            rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
-        ),
+        chat=augment(options=options),
+        count=CountTokens(augment(options=count_options), with_passages=settings.inject.augment_count),
         knowledge=KnowledgeApi(
             knowledge,
             enabled=settings.retrieval.enabled,

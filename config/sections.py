@@ -85,6 +85,7 @@ class InjectSettings:
     template: str
     budget_tokens: int
     window_share: float
+    augment_count: bool
     order: Literal["best_first", "best_first_and_last"]
 
 

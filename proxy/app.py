@@ -8,7 +8,7 @@ Metering  the limits of the key: admits the request, calls the model that the ro
 _Chats    the paths of dialects; the router has all other routes, `_Others` the paths without a route
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -30,6 +30,7 @@ from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import Models
 from proxy.api.paths import WITH_MODEL, CanonicalPaths
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
+from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
 from proxy.dialects.responses import stored_methods
 from proxy.errors import ApiError, method_not_allowed
@@ -46,6 +47,7 @@ class Parts:
     """The parts of the application; `cli.build` makes the parts from settings."""
 
     chat: App
+    count: App  # of tokens
     knowledge: KnowledgeApi
     mcp: App
     admin: Admin
@@ -83,13 +85,15 @@ def application(parts: Parts) -> App:
         Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
         Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
     ]
-    others = _Others(
-        parts.passthrough, listed, Advice([*BY_PATH, *WITH_MODEL, *_below(listed), *(one.path for one in ours)])
-    )
+    paths = [*BY_PATH, COUNT_PATH, *WITH_MODEL, *_below(listed), *(one.path for one in ours)]
+    others = _Others(parts.passthrough, listed, Advice(paths))
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
-    dialects = [path for path in BY_PATH if path not in listed]
-    app: App = _Chats(dialects, _Only(_NoPage(parts.chat), "POST"), routes)
+    chat, count = (_Only(_NoPage(one), "POST") for one in (parts.chat, parts.count))
+    calls: dict[str, App] = {path: chat for path in BY_PATH if path not in listed}
+    if not {MESSAGES.path, COUNT_PATH} & set(listed):
+        calls[COUNT_PATH] = count
+    app: App = _Chats(calls, routes)
     app = Metering(app, parts.ledger, parts.record, relayed=listed)
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
@@ -126,13 +130,12 @@ class _Chats:
     A path that `upstream.paths` names itself is relayed without passages.
     """
 
-    def __init__(self, paths: Collection[str], chat: App, others: App) -> None:
-        self._paths = frozenset(paths)
-        self._chat = chat
+    def __init__(self, calls: Mapping[str, App], others: App) -> None:
+        self._calls = calls
         self._others = others
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return (self._chat if scope["path"] in self._paths else self._others)(scope, receive, send)
+        return self._calls.get(scope["path"], self._others)(scope, receive, send)
 
 
 class _Status:

@@ -11,12 +11,13 @@ from urllib.parse import quote, unquote
 
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import DEPLOYMENT
+from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.paths import BY_PATH
 
 # Relayed to the upstream of the model in the body, which must name a model.
 WITH_MODEL = ("/v1/embeddings", "/v1/completions")
 _CALLS = frozenset({*BY_PATH, *WITH_MODEL})
-_EXACT = _CALLS | {"/v1/models", "/v1/files", "/v1/vector_stores"}
+_EXACT = _CALLS | {COUNT_PATH, "/v1/models", "/v1/files", "/v1/vector_stores"}
 _SECTIONS = frozenset(path.split("/")[2] for path in _EXACT)
 _PREFIX = re.compile(r"/+(?:(?:openai|v1)/+)*")
 _CALLED = "|".join(sorted(re.escape(path.removeprefix("/v1/")) for path in _CALLS))

@@ -14,6 +14,7 @@ from proxy.dialects.replies import ReplyReader
 from proxy.dialects.token_counts import Tokens, cumulative_tokens, usages_in
 from proxy.errors import ApiError, encodable
 
+COUNT_PATH = "/v1/messages/count_tokens"
 _MORE_THAN_TEXT = ("tools", "mcp_servers", "container")
 # Anthropic's types of errors: https://docs.claude.com/en/api/errors.
 _ERROR_TYPES = {

@@ -65,14 +65,16 @@ def cumulative_tokens(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:
     """
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     most = dict.fromkeys(names, -1)
+    reasoning = 0
     for usage in usages:
         for name in names:
             if (count := _count(usage, name)) is not None:
                 most[name] = max(most[name], count)
+        reasoning = max(reasoning, _detail(usage, ("output_tokens_details",), "thinking_tokens"))
     if most["input_tokens"] < 0 and most["output_tokens"] < 0:
         return None
     new, written, cached, completion = (max(0, most[name]) for name in names)
-    return Tokens(min(new + written + cached, _MOST_TOKENS), completion, cached)
+    return Tokens(min(new + written + cached, _MOST_TOKENS), completion, cached, min(reasoning, completion))
 
 
 def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:

@@ -53,6 +53,7 @@ def _app(listed: tuple[str, ...] = ()) -> App:
     return application(
         Parts(
             chat=refusing,
+            count=refusing,
             mcp=refusing,
             passthrough=relay,
             upstream=refusing,

@@ -20,6 +20,7 @@ TIERS = {
     "wire/test_gateway.py": "",
     "wire/test_gateway_refusals.py": "",
     "wire/test_gateway_replies.py": "",
+    "wire/test_messages.py": "",
     "wire/test_relay_streams.py": "",
     "wire/test_responses.py": "",
     "wire/test_sdk_python.py": "",

@@ -88,6 +88,18 @@ def test_a_listed_path_passes_what_clients_of_anthropic_send_and_no_other_does(
     assert "x-api-key" not in sent(upstream)
 
 
+@pytest.mark.parametrize("mine", [{"x-api-key": "sk-ant-1"}, {"authorization": MINE}])
+def test_a_message_takes_the_clients_key_in_either_header(
+    gateway: Served, upstream: Recorder, mine: dict[str, str]
+) -> None:
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        for model, expected in (("open", mine), ("keyed", {"x-api-key": "sk-of-the-gateway"})):
+            upstream.fresh()
+            httpx.post(gateway.url + path, json={"model": model, "max_tokens": 9, "messages": HELLO}, headers=mine)
+            got = sent(upstream)
+            assert {name: got[name] for name in ("x-api-key", "authorization") if name in got} == expected
+
+
 def test_a_configured_key_wins_and_keeps_what_belongs_to_the_clients_to_itself(
     gateway: Served, upstream: Recorder
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_stream_of_thinking_tools_and_text_is_read() -> None:
     says = [{"type": "text_delta", "text": "Ye"}, {"type": "text_delta", "text": "s."}]
     calls = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", '{"a"', ": 1}")]
     search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    usage = {"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}
     body = frames(
         {"type": "message_start", "message": message_of(stop_reason=None)},
         {"type": "ping"},
@@ -140,13 +141,13 @@ def test_a_stream_of_thinking_tools_and_text_is_read() -> None:
             (USE, calls),
             ({**USE, "id": "u"}, []),
         ),
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
         {"type": "message_stop"},
     )
     reader = read_back(body, streamed=True)
     assert (reader.answer, reader.text_bytes(), reader.finish_reason, reader.ended) == ("Yes.", 7, "tool_calls", True)
     assert reader.tool_calls == [ToolCall("t", "f", '{"a": 1}'), ToolCall("u", "f", "{}")]
-    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 9, cached=7)
+    assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 9, cached=7, reasoning=4)
 
 
 def test_a_whole_message_is_read() -> None:
