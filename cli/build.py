@@ -28,6 +28,7 @@ from proxy.api.passthrough import Passthrough
 from proxy.api.tools import Tools
 from proxy.app import Parts, application
 from proxy.asgi import App
+from proxy.augment.history import Histories
 from proxy.augment.inject import Template, TemplateError
 from proxy.augment.middleware import Augment, AugmentOptions, Shadow, already
 from proxy.augment.rewrite import Prompt, PromptError, Rewriter
@@ -78,6 +79,7 @@ class Gateway:
     mcp: Mcp
     ledger: Ledger
     receipts: Receipts
+    histories: Histories
     shadow: ShadowComparison
 
 
@@ -158,6 +160,7 @@ def gateway(
     keyring = Keyring(keys, required=settings.auth.required)
     ledger = _ledger(settings, keys, metrics)
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
+    histories = Histories(history_store(settings), metrics.histories)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
@@ -178,6 +181,7 @@ def gateway(
         window_share=settings.inject.window_share,
         order=settings.inject.order,
         receipts=receipts if settings.receipts.keep_hours else None,
+        histories=histories if settings.history.keep_hours else None,
         shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
         begun=begun,
     )
@@ -210,7 +214,13 @@ def gateway(
         ),
         mcp=mcp,
         admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
-        passthrough=Passthrough(ways.app, resolve=routes.resolve, paths=up.paths, max_body_bytes=max_body_bytes),
+        passthrough=Passthrough(
+            ways.app,
+            resolve=routes.resolve,
+            paths=up.paths,
+            max_body_bytes=max_body_bytes,
+            forget=histories.forget if settings.history.keep_hours else None,
+        ),
         upstream=ways.app,
         routes=routes,
         ready=ready,
@@ -223,7 +233,9 @@ def gateway(
         cors_origins=settings.server.cors_origins,
         any_type_paths=tuple(up.paths),
     )
-    return Gateway(application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, shadow)
+    return Gateway(
+        application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow
+    )
 
 
 def _ledger(settings: Settings, keys: SqlAccounts, metrics: Metrics) -> Ledger:
@@ -265,6 +277,12 @@ def receipt_store(settings: Settings) -> ReceiptStore:
     """The stored receipts."""
     keep_s, max_bytes = settings.receipts.keep_hours * 3600, settings.receipts.max_mb * 2**20
     return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
+
+
+def history_store(settings: Settings) -> ReceiptStore:
+    """The stored histories of conversations."""
+    keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
+    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="histories")
 
 
 # The settings in a receipt: those that decide about the passages, without paths, names and addresses.

@@ -54,7 +54,7 @@ class Serving:
         limits = Timeouts(server.receive_timeout_s, server.keepalive_s, server.send_timeout_s)
         self.connections = Connections(self._made.app, limits, gone)
         self._watching: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Future[tuple[None, None, None]] | None = None
+        self._keeping: asyncio.Future[tuple[None, None, None, None]] | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve connections to a bound socket and load all models. Returns when warm."""
@@ -66,7 +66,10 @@ class Serving:
         self._watching = asyncio.create_task(self._made.keyring.watch())
         made = self._made
         await asyncio.to_thread(made.receipts.warm)
-        self._keeping = asyncio.gather(made.ledger.run(), made.receipts.run(), made.shadow.keeper.run())
+        await asyncio.to_thread(made.histories.warm)
+        self._keeping = asyncio.gather(
+            made.ledger.run(), made.receipts.run(), made.histories.run(), made.shadow.keeper.run()
+        )
         if self._made.translated is not None:
             await self._made.translated.warm()
         garbage.tune_gc()
@@ -93,6 +96,7 @@ class Serving:
             if self._keeping is not None:
                 self._made.ledger.stop()
                 self._made.receipts.stop()
+                self._made.histories.stop()
                 self._made.shadow.keeper.stop()
                 await self._keeping
             await self._knowledge.close()

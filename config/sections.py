@@ -148,6 +148,12 @@ class ReceiptsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySettings:
+    keep_hours: float
+    max_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class BenchSettings:
     shadow: float
     compare: Literal["admin", "all", "off"]

@@ -23,6 +23,7 @@ from config.sections import (
     BenchSettings,
     CatalogSettings,
     EmbedderSettings,
+    HistorySettings,
     IngestSettings,
     InjectSettings,
     Model,
@@ -71,6 +72,7 @@ class Settings:
     catalog: CatalogSettings
     qdrant: QdrantSettings
     receipts: ReceiptsSettings
+    history: HistorySettings
     bench: BenchSettings
     usage: UsageSettings
     data: str

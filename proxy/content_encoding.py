@@ -51,6 +51,16 @@ def unpacked(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
     return content[:most_bytes]
 
 
+def unpacked_start(raw: bytes, encoding: bytes, most_bytes: int) -> bytes:
+    """The first bytes of a content, from the first bytes of the body; b"" for damaged bytes or an unknown encoding."""
+    if encoding in (b"", b"identity"):
+        return raw[:most_bytes]
+    try:
+        return _UNPACKERS[encoding](raw, most_bytes)[0][:most_bytes] if encoding in _UNPACKERS else b""
+    except (Damaged, ImportError):  # an environment from before zstd and br lacks their libraries
+        return b""
+
+
 def _inflater(window_bits: int) -> Unpacker:
     def inflate(raw: bytes, most_bytes: int) -> tuple[bytes, bool]:
         unpacker = zlib.decompressobj(window_bits)

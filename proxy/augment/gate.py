@@ -7,7 +7,7 @@ comparison. Collections come from the body's `rag`, else the header `x-rag-colle
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
@@ -36,6 +36,7 @@ class Decision:
     explicit: bool  # the client named the collections
     k: int | None
     compare: bool = False  # the client asks for a shadow comparison
+    continues: bool = False  # the request lacks earlier turns of a stored conversation, which the search needs
 
 
 def decide(
@@ -59,6 +60,7 @@ def decide(
         )
     status: RagStatus = "off"
     turns: tuple[Turn, ...] = ()
+    continues = False
     reason = _off_reason(enabled, raw, header, options)
     if not reason:
         forced = header in ("on", "compare") or options.enabled is True
@@ -66,8 +68,36 @@ def decide(
         turns = () if utility else _turns(messages)
         status = "augmented" if turns else "skipped"
         reason = "housekeeping call" if utility else "" if turns else "no user text"
+        continues = not utility and _continues(request, messages, turns)
     searched, compare = chosen or tuple(collections), header == "compare"
-    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare)
+    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues)
+
+
+def _continues(request: ModelRequest, messages: Sequence[ConversationMessage], turns: Sequence[Turn]) -> bool:
+    """Whether the search needs turns that only the provider and the gateway have.
+
+    A request with an answer of the model has the whole history. A request without a user message has results of tools,
+    and continues the question before.
+    """
+    if not (request.previous_reply or request.conversation):
+        return False
+    if not turns:
+        return messages[-1:] != [] and messages[-1].role == "tool" and all(each.role != "user" for each in messages)
+    return all(turn.role == "user" for turn in turns)
+
+
+def with_history(decision: Decision, history: Sequence[Turn]) -> Decision:
+    """The decision about the whole conversation. history: the earlier turns; empty where they are not known.
+
+    A request without a question gets the passages of the question before.
+    """
+    own = decision.turns
+    turns = [*history, *(turn for turn in own[:-1] if turn not in history), *own[-1:]]
+    while turns and turns[-1].role != "user":
+        turns.pop()
+    if not turns:
+        return decision
+    return replace(decision, status="augmented", reason="", turns=tuple(turns[-_MAX_TURNS:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from proxy.access import permitted
 from proxy.access.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
-from proxy.augment.gate import Decision, decide
+from proxy.augment.gate import Decision, decide, with_history
+from proxy.augment.history import Histories
 from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.utility_requests import UtilityPrompts
@@ -45,6 +46,7 @@ DEGRADED: Sequence[tuple[type[Exception], DegradedReason]] = (
 )
 _NOT_THERE = "no such collection yet"
 _NO_ROOM = "no room in the model's window"
+_HISTORY_SHARE = 0.25  # of the time for retrieval, at most, to read the history of a stored conversation
 _RETRY_AFTER_S = 5  # an index process that died is back within seconds
 
 
@@ -92,6 +94,7 @@ class AugmentOptions:
     order: Order
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
+    histories: Histories | None = None  # of stored conversations; None: no history is stored
     begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
 
 
@@ -144,10 +147,14 @@ class Augment:
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.ended_step("parse", began)
-        lead = ""
+        lead, deadline_s = "", options.deadline_s
+        if decision.continues and options.histories is not None:
+            began = time.perf_counter()
+            decision = await self._with_history(request, decision, exchange, options.histories)
+            deadline_s -= time.perf_counter() - began
         if decision.turns:
             budget_tokens = await by_size(raw, lambda: self._budget_tokens(request, target))
-            found, lead = await self._context(decision, exchange, budget_tokens, scope)
+            found, lead = await self._context(decision, exchange, budget_tokens, scope, deadline_s)
             decision = replace(decision, collections=exchange.searched or decision.collections)
             if options.receipts is not None:
                 options.receipts.add(receipt_of(exchange, target, decision, budget_tokens, found, lead))
@@ -158,11 +165,32 @@ class Augment:
         exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
         exchange.upstream = self._upstream
+        stored = request.stored and target.lane != "translated"  # the translated lane stores no response
+        if decision.turns and stored and options.histories is not None:
+            exchange.upstream = options.histories.remembering(
+                self._upstream, exchange, request.conversation, decision.turns
+            )
         if options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
             scope[CHAT] = Chat(decision, request, target)
             exchange.upstream = options.shadow.app
+
+    async def _with_history(
+        self, request: ModelRequest, decision: Decision, exchange: Exchange, histories: Histories
+    ) -> Decision:
+        """The decision about the whole conversation; where the history cannot be read, about the request alone."""
+        previous = request.previous_reply
+        id, deadline_s = previous or request.conversation, self._options.deadline_s * _HISTORY_SHARE
+        began = time.perf_counter()
+        try:
+            history = await histories.find(exchange.key, id, deadline_s=deadline_s, again=bool(previous))
+        except (RetrievalError, TimeoutError) as error:
+            log.warning("%s the history is not read: %s", exchange.id, str(error) or "the database takes too long")
+            return decision
+        finally:
+            exchange.ended_step("history", began)
+        return with_history(decision, history)
 
     def _budget_tokens(self, request: ModelRequest, target: Target) -> int:
         """The token budget of the passages: the setting, or less where a known context window leaves less."""
@@ -179,7 +207,7 @@ class Augment:
         return self._translated_window(target.model)
 
     async def _context(
-        self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope
+        self, decision: Decision, exchange: Exchange, budget_tokens: int, scope: Scope, deadline_s: float
     ) -> tuple[Retrieved | None, str]:
         """The search result (None: no result) and the text to inject ("": nothing); the exchange has the reason."""
         if not budget_tokens:
@@ -189,7 +217,7 @@ class Augment:
         retrieved, text = None, ""
         await self._options.begun()
         try:
-            async with asyncio.timeout(self._options.deadline_s):
+            async with asyncio.timeout(deadline_s):
                 searched = await self._search(decision, budget_tokens, exchange, scope["headers"])
             retrieved = searched.retrieved
             exchange.searched = searched.collections

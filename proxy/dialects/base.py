@@ -63,6 +63,21 @@ class ModelRequest(JsonBody, ABC):
         """Whether the client asks for an event stream."""
         return bool(self.fields.get("stream"))
 
+    @property
+    def stored(self) -> bool:
+        """Whether the provider stores the reply, so that a later request can continue the reply by id."""
+        return False
+
+    @property
+    def previous_reply(self) -> str:
+        """The id of the stored reply that the request continues; "": none."""
+        return ""
+
+    @property
+    def conversation(self) -> str:
+        """The id of the stored conversation that the request continues; "": none."""
+        return ""
+
     def edited(
         self,
         *,

@@ -60,6 +60,7 @@ class ReplyReader(ABC):
 
         keep_text: False where only the usage and the end matter; the reader then has no texts and no tool calls.
         """
+        self.id = ""  # by which a later request continues the reply, where the dialect has such ids
         self.finish_reason: str | None = None
         self.usage: Tokens | None = None
         self.error = ""  # an error that the reply reports, on one line

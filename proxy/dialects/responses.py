@@ -21,6 +21,15 @@ _STORED = re.compile(r"/v1/responses/[\w-]+(/cancel|/input_items)?")
 _STORED_METHODS = {None: ("GET", "DELETE"), "/cancel": ("POST",), "/input_items": ("GET",)}
 
 
+_DELETED = re.compile(r"/v1/(?:responses|conversations)/([\w-]+)")
+
+
+def stored_id(path: str) -> str:
+    """The id of the stored response or conversation of a path; "" for another path."""
+    found = _DELETED.fullmatch(path)
+    return "" if found is None else found[1]
+
+
 def stored_methods(path: str) -> Sequence[str]:
     """The methods for a path of a stored response; () for another path."""
     found = _STORED.fullmatch(path)
@@ -69,6 +78,20 @@ class ResponsesRequest(ModelRequest):
         """A response that the provider stores counts as more: a second request would store a second response."""
         return self.fields.get("store") is False and not any(self.fields.get(name) for name in _MORE_THAN_TEXT)
 
+    @property
+    def stored(self) -> bool:
+        """OpenAI stores a response by default."""
+        return self.fields.get("store") is not False
+
+    @property
+    def previous_reply(self) -> str:
+        return _id_of(self.fields.get("previous_response_id"))
+
+    @property
+    def conversation(self) -> str:
+        given = self.fields.get("conversation")
+        return _id_of(given.get("id") if isinstance(given, dict) else given)
+
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
         """At the end of `instructions`; for tail, a developer item before the newest user item.
 
@@ -89,7 +112,10 @@ class ResponsesRequest(ModelRequest):
         return [Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if instructions else text)[1:-1])]
 
     def _developer_item(self, text: str) -> Sequence[Edit]:
-        """Before the newest user item, which the request has: the gateway searches for the text of a user item."""
+        """Before the newest user item. Without a user item, after the last item: a result of a tool stays next to the
+        call, which the provider has stored. The request has an item: the gateway searches for a user item's text, or
+        for the question that an item of this request continues.
+        """
         given, plain = self.fields["input"], unescaped(self.raw)
         start = value_at(self.raw, self.members["input"])
         item = b'{"type":"message","role":"developer","content":' + orjson.dumps(text) + b"}"
@@ -97,8 +123,15 @@ class ResponsesRequest(ModelRequest):
             end, user = end_of(plain, start), b'{"type":"message","role":"user","content":'
             return [Edit(start, start, b"[" + item + b"," + user), Edit(end, end, b"}]")]
         users = [i for i, each in enumerate(given) if isinstance(each, dict) and each.get("role") == "user"]
+        if not users:
+            end = end_of(plain, start) - 1
+            return [Edit(end, end, b"," + item)]
         place = nth_item(plain, start, users[-1])
         return [Edit(place, place, item + b",")]
+
+
+def _id_of(given: Any) -> str:
+    return given if isinstance(given, str) else ""
 
 
 def _text_of(content: Any) -> str:

@@ -31,6 +31,8 @@ class ResponseReader(ReplyReader):
     def read_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type", ""))
         item = event.get("item")
+        if not self.id:
+            self._read_id(event if event.get("object") == "response" else event.get("response"))
         if kind == "response.output_text.delta":
             self._add(self._answer, event.get("delta"))
         elif kind == "response.refusal.delta":
@@ -51,6 +53,11 @@ class ResponseReader(ReplyReader):
             self._end(event)
         elif event.get("error"):
             self.error = error_text(event["error"])
+
+    def _read_id(self, answer: object) -> None:
+        """The first event of a stream has the response, with the id."""
+        if isinstance(answer, dict) and isinstance(answer.get("id"), str):
+            self.id = answer["id"]
 
     def _read_item(self, item: Mapping[str, Any]) -> None:
         """An item of a whole response."""

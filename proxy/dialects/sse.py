@@ -21,6 +21,9 @@ def frame(data: bytes) -> bytes:
 
 def split(received: bytes) -> tuple[list[bytes], bytes]:
     """The whole frames of the received bytes, and the rest: the beginning of the next frame."""
+    if b"\r" not in received:  # the usual line end, in a tenth of the time of the regular expression
+        *whole, rest = received.split(b"\n\n")
+        return [frame + b"\n\n" for frame in whole], rest
     frames, start = [], 0
     for blank in _BLANK_LINE.finditer(received):
         frames.append(received[start : blank.end()])
@@ -40,7 +43,7 @@ class FrameSplitter:
         """The frames that the piece completes."""
         seam = self._end + received
         self._parts.append(received)
-        if _BLANK_LINE.search(seam) is None:
+        if b"\n\n" not in seam and (b"\r" not in seam or _BLANK_LINE.search(seam) is None):
             self._end = seam[-3:]
             self.rest_bytes += len(received)
             return []
@@ -56,7 +59,8 @@ class FrameSplitter:
 def data_of(one_frame: bytes) -> bytes | None:
     """The data of a frame, lines joined by LF; None for a frame without data (a comment, an event alone)."""
     lines = []
-    for line in _ANY_LINE_END.split(one_frame.removeprefix(b"\xef\xbb\xbf")):
+    text = one_frame.removeprefix(b"\xef\xbb\xbf")
+    for line in _ANY_LINE_END.split(text) if b"\r" in text else text.split(b"\n"):
         name, _, value = line.partition(b":")
         if name == b"data":
             lines.append(value.removeprefix(b" "))

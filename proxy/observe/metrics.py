@@ -32,10 +32,11 @@ UPSTREAM_ERRORS = (
 )  # fmt: skip
 # Kinds of `Exchange.steps` that are measured, in the order they run.
 STAGES = (
-    "parse", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack", "upstream", "total",
+    "parse", "history", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack",
+    "upstream", "total",
 )  # fmt: skip
 LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts cannot be reached
-ROWS = ("written", "lost")  # of usage, and receipts
+ROWS = ("written", "lost")  # of usage, receipts, and histories
 # Comparisons: stored, lost, and not made for a reason.
 COMPARISONS = (
     "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
@@ -67,6 +68,7 @@ _STAGE = _layout.place(STAGES, _STAGE_CELLS)
 _LIMITED = _layout.place(LIMITED)
 _ROWS = _layout.place(ROWS)
 _RECEIPTS = _layout.place(ROWS)
+_HISTORIES = _layout.place(ROWS)
 _COMPARISONS = _layout.place(COMPARISONS)
 _SINGLE = _layout.place(("client left", "in flight"))
 _LEFT, _IN_FLIGHT = _SINGLE["client left"], _SINGLE["in flight"]
@@ -78,6 +80,7 @@ _LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_limited", "Requests refused for a limit of their key.", "limit", _LIMITED),
     ("ragway_usage_rows", "Rows of usage, by what became of them.", "outcome", _ROWS),
     ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
+    ("ragway_histories", "Histories of stored conversations, by what became of them.", "outcome", _HISTORIES),
     ("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", _COMPARISONS),
 )
 
@@ -133,6 +136,11 @@ class Metrics:
         """Count receipts: stored, or lost."""
         self._cells[_RECEIPTS["written"]] += written
         self._cells[_RECEIPTS["lost"]] += lost
+
+    def histories(self, *, written: int = 0, lost: int = 0) -> None:
+        """Count histories: stored, or lost."""
+        self._cells[_HISTORIES["written"]] += written
+        self._cells[_HISTORIES["lost"]] += lost
 
     def comparisons(self, *, written: int = 0, lost: int = 0) -> None:
         """Count shadow comparisons: stored, or lost."""

@@ -105,6 +105,22 @@ def test_a_receipt_of_one_is_found_at_the_other(pair: Pair) -> None:
     assert told[0]["status"] == "augmented"
 
 
+def test_a_question_to_one_is_the_history_of_a_response_continued_at_the_other(pair: Pair) -> None:
+    def response(gateway: Served, **fields: str) -> httpx.Response:
+        return pair.call(gateway, "POST", "/v1/responses", {"model": "echo", **fields})
+
+    def turns(gateway: Served, id: str) -> list[str]:
+        asked = response(gateway, input="And the hose?", previous_response_id=id)
+        path = f"/v1/knowledge/receipts/{asked.headers['x-rag-id']}"
+        return [turn["text"] for turn in pair.call(gateway, "GET", path).json()["turns"] if turn["role"] == "user"]
+
+    pair.put(pair.one, "name", "The pump is called Oskar.")
+    id = response(pair.one, input=ASKED).json()["id"]
+    until(lambda: turns(pair.two, id) == [ASKED, "And the hose?"])
+    pair.call(pair.two, "DELETE", f"/v1/responses/{id}?model=echo")
+    until(lambda: turns(pair.one, id) == ["And the hose?"])
+
+
 async def test_a_limit_is_one_for_both_and_usage_is_summed(pair: Pair) -> None:
     fields = {"name": "app", "models": ["echo"], "limits": {"tokens_per_day": 10_000_000, "rpm": 20}}
     made = pair.call(pair.one, "POST", "/v1/admin/keys", fields).json()

@@ -1,4 +1,4 @@
-"""The stored receipts and shadow comparisons: in SQL, for a limited time and within a limited size.
+"""The stored receipts, shadow comparisons and histories: in SQL, for a limited time and within a limited size.
 
 Beside an SQLite catalog, the records have a database of their own (`receipts.db`): no other write waits for receipts,
 and no backup of the keys contains receipts. With PostgreSQL, the records are a table of the catalog's database, which
@@ -23,11 +23,11 @@ _PRUNE_EVERY_S = 60.0
 _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
-What = Literal["receipts", "comparisons"]
+What = Literal["receipts", "comparisons", "histories"]
 
 
 class ReceiptStore:
-    """The receipts, or the comparisons, of a data folder or of a server. The first record creates the file."""
+    """The records of one kind, of a data folder or of a server. The first record creates the file."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class ReceiptStore:
     def _table(self) -> "Table":
         from proxy.observe.receipts import tables
 
-        return tables.receipts if self.what == "receipts" else tables.comparisons
+        return tables.TABLES[self.what]
 
 
 def _row(id: str, at_s: float, receipt: bytes) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The tables of receipts and of comparisons; `runtime.database` says how to change one."""
+"""The tables of receipts, comparisons and histories; `runtime.database` says how to change one."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def _receipt_table(name: str) -> Table:
     return Table(
         name,
         metadata,
-        Column("id", String, primary_key=True),  # the x-rag-id of the chat
+        Column("id", String, primary_key=True),  # the x-rag-id of the chat; of a history: `proxy.augment.history`
         Column("at_s", Float, nullable=False),
         Column("bytes", Integer, nullable=False),  # that the row takes
         Column("content", LargeBinary, nullable=False),  # JSON
@@ -21,7 +21,7 @@ def _receipt_table(name: str) -> Table:
     )
 
 
-receipts = _receipt_table("receipts")
-comparisons = _receipt_table("comparisons")  # of answers raw and with passages: `proxy.observe.shadow`
+# comparisons: of answers raw and with passages (`proxy.observe.shadow`).
+TABLES = {name: _receipt_table(name) for name in ("receipts", "comparisons", "histories")}
 
 schema = Schema("receipts", metadata, Path(__file__).with_name("migrations"))

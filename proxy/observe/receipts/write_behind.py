@@ -51,9 +51,12 @@ One = TypeVar("One", bound=OfAChat)
 class WriteBehindQueue(Generic[One]):
     """The unwritten records of this process."""
 
-    def __init__(self, store: ReceiptStore, content: Callable[[One], bytes], count: Count) -> None:
-        """content: the JSON of a record; called in a thread."""
+    def __init__(
+        self, store: ReceiptStore, content: Callable[[One], bytes], count: Count, *, every_s: float = EVERY_S
+    ) -> None:
+        """content: the JSON of a record; called in a thread. every_s: from the first waiting record to the write."""
         self._store = store
+        self._every_s = every_s
         self._content = content
         self._count = count
         self._waiting: dict[str, One] = {}
@@ -79,7 +82,7 @@ class WriteBehindQueue(Generic[One]):
         while not self._left.is_set():
             await _within(_PRUNE_S, self._wake)
             if self._waiting:
-                await _within(_AGAIN_S if self._trouble else EVERY_S, self._left)
+                await _within(_AGAIN_S if self._trouble else self._every_s, self._left)
                 await self._write()
             else:
                 await self._done(self._store.prune)

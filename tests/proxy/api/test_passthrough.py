@@ -386,3 +386,28 @@ async def test_whatever_else_is_in_the_body_the_upstream_reads_the_model_that_wa
     assert exchange.body is not None
     assert json.loads(exchange.body) == {**kept, "model": exchange.target.model}
     assert exchange.target.model == {"mini": "mini-2024", "raw/mini": "mini-2024", "big": "big"}[name]
+
+
+async def test_a_deleted_response_is_forgotten_and_a_read_response_is_not() -> None:
+    forgotten: list[tuple[str, str]] = []
+    app = Passthrough(
+        Upstream(),
+        resolve=ROUTES.resolve,
+        paths={"/v1/conversations": "big"},
+        max_body_bytes=1000,
+        forget=lambda key, id: forgotten.append((key, id)),
+    )
+    for method, path in (
+        ("GET", "responses/resp_1"),
+        ("DELETE", "responses/resp_1"),
+        ("DELETE", "conversations/conv_1"),
+        ("DELETE", "conversations/conv_1/items/i"),
+    ):
+        exchange = Exchange(rights=EVERYTHING, key="key-1")
+        scope = scope_of(f"/v1/{path}", method=method, headers=[AS_JSON], query=b"model=big", exchange=exchange)
+        await Call([b""]).to(app, scope)
+    assert forgotten == [("key-1", "resp_1"), ("key-1", "conv_1")]
+    scope = scope_of("/v1/responses/resp_2", method="DELETE", query=b"model=claude", exchange=exchange)
+    with pytest.raises(ApiError):
+        await Call([b""]).to(app, scope)
+    assert forgotten[2:] == [("key-1", "resp_2")], "the gateway forgets where no provider can delete"

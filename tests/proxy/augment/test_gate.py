@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from config.settings import UTILITY_REQUESTS
-from proxy.augment.gate import Decision, decide
+from proxy.augment.gate import Decision, decide, with_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.chat import CHAT
+from proxy.dialects.responses import RESPONSES
 from proxy.errors import ApiError
 from retrieval.records.search import Turn
 
@@ -394,3 +395,60 @@ def test_half_a_surrogate_pair_becomes_text_that_can_be_sent_on() -> None:
 def test_half_a_surrogate_pair_in_a_prefix_names_no_collection_but_can_be_asked_for() -> None:
     decision = decided(model="rag/\ud800/gpt-4o")
     assert (decision.collections, decision.explicit, decision.model) == (("?",), True, "gpt-4o")
+
+
+# Stored conversations
+
+ITEM = {"role": "user", "content": "Who wrote it?"}
+TOOL_RESULT = {"type": "function_call_output", "call_id": "c", "output": "4"}
+PICTURE = {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]}
+ANSWER = {"role": "assistant", "content": "A whale."}
+BEFORE = [Turn("user", "What is Moby-Dick?"), Turn("assistant", "A book.")]
+
+
+def decided_response(given: object, rag: object = None, **fields: Any) -> Decision:
+    request = RESPONSES.parse(json.dumps({"model": "m", "input": given, "rag": rag, **fields}).encode())
+    return decide(request, {"headers": []}, enabled=True, collections=("docs",), utility_prompts=KNOWN)
+
+
+@pytest.mark.parametrize("given", ["Who wrote it?", [ITEM], [ITEM, ITEM], [TOOL_RESULT]])
+@pytest.mark.parametrize(
+    "stored", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}]
+)
+def test_a_request_that_continues_by_an_id_lacks_the_earlier_turns(given: object, stored: dict[str, Any]) -> None:
+    assert decided_response(given, **stored).continues
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ("Who wrote it?", {}),
+        ("Who wrote it?", {"previous_response_id": None, "conversation": 5}),
+        ([ITEM, ANSWER, ITEM], {"previous_response_id": "resp_1"}),  # the whole history
+        ([PICTURE], {"previous_response_id": "resp_1"}),  # a question without text
+        ([PICTURE, TOOL_RESULT], {"previous_response_id": "resp_1"}),
+        ([], {"previous_response_id": "resp_1"}),
+        (None, {"conversation": "conv_1", "instructions": "I"}),
+        ("Who wrote it?", {"previous_response_id": "resp_1", "rag": False}),
+        (TITLE["content"], {"previous_response_id": "resp_1"}),
+    ],
+)
+def test_all_other_requests_need_no_stored_turn(given: object, fields: dict[str, Any]) -> None:
+    assert not decided_response(given, **fields).continues
+
+
+def test_stored_turns_stand_before_the_turns_of_the_request() -> None:
+    decision = decided_response([ITEM], previous_response_id="resp_1")
+    assert with_history(decision, BEFORE).turns == (*BEFORE, Turn("user", "Who wrote it?"))
+    assert with_history(decision, []) == decision
+    repeated = decided_response([{**ITEM, "content": BEFORE[0].text}, ITEM], previous_response_id="resp_1")
+    assert with_history(repeated, BEFORE).turns == (*BEFORE, Turn("user", "Who wrote it?"))
+    assert len(with_history(decision, BEFORE * 20).turns) == 12
+
+
+def test_results_of_tools_get_the_passages_of_the_question_before() -> None:
+    decision = decided_response([TOOL_RESULT], previous_response_id="resp_1")
+    assert (decision.status, decision.reason) == ("skipped", "no user text")
+    continued = with_history(decision, BEFORE)
+    assert (continued.status, continued.reason, continued.turns) == ("augmented", "", (BEFORE[0],))
+    assert with_history(decision, []) == decision

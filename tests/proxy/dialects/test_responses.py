@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from proxy.dialects.base import ModelRequest, Position
-from proxy.dialects.responses import RESPONSES, stored_methods
+from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.errors import ApiError
 from tests.support.recording_upstream import answering, recording
 from tests.support.upstream_servers import reply
@@ -44,6 +44,24 @@ def test_a_stored_prompt_without_instructions_gets_a_developer_item(position: Po
     assert [(item["role"], item["content"]) for item in edited["input"]] == [("developer", "C"), ("user", "Q")]
     edited = json.loads(request_of(input="Q", prompt={"id": "p"}, instructions="I").edited(context="C"))
     assert (edited["instructions"], edited["input"]) == ("I\n\nC", "Q")
+
+
+def test_without_a_user_item_the_developer_item_stands_last() -> None:
+    edited = json.loads(request_of(input=[RESULT]).edited(context="C", position="tail"))
+    assert (edited["input"][0], edited["input"][1]["content"]) == (RESULT, "C")
+
+
+def test_the_ids_by_which_a_request_continues_are_read() -> None:
+    for stored, expected in ((True, True), (False, False), (None, True)):
+        assert request_of(input="Q", store=stored).stored is expected
+    assert request_of(input="Q").stored
+    assert request_of(previous_response_id="resp_1").previous_reply == "resp_1"
+    assert request_of(conversation="conv_1").conversation == "conv_1"
+    assert request_of(conversation={"id": "conv_1"}).conversation == "conv_1"
+    odd = request_of(previous_response_id=5, conversation={"id": None})
+    assert (odd.previous_reply, odd.conversation) == ("", "")
+    paths = ("responses/resp_1", "conversations/conv-1", "responses/resp_1/cancel", "files/f")
+    assert [stored_id(f"/v1/{path}") for path in paths] == ["resp_1", "conv-1", "", ""]
 
 
 def test_only_an_unstored_response_of_the_model_alone_can_be_compared() -> None:

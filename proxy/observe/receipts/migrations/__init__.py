@@ -2,4 +2,5 @@
 
 m0001_receipts     receipts
 m0002_comparisons  comparisons: answers raw and with passages
+m0003_histories    histories of stored conversations
 """

@@ -150,7 +150,6 @@ async def test_where_nothing_can_be_written_they_wait_and_too_many_are_counted(
 async def test_what_could_not_be_written_is_tried_again_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_behind, "EVERY_S", 0.01)
     monkeypatch.setattr(write_behind, "_AGAIN_S", 0.01)
     blocked = tmp_path / "data"
     blocked.write_text("no folder")

@@ -1,0 +1,163 @@
+"""The histories of stored conversations: the turns that a request continues by an id in place of sending the turns.
+
+A provider of `/v1/responses` stores a response, and the next request names the response (`previous_response_id`) or the
+`conversation`. The gateway stores the turns of such a request under the same id, so that the next question is rewritten
+as in a chat that sends the whole history. A history belongs to one key, under a digest of key and id.
+
+The history is written after the reply has passed, in a thread. A request whose reply the provider does not store
+(`"store": false`, every chat completion) neither writes nor reads a history.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic, time
+
+import orjson
+
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.content_encoding import unpacked_start
+from proxy.dialects.base import Dialect
+from proxy.exchange import Exchange
+from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
+
+_MOST_TURNS = 12  # the answer included
+_MOST_TURN_CHARS = 1000  # rewriting reads no more of a turn
+_MOST_ANSWER_CHARS = 300  # the beginning, which names the subject
+_MOST_REPLY_BYTES = 128 * 1024  # a response repeats the instructions, passages included, before the answer
+_PIECE_BYTES = 4096
+_WRITE_EVERY_S = 0.02  # a client that runs a tool sends the next request within milliseconds
+_AGAIN_S = 0.1  # another worker may be about to write
+_REST_S = 10.0  # without reads, after a read that failed or took too long
+_READS = 4  # at once; further reads wait
+_FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*"([^"\\]+)"')
+
+
+@dataclass(slots=True)
+class History:
+    """The turns of one stored conversation; empty: the client deleted the conversation."""
+
+    id: str  # a digest of the key and the provider's id
+    at_s: float
+    turns: Sequence[Turn]
+
+
+class Histories(WriteBehindQueue[History]):
+    """The unwritten histories of this process, and access to all stored histories."""
+
+    def __init__(self, store: ReceiptStore, count: Count) -> None:
+        super().__init__(store, lambda history: orjson.dumps(history.turns), count, every_s=_WRITE_EVERY_S)
+        self._threads = ThreadPoolExecutor(_READS, "history")  # a database that hangs blocks no other work
+        self._rests_until_s = 0.0
+
+    async def find(self, key: str, id: str, *, deadline_s: float, again: bool = False) -> Sequence[Turn]:
+        """The turns of a key's response or conversation; empty: no history. Raises RetrievalError, TimeoutError.
+
+        again: look a second time, after _AGAIN_S, where the first look finds no history.
+        """
+        row = row_id(key, id)
+        known = self._waiting.get(row) or self._writing.get(row)
+        if known is not None:
+            return known.turns
+        if monotonic() < self._rests_until_s:
+            return ()
+        try:
+            async with asyncio.timeout(deadline_s):
+                content = await self._read(row)
+                if content is None and again:
+                    await asyncio.sleep(_AGAIN_S)
+                    content = await self._read(row)
+        except (RetrievalError, TimeoutError):
+            self._rests_until_s = monotonic() + _REST_S
+            raise
+        return [Turn(**turn) for turn in orjson.loads(content or b"[]")]
+
+    def _read(self, row: str) -> Awaitable[bytes | None]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, self._store.read, row)
+
+    def forget(self, key: str, id: str) -> None:
+        """Replace a history by an empty history, which is deleted in time like every history."""
+        row = row_id(key, id)
+        self._waiting[row] = History(row, time(), ())
+        self._wake.set()
+
+    def remembering(self, upstream: App, exchange: Exchange, conversation: str, turns: Sequence[Turn]) -> App:
+        """The upstream's app; after each reply the app stores the turns and the answer.
+
+        conversation: the id of the conversation to which the reply belongs; "": none.
+        """
+
+        async def call(scope: Scope, receive: Receive, send: Send) -> None:
+            tap = _ReplyTap(send)
+            try:
+                await upstream(scope, receive, tap.send)
+            finally:  # a client may leave after the last event
+                id, answer = tap.read(exchange.dialect)
+                ids = [each for each in (id, conversation if id else "") if each]
+                for each in ids:
+                    self.add(History(row_id(exchange.key, each), time(), _kept(turns, answer)))
+
+        return call
+
+
+def row_id(key: str, id: str) -> str:
+    """The id of a history: no other key finds the history, and the database does not name the response."""
+    return hashlib.sha256(f"{key}\n{id}".encode("utf-8", "replace")).hexdigest()
+
+
+def _kept(turns: Sequence[Turn], answer: str) -> Sequence[Turn]:
+    """The last turns, cut, with the answer."""
+    said = [*turns, Turn("assistant", answer)] if answer else turns
+    return [Turn(turn.role, _clip(turn.text)) for turn in said[-_MOST_TURNS:]]
+
+
+def _clip(text: str) -> str:
+    """The head and the end of a long text."""
+    half = _MOST_TURN_CHARS // 2
+    return text if len(text) <= _MOST_TURN_CHARS else f"{text[:half]} … {text[-half:]}"
+
+
+class _ReplyTap:
+    """Sends a reply on, and keeps the beginning of the reply."""
+
+    __slots__ = ("_kept", "_send", "_size", "_start")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send a message of the upstream's reply on."""
+        if message["type"] != "http.response.body":
+            self._start = message
+        elif self._size < _MOST_REPLY_BYTES and (chunk := message.get("body", b"")):
+            self._kept.append(chunk)
+            self._size += len(chunk)
+        return self._send(message)
+
+    def read(self, dialect: Dialect) -> tuple[str, str]:
+        """The id of the reply, and the beginning of the answer; "" where the reply has none, or reports an error."""
+        if self._start.get("status", 500) >= 400:
+            return "", ""
+        headers = dict(self._start.get("headers", ()))
+        encoding = headers.get(b"content-encoding", b"").lower()
+        body = unpacked_start(b"".join(self._kept)[:_MOST_REPLY_BYTES], encoding, _MOST_REPLY_BYTES)
+        streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        reader = dialect.reader(streamed=streamed)
+        for start in range(0, len(body), _PIECE_BYTES):
+            reader.feed(body[start : start + _PIECE_BYTES])
+            if len(reader.answer or "") >= _MOST_ANSWER_CHARS:
+                break
+        else:
+            reader.close()
+        if not reader.id and (first := _FIRST_ID.match(body)):  # a whole reply that is longer than the kept bytes
+            return first[1].decode("utf-8", "replace"), ""
+        return reader.id, (reader.answer or "")[:_MOST_ANSWER_CHARS]
