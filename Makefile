@@ -44,7 +44,7 @@ FAST = -m 'not system and not peers'
 test: install-dev tests/node/node_modules/.done  ## run the fast tests; with ARGS, run what ARGS selects, e.g. ARGS='tests/wire -k keys'
 	@$(PYTEST) $(if $(ARGS),$(ARGS),$(FAST))
 
-test-all: install-dev tests/node/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
+test-all: install-dev $(VENV)/clients/.done tests/node/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
 	@$(PYTEST) $(ARGS)
 
 check: install-dev  ## lint, format and strict types, changing nothing
@@ -125,9 +125,15 @@ $(VENV)/.done-dev: requirements/dev.txt $(VENV)/.done-ragway
 	@$(PIP) install --no-deps --require-hashes -r $<
 	@$(END)
 
+# The Python clients of tests/wire/test_clients.py, in an environment of their own.
+$(VENV)/clients/.done: requirements/clients.txt | $(VENV)/.done-dev
+	@$(BIN)/python -m venv --clear $(VENV)/clients
+	@$(VENV)/clients/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes -r $<
+	@touch $@
+
 tests/node/node_modules/.done: tests/node/package-lock.json
 	@if command -v npm >/dev/null; then cd tests/node && npm ci && touch node_modules/.done; \
-	else echo "npm is not installed: the tests of the Node SDK will be skipped"; fi
+	else echo "npm is not installed: the tests of the Node clients will be skipped"; fi
 
 # --- The lock --------------------------------------------------------------------------------------------------------
 # dev first, runtime constrained by it: what both hold has one version, and `make test` after `make run` only adds.
@@ -137,13 +143,15 @@ UV = uv==0.13.8
 ONLY_TORCH = torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
     nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse \
     nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx
-COMPILE = "$$tools/bin/uv" pip compile pyproject.toml --quiet --no-config --universal --python-version 3.11 \
+UV_COMPILE = "$$tools/bin/uv" pip compile --quiet --no-config --universal --python-version 3.11 \
     --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+COMPILE = $(UV_COMPILE) pyproject.toml
 HASHED = --generate-hashes $(addprefix --no-emit-package ,$(ONLY_TORCH))
 
 lock:  ## write requirements/ and constraints.txt from pyproject.toml; UPGRADE=1 takes the newest versions
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && $(call FIRST_WITH,venv) -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check $(UV) && \
+	$(UV_COMPILE) --generate-hashes --group clients -o requirements/clients.txt && \
 	$(COMPILE) $(HASHED) --group dev -o requirements/dev.txt && \
 	$(COMPILE) $(HASHED) -c requirements/dev.txt -o requirements/runtime.txt && \
 	$(COMPILE) -c requirements/runtime.txt --no-annotate -o constraints.txt

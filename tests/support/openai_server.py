@@ -1,14 +1,19 @@
-"""A small OpenAI-dialect upstream behind our server: it answers with what it received, so a test sees both ends.
+"""A small upstream behind our server, in the dialects of OpenAI and Anthropic.
 
-Which answer it gives follows from the request: `tools` without a result yet make it call the first one, `n` is obeyed,
-the model `limited` is out of quota, and streams of the model `in-step` send a chunk only after `POST /go` has said that
-the one before has arrived. Without the key it answers 401.
+A chat completion repeats the request, so a test sees both ends: `tools` without a result make a call of the first tool,
+`n` is obeyed, and streams of the model `in-step` send a chunk only after `POST /go` reports the chunk before.
+`scripted_responses` and `scripted_messages` write the replies of the two other dialects.
+
+The model `limited` is out of quota. A stream of the model `endless` stops after five events until the client leaves. A
+request without the key gets a 401.
 """
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+import queue
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.support import scripted_messages, scripted_responses
 from tests.support.served_app import served
 
 KEY = "sk-of-the-upstream"
@@ -26,17 +32,89 @@ _HEAD = {"id": "chatcmpl-1", "created": 1700000000, "model": "gpt-2024-08-06", "
 _USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request of one of the scripted dialects."""
+
+    target: str  # path and query
+    headers: Json  # names in lower case
+    body: bytes
+
+
 class OpenAIServer:
     """The application's state; the app itself is `app`."""
 
     def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[ReceivedRequest] = []  # of /v1/responses and /v1/messages
+        self.left: queue.SimpleQueue[str] = queue.SimpleQueue()  # paths of endless streams whose client left
         self._arrived = asyncio.Semaphore(0)
         self.app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/go", self._go, methods=["POST"]),
+                Route("/v1/responses", self._response, methods=["POST"]),
+                Route("/v1/responses/{id}", self._stored, methods=["GET", "DELETE"]),
+                Route("/v1/responses/{id}/cancel", self._stored, methods=["POST"]),
+                Route("/v1/responses/{id}/input_items", self._input_items),
+                Route("/v1/messages", self._message, methods=["POST"]),
+                Route("/v1/messages/count_tokens", self._count, methods=["POST"]),
             ]
         )
+
+    async def _record(self, request: Request) -> Json:
+        body = await request.body()
+        query = f"?{request.url.query}" if request.url.query else ""
+        self.requests.append(ReceivedRequest(request.url.path + query, dict(request.headers), body))
+        return json.loads(body) if body else {}
+
+    async def _response(self, request: Request) -> Response:
+        asked = await self._record(request)
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            return _refused(401, "Incorrect API key provided.", "invalid_request_error", "invalid_api_key")
+        if asked["model"] == "limited":
+            return _refused(429, "Rate limit reached.", "requests", "rate_limit_exceeded")
+        if asked.get("stream"):
+            return self._streamed(asked, scripted_responses.frames_to(asked), "/v1/responses")
+        return JSONResponse(scripted_responses.response_to(asked), headers=_headers())
+
+    async def _stored(self, request: Request) -> Response:
+        await self._record(request)
+        if request.method == "DELETE":
+            return JSONResponse({"id": request.path_params["id"], "object": "response", "deleted": True})
+        whole = scripted_responses.response_to({"model": "gpt-5", "input": "", "background": True})
+        return JSONResponse({**whole, "status": "queued" if request.method == "GET" else "cancelled"})
+
+    async def _input_items(self, request: Request) -> Response:
+        await self._record(request)
+        return JSONResponse({"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False})
+
+    async def _message(self, request: Request) -> Response:
+        asked = await self._record(request)
+        if KEY not in (request.headers.get("x-api-key"), request.headers.get("authorization", "")[len("Bearer ") :]):
+            return _anthropic_refusal(401, "authentication_error", "invalid x-api-key")
+        if asked["model"] == "limited":
+            return _anthropic_refusal(429, "rate_limit_error", "This request would exceed your rate limit.")
+        if asked.get("stream"):
+            return self._streamed(asked, scripted_messages.frames_to(asked), "/v1/messages")
+        return JSONResponse(scripted_messages.message_to(asked), headers=_ANTHROPIC_HEADERS)
+
+    async def _count(self, request: Request) -> Response:
+        await self._record(request)
+        return JSONResponse({"input_tokens": scripted_messages.COUNTED}, headers=_ANTHROPIC_HEADERS)
+
+    def _streamed(self, asked: Json, frames: Iterable[bytes], path: str) -> Response:
+        async def stream() -> AsyncIterator[bytes]:
+            for number, frame in enumerate(frames):
+                if asked["model"] == "endless" and number == 5:
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        self.left.put(path)
+                yield frame
+
+        headers = _headers() if path == "/v1/responses" else _ANTHROPIC_HEADERS
+        return StreamingResponse(stream(), headers=headers, media_type="text/event-stream")
 
     async def _go(self, _request: Request) -> Response:
         self._arrived.release()
@@ -66,10 +144,20 @@ class OpenAIServer:
 
 
 @contextlib.contextmanager
-def openai_server() -> Iterator[str]:
-    """Serve it on a free port of 127.0.0.1; its URL, without /v1."""
-    with served(OpenAIServer().app) as port:
-        yield f"http://127.0.0.1:{port}"
+def openai_server() -> Iterator[OpenAIServer]:
+    """The server on a free port of 127.0.0.1; `url` is without /v1."""
+    server = OpenAIServer()
+    with served(server.app) as port:
+        server.url = f"http://127.0.0.1:{port}"
+        yield server
+
+
+_ANTHROPIC_HEADERS = {"request-id": REQUEST_ID, "anthropic-organization-id": "org-1"}
+
+
+def _anthropic_refusal(status: int, kind: str, message: str) -> Response:
+    body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": REQUEST_ID}
+    return JSONResponse(body, status, headers={**_ANTHROPIC_HEADERS, "retry-after": "1"})
 
 
 def _headers() -> dict[str, str]:

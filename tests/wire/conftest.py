@@ -60,8 +60,8 @@ def gateway(
 @pytest.fixture(scope="session")
 def openai_url() -> Iterator[str]:
     """An OpenAI-dialect upstream, without /v1."""
-    with openai_server() as url:
-        yield url
+    with openai_server() as server:
+        yield server.url
 
 
 @pytest.fixture(scope="session")
