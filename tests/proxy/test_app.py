@@ -18,6 +18,8 @@ from proxy.api.passthrough import Passthrough
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.middleware import already
+from proxy.dialects.messages import COUNT_PATH, MESSAGES
+from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError, Headers
 from proxy.observe.metrics import Metrics
 from proxy.upstream.routes import Routes
@@ -107,7 +109,7 @@ async def test_the_start_of_a_served_path_is_completed(path: str, meant: str) ->
     assert f"did you mean {meant}?" in json.loads(call.body)["error"]["message"]
 
 
-_FIXED = ("/mcp", "/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/v1/usage")
+_FIXED = ("/mcp", *BY_PATH, COUNT_PATH, "/v1/embeddings", "/v1/completions", "/v1/usage")
 _SERVED = [*_FIXED, *(route.path for route in [*_NONE.routes(relayed=()), *_admin().routes(usage=True)])]
 
 
@@ -135,8 +137,15 @@ async def test_a_listed_path_and_those_below_it_take_any_type() -> None:
 
 async def test_a_dialects_path_is_relayed_where_the_setting_names_the_path_itself() -> None:
     form = b'--b\r\nContent-Disposition: form-data; name="x"\r\n\r\nA text.\r\n--b--\r\n'
-    for listed, status in (("/v1/responses", 404), ("/v1", 415)):  # 404: the relay knows no model
-        assert (await Call([form]).to(_app((listed,)), scope_of("/v1/responses", headers=_FORM))).status == status
+    for path, listed, status in (  # 404: the relay knows no model
+        ("/v1/responses", "/v1/responses", 404),
+        ("/v1/responses", "/v1", 415),
+        (COUNT_PATH, MESSAGES.path, 404),
+        (COUNT_PATH, COUNT_PATH, 404),
+        (MESSAGES.path, COUNT_PATH, 415),
+        (COUNT_PATH, "/v1", 415),
+    ):
+        assert (await Call([form]).to(_app((listed,)), scope_of(path, headers=_FORM))).status == status
 
 
 async def test_a_page_that_is_not_cannot() -> None:

@@ -1,4 +1,4 @@
-"""The Messages API through a real gateway: the official anthropic SDK, and an upstream that records bytes."""
+"""The Messages API through a whole gateway: the official anthropic SDK, and a recording upstream."""
 
 import json
 import threading
@@ -183,6 +183,8 @@ def test_errors_of_the_upstream_pass_and_errors_of_the_gateway_have_anthropics_f
     assert body["request_id"] == unknown.value.response.headers["x-rag-id"]
     with pytest.raises(anthropic.BadRequestError, match="'messages' must be a list"):
         client.messages.create(model="gpt-x", max_tokens=99, messages=[])
+    with pytest.raises(anthropic.RequestTooLargeError):
+        client.messages.create(model="gpt-x", max_tokens=99, messages=[{"role": "user", "content": "a" * 2**20}])
     for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/messages/of_tomorrow"):
         refused = httpx.get(gateway.url + path).json()
         assert (refused["type"], set(refused["error"])) == ("error", {"type", "message"})
@@ -198,6 +200,13 @@ def test_a_count_reaches_the_upstream_without_the_passages(client: anthropic.Ant
     assert (got.headers["x-rag-status"], got.headers["x-rag-reason"]) == ("off", "inject.augment_count is false")
     (request,) = recorder.requests
     assert (request.line, json.loads(request.body)) == (b"POST /v1/messages/count_tokens HTTP/1.1", COUNT)
+
+
+def test_a_base_url_with_v1_works_too(gateway: Served) -> None:
+    with anthropic.Anthropic(base_url=gateway.url + "/v1", api_key="k", max_retries=0, timeout=60) as client:
+        answer = client.messages.create(model="echo", max_tokens=99, messages=[ASKED])
+        assert client.messages.count_tokens(model="echo", messages=[ASKED]).input_tokens > 0
+    assert answer.stop_reason == "end_turn"
 
 
 def test_echo_answers_the_sdk_whole_and_streamed_and_counts(client: anthropic.Anthropic) -> None:
