@@ -8,7 +8,7 @@ Metering  the limits of the key: admits the request, calls the model that the ro
 _Chats    the paths of dialects; the router has all other routes, `_Others` the paths without a route
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -23,6 +23,7 @@ from proxy.access.auth import Guard, must_be_no_page, origin_refused
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.access.metering import Metering, Record
+from proxy.access.rights import Rights
 from proxy.api import mcp
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
@@ -39,7 +40,15 @@ from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
 
-_EXPOSED = ["x-rag-id", "x-rag-status", "x-rag-reason", "x-rag-sources", "x-rag-compare", "server-timing"]
+_EXPOSED = [
+    "x-rag-id",
+    "x-rag-status",
+    "x-rag-reason",
+    "x-rag-sources",
+    "x-rag-compare",
+    "x-rag-patterns",
+    "server-timing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,12 @@ def application(parts: Parts) -> App:
     relayed = {path for path in (stores.PATH, files.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
     if stores.PATH in relayed:  # files belong to vector stores
         relayed.add(files.PATH)
-    models = Models(parts.routes, parts.upstream)
+
+    async def check_collections(names: Sequence[str], rights: Rights) -> None:
+        await parts.begun()
+        await parts.knowledge.check_readable(names, rights)
+
+    models = Models(parts.routes, parts.upstream, check_collections)
     asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
     guarded = [
         *(Route(route.path, _Begun(route.app, parts.begun)) for route in asking),

@@ -78,6 +78,7 @@ class Exchange:
     injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON
     model: str = ""  # as the client named the model
     target: Target | None = None
+    patterns: tuple[str, ...] = ()  # of the settings' models, by which the models in the answer are found
     listed: bool = False  # the path is one of `upstream.paths`
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: the body goes on as received
     fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read

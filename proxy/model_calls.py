@@ -11,6 +11,7 @@ Cancelling the awaiting task (a deadline, a client that left) closes the connect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -26,6 +27,7 @@ from proxy.exchange import KEY, Exchange, Target
 
 _MOST_BYTES = 256 * 1024  # of an answer
 _MODELS = "/v1/models"
+_NO_LIST = ("status 404", "status 405")  # of an upstream without the path of the list
 _MOST_LIST_BYTES = 4 * 2**20  # some hundred models, each with a text about it, are 700 KB
 
 
@@ -155,11 +157,43 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
         answer = orjson.loads(reply.body())
     except orjson.JSONDecodeError:
         raise NoAnswer("the reply is no JSON") from None
-    rows = answer.get("data", ()) if isinstance(answer, dict) else ()
+    rows = answer.get("data", "") if isinstance(answer, dict) else ""
     if not isinstance(rows, list | None):  # null: an upstream without models
         raise NoAnswer("the reply is no list of models")
-    named = [row for row in rows or () if isinstance(row, dict)]
-    return [row for row in named if isinstance(row.get("id"), str) and row["id"]]
+    return [row for row in rows or () if _has_id(row)]
+
+
+async def find_model(upstream: App, target: Target, *, headers: Headers) -> bytes | None:
+    """The upstream's own object of the target's model, in JSON, byte for byte where the upstream answers for one model.
+
+    None: no such model. Many upstreams have only the list, and some only the single models: the list decides where the
+    first request finds no model. headers: as for `complete`. Raises NoAnswer where the list cannot be read.
+    """
+    exchange = Exchange(method="GET", path=f"{_MODELS}/{target.model}", target=target, body=b"")
+    scope = _scope(exchange, headers)
+    scope["raw_path"] = f"{_MODELS}/{quote(target.model, safe='')}".encode()
+    reply, refused = _WholeReply(_MOST_BYTES), ""
+    try:
+        await upstream(scope, _nothing_more, reply.take)
+        answer = orjson.loads(reply.body())
+        if _has_id(answer) and answer.get("object", "model") == "model":
+            return reply.body()
+    except orjson.JSONDecodeError:
+        pass
+    except (ApiError, NoAnswer) as error:
+        refused = error.code if isinstance(error, ApiError) else str(error)
+    try:
+        listed = await list_models(upstream, target, headers=headers)
+    except NoAnswer as error:
+        if refused == "status 404" and str(error) in _NO_LIST:
+            return None
+        raise
+    return next((orjson.dumps(row) for row in listed if row["id"] == target.model), None)
+
+
+def _has_id(answer: Any) -> bool:
+    """Whether a value of JSON is an object with an id."""
+    return isinstance(answer, dict) and isinstance(answer.get("id"), str) and answer["id"] != ""
 
 
 def _scope(exchange: Exchange, headers: Headers) -> Scope:

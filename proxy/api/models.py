@@ -1,32 +1,42 @@
 """GET /v1/models and GET /v1/models/NAME: the models that the caller may call.
 
 Models named in the settings come first, then the models listed by upstreams behind patterns. Each upstream has a time
-limit; the models of an upstream without a list are left out. GET /v1/models/NAME finds exactly the listed models.
+limit; the models of an upstream without a list are left out. GET /v1/models/NAME answers for exactly the listed models,
+with the upstream's own object where the upstream has an object, and takes the prefixes raw/ and rag/COLLECTION/, too.
+A failed lookup is a 502 or 504, never a 404: a program takes a 404 for "no such model".
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from proxy.access.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send, send_json
+from proxy.augment.gate import collection_names, split_model
 from proxy.errors import ApiError, upstream_error
 from proxy.exchange import Target, exchange_of
-from proxy.model_calls import NoAnswer, list_models
+from proxy.model_calls import NoAnswer, find_model, list_models
 from proxy.upstream.routes import Routes
 
 _WITHIN_S = 5.0  # a chat program waits for the list when starting
+_TIMEOUT = "upstream_timeout"
 
 Row = Mapping[str, Any]
+CheckCollections = Callable[[Sequence[str], Rights], Awaitable[None]]
 
 
 class Models:
     """The answers of both paths."""
 
-    def __init__(self, routes: Routes, upstream: App, *, within_s: float = _WITHIN_S) -> None:
+    def __init__(
+        self, routes: Routes, upstream: App, check_collections: CheckCollections, *, within_s: float = _WITHIN_S
+    ) -> None:
+        """check_collections: raises ApiError where a collection is missing or not readable."""
         self._routes = routes
         self._upstream = upstream
+        self._check_collections = check_collections
         self._within_s = within_s
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,9 +44,10 @@ class Models:
         exchange, listers = exchange_of(scope), self._routes.listers()
         rights = exchange.rights
         names = self._routes.names(rights)
+        exchange.patterns = self._routes.patterns(rights)
         if not names and rights.models.all and listers == [self._routes.row_of("")]:
             exchange.target, exchange.body = listers[0], b""
-            await self._upstream(scope, receive, send)
+            await self._upstream({**scope, "method": "GET"}, receive, send)  # the server leaves out the body for HEAD
             return
         rows: dict[str, Row] = {name: _described(name) for name in sorted(names)}
         if rights.models.patterns:
@@ -47,21 +58,42 @@ class Models:
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """A model of the list, or 404."""
-        exchange, name = exchange_of(scope), scope["path_params"]["name"]
-        found: Row | None = None
-        if name in self._routes.names(exchange.rights):
-            found = _described(name)
-        elif name in exchange.rights.models:
-            row = self._routes.row_of(name)
-            if row is not None and row in self._routes.listers():
-                found = (await self._behind(row, scope)).get(name)
-        if found is None and exchange.error:
-            message = f"The upstream gave no list of its models ({exchange.error}), so {name!r} cannot be looked up."
-            raise ApiError(404, message, code="model_not_found", param="model")
+        """A model of the list. Raises ApiError 404 (no such model or collection), 502, 504 (the lookup failed)."""
+        exchange, asked = exchange_of(scope), scope["path_params"]["name"]
+        name, _, prefix = split_model(asked)
+        target = self._routes.resolve(name, exchange.rights)
+        pattern = self._routes.pattern_of(name)
+        exchange.patterns = (pattern,) if pattern else ()
+        if prefix:
+            await self._check_collections(collection_names(prefix), exchange.rights)
+        named = name in self._routes.names(exchange.rights)
+        found = None
+        if target.lane == "relay" and (named or self._routes.row_of(name) in self._routes.listers()):
+            found = await self._looked_up(target, scope, required=not named)
+        if found is None and not named:
+            raise _not_listed(name, pattern, target)
         if found is None:
-            raise self._routes.absent(name, exchange.rights)
-        await send_json(send, 200, orjson.dumps(found))
+            found = orjson.dumps(_described(asked))
+        elif target.model != asked:
+            found = orjson.dumps({**orjson.loads(found), "id": asked})
+        await send_json(send, 200, found)
+
+    async def _looked_up(self, target: Target, scope: Scope, *, required: bool) -> bytes | None:
+        """The upstream's own object of the target's model, in JSON; None: no such model.
+
+        required: without an answer of the upstream nothing is known of the model. Raises ApiError 502, 504.
+        """
+        exchange = exchange_of(scope)
+        try:
+            async with asyncio.timeout(self._within_s):
+                return await find_model(self._upstream, target, headers=scope["headers"])
+        except (NoAnswer, TimeoutError) as error:
+            exchange.error = str(error) or _TIMEOUT
+        if not required:
+            return None
+        status, code = (504, _TIMEOUT) if exchange.error == _TIMEOUT else (502, "upstream_error")
+        message = f"The upstream cannot say whether there is a model {target.model!r}: {exchange.error}. Try again."
+        raise upstream_error(status, message, code)
 
     async def _behind(self, row: Target, scope: Scope) -> dict[str, Row]:
         """The models listed by a pattern's upstream, routed by the pattern and allowed to the caller."""
@@ -70,10 +102,21 @@ class Models:
             async with asyncio.timeout(self._within_s):
                 listed = await list_models(self._upstream, row, headers=scope["headers"])
         except (NoAnswer, TimeoutError) as error:
-            exchange.error = str(error) or "upstream_timeout"
+            exchange.error = str(error) or _TIMEOUT
             return {}
         granted = [each for each in listed if each["id"] in exchange.rights.models]
         return {each["id"]: each for each in granted if self._routes.row_of(each["id"]) is row}
+
+
+def _not_listed(name: str, pattern: str, target: Target) -> ApiError:
+    """The 404 for a name that only a pattern matches."""
+    if target.lane == "relay" and target.model == name:
+        message = f"The upstream of {pattern!r} has no model {name!r}: GET /v1/models lists the models."
+    else:
+        message = (
+            f"GET /v1/models lists no model {name!r}. The pattern {pattern!r} takes requests for the name all the same."
+        )
+    return ApiError(404, message, code="model_not_found", param="model")
 
 
 def _described(name: str) -> Row:

@@ -53,7 +53,7 @@ def decide(
     if header not in ("", "on", "off", "compare"):
         raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
     options = _rag_options(request)
-    chosen = options.collections or _names(_header(controls, _CONTROLS[1])) or _names(prefix)
+    chosen = options.collections or collection_names(_header(controls, _CONTROLS[1])) or collection_names(prefix)
     if not are_collections(chosen):
         raise _bad_rag(
             f"Name at most {MAX_COLLECTIONS} collections, each with at most {MAX_COLLECTION_CHARS} characters"
@@ -192,7 +192,8 @@ def _clip(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _names(value: str) -> tuple[str, ...]:
+def collection_names(value: str) -> tuple[str, ...]:
+    """The names of collections, separated by commas, in a prefix of a model or in a header."""
     return () if not value else tuple(name for part in value.split(",") if (name := part.strip()))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from urllib.parse import quote
 
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
@@ -76,6 +77,10 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     headers = [(b"x-rag-id", exchange.id.encode())]
     if exchange.comparison:
         headers.append((b"x-rag-compare", exchange.comparison.encode()))
+    if exchange.patterns:
+        headers.append(
+            (b"x-rag-patterns", ", ".join(quote(each, safe="/.-_~:@+*") for each in exchange.patterns).encode())
+        )
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))

@@ -36,6 +36,21 @@ class Routes:
             return target
         return next((row for prefix, row in self._patterns if name.startswith(prefix)), None)
 
+    def pattern_of(self, name: str) -> str:
+        """The pattern that decides where a model's requests go; "": a row of the model's own, or no row."""
+        if name in self._exact:
+            return ""
+        return next((f"{prefix}*" for prefix, _ in self._patterns if name.startswith(prefix)), "")
+
+    def patterns(self, rights: Rights) -> tuple[str, ...]:
+        """The patterns with names that a pattern of the caller's rights grants."""
+        granted = rights.models.patterns
+        return tuple(
+            f"{prefix}*"
+            for prefix, _ in self._patterns
+            if any(prefix.startswith(each) or each.startswith(prefix) for each in granted)
+        )
+
     def absent(self, name: str, rights: Rights) -> ApiError:
         """The 404 for an unknown model, with the known names."""
         listed = ", ".join(self.names(rights)) or "none by name"

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from tests.support.gateway import Served, ragway
-from tests.support.recording_upstream import COMPLETION, Recorder
+from tests.support.recording_upstream import COMPLETION, Recorder, answering
+from tests.support.upstream_servers import reply
 
 KOTLIN = "How do I use Zephyr from Kotlin?"
 DRIVER = "zephyr-driver-kotlin-coroutine"
@@ -290,8 +291,35 @@ def test_an_unlisted_path_is_a_404(gateway: Served, recorder: Recorder, path: st
     assert not recorder.requests
 
 
-def test_a_model_can_be_asked_for_by_its_name(gateway: Served) -> None:
-    assert gateway.get("/v1/models/echo").json()["id"] == "echo"
+@pytest.mark.parametrize("name", ["echo", "raw/echo", "rag/docs/echo", "rag%2Fdocs%2Fecho", "gpt-x", "alias"])
+def test_a_model_can_be_asked_for_by_its_name(gateway: Served, recorder: Recorder, name: str) -> None:
+    told = gateway.get(f"/v1/models/{name}")
+    assert told.json()["id"] == name.replace("%2F", "/")
+    head = httpx.head(f"{gateway.url}/v1/models/{name}", timeout=30)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == told.headers["content-length"]
+
+
+def test_a_models_own_object_comes_from_its_upstream(gateway: Served, recorder: Recorder) -> None:
+    own = b'{ "id":"gpt-x" , "object": "model", "created": 1.50, "owned_by": "them"}'
+    recorder.answer = answering(reply(own))
+    assert gateway.get("/v1/models/gpt-x").content == own
+    (asked,) = recorder.requests
+    assert asked.line == b"GET /v1/models/gpt-x HTTP/1.1"
+    assert asked.header(b"authorization") == b"Bearer sk-upstream"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("nope", "model_not_found"), ("rag/no-such-collection/echo", "collection_not_found"),
+        ("rag/docs/nope", "model_not_found"), ("raw/nope", "model_not_found"), ("..%2Fecho", "model_not_found"),
+    ],
+)  # fmt: skip
+def test_a_name_without_a_model_is_a_404(gateway: Served, recorder: Recorder, name: str, code: str) -> None:
+    told = gateway.get(f"/v1/models/{name}")
+    assert (told.status_code, told.json()["error"]["code"]) == (404, code)
+    assert not recorder.requests
 
 
 def test_the_models_are_listed_by_the_names_clients_may_send(gateway: Served) -> None:

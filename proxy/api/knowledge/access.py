@@ -71,6 +71,15 @@ class Access:
             raise permitted.unknown(name, [row.name for row in rows])
         return row
 
+    async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
+        """Raises ApiError 404 where a collection is missing or not readable, 503. Without retrieval no name is read."""
+        if not self._enabled:
+            return
+        async with self.asking():
+            known = [row.name for row in await permitted.readable(self.knowledge, rights)]
+            if missing := [name for name in names if name not in known]:
+                raise permitted.unknown(missing[0], known)
+
     async def search(
         self,
         query: str,

@@ -1,9 +1,10 @@
 """All routes of the Knowledge API."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from starlette.routing import Route
 
+from proxy.access.rights import Rights
 from proxy.api.knowledge.access import Access
 from proxy.api.knowledge.attachments import Attachments
 from proxy.api.knowledge.description import Description
@@ -44,6 +45,10 @@ class KnowledgeApi:
         attachments = Attachments(access, puts)
         self._stores = Stores(access, attachments)
         self._attachments, self._files = attachments, Files(access, uploads)
+
+    async def check_readable(self, names: Sequence[str], rights: Rights) -> None:
+        """Raises ApiError where a collection is missing or not readable; without retrieval no name is read."""
+        await self._access.check_readable(names, rights)
 
     def routes(self, *, relayed: Collection[str]) -> list[Route]:
         """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
