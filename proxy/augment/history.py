@@ -32,10 +32,10 @@ _MOST_TURN_CHARS = 1000  # rewriting reads no more of a turn
 _MOST_ANSWER_CHARS = 300  # the beginning, which names the subject
 _MOST_REPLY_BYTES = 128 * 1024  # a response repeats the instructions, passages included, before the answer
 _PIECE_BYTES = 4096
-_WRITE_EVERY_S = 0.02  # a client that runs a tool sends the next request within milliseconds
+_WRITE_EVERY_S = 0.05  # a client that runs a tool sends the next request within milliseconds; a write takes 1.5 ms
 _AGAIN_S = 0.1  # another worker may be about to write
 _REST_S = 10.0  # without reads, after a read that failed or took too long
-_READS = 4  # at once; further reads wait
+_READS = 2  # at once; further reads wait
 _FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*"([^"\\]+)"')
 
 

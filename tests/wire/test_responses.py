@@ -238,6 +238,26 @@ def test_the_sdk_polls_cancels_lists_and_deletes_a_background_response(
     ]
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_follow_up_by_id_gets_the_passages_of_the_earlier_question_and_reaches_the_upstream_as_sent(
+    gateway: Served, client: openai.OpenAI, recorder: Recorder, streamed: bool
+) -> None:
+    id = f"resp_followed_{streamed}"
+    body = events().replace(b"resp_1", id.encode()) if streamed else whole(message_of("Yes."), id=id)
+    as_stream = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
+    recorder.answer = answering(as_stream, *chunked(single_bytes(body))) if streamed else answering(body)
+    if streamed:
+        list(client.responses.create(model="gpt-x", input=QUESTION, stream=True))
+    else:
+        client.responses.create(model="gpt-x", input=QUESTION)
+    recorder.fresh().answer = answering(whole(message_of("5.1.0.")))
+    follow_up = b'{"model":"gpt-x", "previous_response_id" : "%s","input":"Which driver?"}' % id.encode()
+    got = gateway.post(follow_up, "/v1/responses")
+    assert (got.status_code, got.headers["x-rag-reason"]) == (200, "leans on the conversation")
+    assert DRIVER in json.loads(recorder.body)["instructions"]
+    assert recorder.body.endswith(follow_up[1:])
+
+
 def test_echo_answers_the_sdk_whole_and_streamed(client: openai.OpenAI) -> None:
     answer = client.responses.create(model="echo", input=QUESTION, instructions="Be brief.")
     assert answer.output_text.endswith(f"[user]\n{QUESTION}")

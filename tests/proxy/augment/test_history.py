@@ -115,6 +115,21 @@ async def test_a_stream_that_broke_off_is_found_with_the_question_alone(historie
     assert await found(histories, id_in(frames)) == [("user", "Who wrote Moby-Dick?")]
 
 
+async def test_a_client_that_leaves_after_the_last_event_leaves_a_history(histories: Histories) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await upstream_of([whole()])(scope, receive, send)
+        await asyncio.Event().wait()  # the upstream has not closed the connection
+
+    exchange, call = Exchange(key="key-1", dialect=RESPONSES), Call()
+    asking = asyncio.create_task(
+        call.to(histories.remembering(app, exchange, "", TURNS), scope_of("/v1/responses", exchange=exchange))
+    )
+    await call.until_sent(3)
+    call.left.set()
+    await asking
+    assert len(await found(histories)) == 2
+
+
 async def test_only_the_beginning_of_a_long_answer_and_the_ends_of_a_long_question_are_kept(
     histories: Histories,
 ) -> None:

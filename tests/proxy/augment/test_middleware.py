@@ -1,7 +1,10 @@
 """The middleware's own part: what it asks for, in which order it shows it, and what it says of that."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -9,12 +12,16 @@ import pytest
 
 from proxy.access.rights import EVERYTHING
 from proxy.asgi import Receive, Scope, Send
+from proxy.augment.history import Histories, row_id
 from proxy.augment.inject import Order, Template
 from proxy.augment.middleware import Augment, AugmentOptions, already
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.responses import RESPONSES
 from proxy.exchange import Exchange, Lane, Target
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.receipt_store import ReceiptStore
 from retrieval.knowledge import HitOptions
 from retrieval.records.documents import Passage
 from retrieval.records.search import PUBLIC, Context, Query, Retrieved, Turn, View
@@ -29,6 +36,7 @@ class Five(Unasked):
 
     def __init__(self) -> None:
         self.budgets: list[int | None] = []
+        self.turns: Sequence[Turn] = ()
 
     async def retrieve(
         self,
@@ -42,6 +50,7 @@ class Five(Unasked):
         traced: bool = False,
     ) -> Retrieved:
         self.budgets.append(budget_tokens)
+        self.turns = turns
         passages = tuple(Passage(f"d{i}", 1, 0, "", f"{i}.md", 0.0, (), 0, 1, f"passage {i}", 1) for i in range(1, 6))
         return Retrieved(Query(turns[-1].text, (), (), "first question"), (), Context(passages, 5, 0), {})
 
@@ -54,18 +63,22 @@ async def asked(
     begun: Callable[[], Awaitable[None]] = already,
     lane: Lane = "echo",
     dialect: Dialect = CHAT,
+    histories: Histories | None = None,
+    deadline_s: float = 60.0,
+    tapped: bool = False,
 ) -> tuple[Exchange, Five]:
     knowledge, exchange = Five(), Exchange(rights=EVERYTHING, path=dialect.path, dialect=dialect)
     options = AugmentOptions(
         enabled=True,
         collections=("docs",),
-        deadline_s=60.0,
+        deadline_s=deadline_s,
         require_context=False,
         max_body_bytes=10**7,
         utility_prompts=UtilityPrompts(),
         budget_tokens=BUDGET_TOKENS,
         window_share=0.5,
         order=order,
+        histories=histories,
         begun=begun,
     )
 
@@ -81,7 +94,7 @@ async def asked(
     )
     call = Call([orjson.dumps(body)])
     await app(scope_of(exchange=exchange), call.receive, call.send)
-    assert exchange.upstream is upstream
+    assert (exchange.upstream is not upstream) is tapped
     return exchange, knowledge
 
 
@@ -152,3 +165,73 @@ async def test_where_the_window_is_full_nothing_is_searched_and_the_reason_is_to
     assert knowledge.budgets == []
     assert (exchange.rag_status, exchange.rag_reason) == ("empty", "no room in the model's window")
     assert exchange.body == orjson.dumps(body)
+
+
+BEFORE = [Turn("user", "What is Moby-Dick?"), Turn("assistant", "A book.")]
+FOLLOW_UP = {"model": "m", "input": "Who wrote it?", "previous_response_id": "resp_1"}
+ALONE = [Turn("user", "Who wrote it?")]
+
+
+def shelved(folder: Path, kind: type[ReceiptStore] = ReceiptStore) -> tuple[ReceiptStore, Histories]:
+    """A store with one history, and a queue before the store."""
+    kept = kind(folder, keep_s=3600, max_bytes=1 << 20, what="histories")
+    kept.put([(row_id("", "resp_1"), time.time(), orjson.dumps(BEFORE))])
+    return kept, Histories(kept, Metrics().histories)
+
+
+async def test_a_response_that_continues_by_an_id_is_searched_with_the_stored_turns(tmp_path: Path) -> None:
+    kept, histories = shelved(tmp_path)
+    exchange, knowledge = await asked(FOLLOW_UP, dialect=RESPONSES, histories=histories, tapped=True)
+    assert list(knowledge.turns) == [*BEFORE, *ALONE]
+    body = orjson.loads(exchange.body or b"")
+    assert (body["input"], body["previous_response_id"]) == ("Who wrote it?", "resp_1")
+    assert "history" in [step.kind for step in exchange.steps]
+    kept.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect", "lane"),
+    [
+        (chat(store=True, previous_response_id="resp_1"), CHAT, "echo"),
+        ({"model": "m", "input": "Who wrote it?", "store": False}, RESPONSES, "echo"),
+        ({"model": "m", "input": "Who wrote it?", "rag": False}, RESPONSES, "echo"),
+        ({"model": "m", "input": "Who wrote it?"}, RESPONSES, "translated"),
+    ],
+)
+async def test_a_reply_that_no_later_request_continues_does_not_pass_through_the_tap(
+    tmp_path: Path, body: dict[str, Any], dialect: Dialect, lane: Lane
+) -> None:
+    kept, histories = shelved(tmp_path)
+    exchange, _ = await asked(body, dialect=dialect, histories=histories, lane=lane, tapped=False)
+    assert "history" not in [step.kind for step in exchange.steps]
+    kept.close()
+
+
+async def test_where_the_database_is_damaged_the_question_is_searched_as_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, histories = shelved(tmp_path)
+    kept.close()
+    (tmp_path / "receipts.db").write_bytes(b"no database " * 1000)
+    exchange, knowledge = await asked(FOLLOW_UP, dialect=RESPONSES, histories=histories, tapped=True)
+    assert (exchange.rag_status, list(knowledge.turns)) == ("augmented", ALONE)
+    assert "the history is not read" in caplog.text
+    assert "Who wrote" not in caplog.text
+
+
+async def test_where_the_database_hangs_the_question_is_searched_as_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = threading.Event()
+
+    class Hanging(ReceiptStore):
+        def read(self, id: str) -> bytes | None:
+            answers.wait()
+            return super().read(id)
+
+    kept, histories = shelved(tmp_path, Hanging)
+    exchange, knowledge = await asked(FOLLOW_UP, dialect=RESPONSES, histories=histories, tapped=True, deadline_s=2.0)
+    answers.set()
+    assert (exchange.rag_status, list(knowledge.turns)) == ("augmented", ALONE)
+    assert "the database takes too long" in caplog.text
+    kept.close()
