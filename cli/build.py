@@ -216,7 +216,7 @@ def gateway(
         admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
             ways.app,
-            resolve=routes.resolve,
+            routes=routes,
             paths=up.paths,
             max_body_bytes=max_body_bytes,
             forget=histories.forget if settings.history.keep_hours else None,

@@ -29,11 +29,11 @@ from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import Models
-from proxy.api.paths import WITH_MODEL, CanonicalPaths
+from proxy.api.passthrough import relayed_kind
+from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, CanonicalPaths
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
-from proxy.dialects.responses import stored_methods
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
@@ -99,8 +99,9 @@ def application(parts: Parts) -> App:
         Route("/healthz", _Only(_Status("ok", lambda: ""), "GET", "HEAD")),
         Route("/readyz", _Only(_Status("ready", parts.ready), "GET", "HEAD")),
     ]
-    paths = [*BY_PATH, COUNT_PATH, *WITH_MODEL, *_below(listed), *(one.path for one in ours)]
-    others = _Others(parts.passthrough, listed, Advice(paths))
+    relays = _below([*MODEL_CALLS, *ACCOUNT, *listed])
+    advice = Advice([*BY_PATH, COUNT_PATH, *WITH_MODEL, *relays, *(one.path for one in ours)])
+    others = _Others(parts.passthrough, listed, advice)
     # Starlette's router alone: its application would wrap `send` twice more, for every chunk of every stream.
     routes = Router(ours, redirect_slashes=False, default=others)  # /v1 is an unknown path, not a redirect to /v1/
     chat, count = (_Only(_NoPage(one), "POST") for one in (parts.chat, parts.count))
@@ -225,11 +226,11 @@ class _Others:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         path = scope["path"]
         listed = path.startswith("/v1/") and any(covers(each, path) for each in self._listed)
-        if listed or path in WITH_MODEL or stored_methods(path):
+        if listed or relayed_kind(path):
             return self._relay(scope, receive, send)
         raise self._advice.unknown(scope)
 
 
 def _below(listed: Collection[str]) -> list[str]:
-    """The listed paths, and templates of the paths below. A path with a brace would be a template itself."""
+    """These paths, and templates of the paths below. A path with a brace would be a template itself."""
     return [template for path in listed if "{" not in path for template in (path, path + "/{rest:path}")]

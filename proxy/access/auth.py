@@ -83,14 +83,15 @@ def origin_refused(origin: str, more: str = "") -> ApiError:
     return ApiError(403, message, code="origin_not_allowed", type="permission_error")
 
 
-def must_be_no_page(scope: Scope) -> None:
+def must_be_no_page(scope: Scope, *, any_type: bool = False) -> None:
     """Without keys, refuse a body that a web page can send without a preflight. Raises ApiError 403, 415.
 
-    Every route that acts on a body calls this function: the expected type is known only after the routing.
+    any_type: whether the route takes bodies of other types than JSON, which are then refused from pages alone. Every
+    route that acts on a body calls this function: the expected type is known only after the routing.
     """
     if exchange_of(scope).key or scope["method"] not in ("POST", "PUT", "PATCH"):
         return
-    if not _UPLOADS.fullmatch(scope["path"]):
+    if not any_type and not _UPLOADS.fullmatch(scope["path"]):
         must_be_json(scope)
     elif not any(name == b"origin" for name, _ in scope["headers"]):  # a present origin is allowed: `Guard` has checked
         _must_be_of_no_site(scope)

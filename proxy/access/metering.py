@@ -16,7 +16,7 @@ from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.body import by_size
 from proxy.dialects.json_body import values_of
 from proxy.dialects.paths import BY_PATH
-from proxy.dialects.token_counts import Tokens, estimated_tokens
+from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 
@@ -65,6 +65,8 @@ class Metering:
 
             # Reserve the tokens that the call may take.
             body = exchange.body or b""
+            if exchange.fields is not None and not exchange.fields:  # a form with a file: one attachment
+                body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
             if admission is not None:
                 fields = exchange.fields or {}
                 answers = not scope["path"].endswith("/embeddings")

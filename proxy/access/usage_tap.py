@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from proxy.asgi import Message, Send
 from proxy.content_encoding import WINDOW_BITS
 from proxy.dialects.base import Dialect
-from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens, holds_attachment
 
 _START_BYTES = 4 * 1024
 _END_BYTES = 16 * 1024  # an upstream may send more after the usage
@@ -37,6 +37,7 @@ class UsageTap:
         "_start",
         "_status",
         "_stream",
+        "_text",
     )
 
     def __init__(self, send: Send, dialect: Dialect) -> None:
@@ -45,6 +46,7 @@ class UsageTap:
         self._status = 0
         self._encoding = b""
         self._stream = False
+        self._text = True  # no image and no sound
         self._size = self._frames = 0
         self._frame_bytes = 0  # of the first frame, which carries next to no text
         self._start = b""
@@ -74,6 +76,7 @@ class UsageTap:
         for name, value in message.get("headers", ()):
             if name == b"content-type":
                 self._stream = value.startswith(b"text/event-stream")
+                self._text = value.startswith((b"text/", b"application/json"))
             elif name == b"content-encoding":
                 self._encoding = value.lower()
         if self._encoding:
@@ -102,7 +105,8 @@ class UsageTap:
     def _estimated_answer(self) -> int:
         """About how many tokens the answer has: a token for each frame; more where frames are longer than the first."""
         if not self._stream:
-            return max(0, self._size - _ENVELOPE_BYTES) // BYTES_PER_TOKEN
+            tokens = max(0, self._size - _ENVELOPE_BYTES) // BYTES_PER_TOKEN
+            return tokens if self._text and not holds_attachment(self._start) else min(tokens, ATTACHMENT_TOKENS)
         text_bytes = self._size - self._frames * self._frame_bytes
         return max(0, self._frames - self._dialect.frames_without_text, text_bytes // BYTES_PER_TOKEN)
 

@@ -41,6 +41,8 @@ class Advice:
         meant, why = self._meant(names, behind)
         if meant:
             message = f"{start}: the path is {meant}. {why}"
+        elif names[:2] == ["v1", "realtime"]:
+            message = f"{start}: the gateway speaks no WebSocket. Connect realtime clients to the upstream itself."
         elif len(path) <= _MOST_CHARS and (near := self._near(names)):
             message = f"{start}: did you mean {near}?"
             if near.startswith("/v1/knowledge"):

@@ -35,13 +35,13 @@ _NAME = re.compile(rb";\s*name(\*?)\s*=", re.IGNORECASE)
 class Named:
     """A body with its model."""
 
-    model: str  # as the client wrote the name
+    model: str  # as the client wrote the name; "": none
     renamed: Callable[[str], bytes]  # the bytes for the upstream, by the upstream's name of the model
     fields: Mapping[str, Any]  # of JSON
 
 
-def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
-    """The model in a listed path's body; without a model, the default model and the unchanged bytes.
+def named_in(scope: Scope, raw: bytes) -> Named:
+    """The model in the body of a relayed path; "" without a model.
 
     JSON is parsed whatever the content type: some upstreams read JSON without a look at the type.
     Raises ApiError 400: a model given twice or unreadable; invalid JSON with a JSON type or without a type, or in a
@@ -65,7 +65,7 @@ def named_in(scope: Scope, raw: bytes, otherwise: str) -> Named:
         body = _json_of(raw, said=not media or media.endswith((b"/json", b"+json")))
         if body is not None and body.fields.get("model") is not None:
             return in_json(body)
-    return Named(otherwise, lambda _: raw, body.fields if body is not None else {})
+    return Named("", lambda _: raw, body.fields if body is not None else {})
 
 
 def models_in(query: bytes) -> Sequence[str]:

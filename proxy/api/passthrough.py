@@ -1,95 +1,138 @@
-"""The paths under /v1 that are relayed, to the upstream of the `model` in their body, and never augmented."""
+"""Relayed paths under /v1: never augmented, with the key's rights, to the upstream of the model.
+
+The body names the model, in JSON or as a field of a form; else the query; else, on a path of `upstream.paths`, the
+setting. Without any model, the request goes to the row `*` or the only upstream of the relay lane, and the key needs
+the right to every model. The upstream reads the checked model.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from proxy.access.auth import must_be_no_page
+from proxy.access.limits import MEASURES
 from proxy.api.named import in_json, models_in, named_in
+from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model
-from proxy.augment.middleware import Resolve
-from proxy.body import by_size, json_body, whole_body
+from proxy.body import DEPLOYMENT, by_size, json_body, whole_body
 from proxy.dialects.responses import stored_id, stored_methods
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.routes import ANY_MODEL, Routes
 
-_ANY_MODEL = "*"  # the name that only the row for every model matches
+# listed: by the settings. named: WITH_MODEL. call: MODEL_CALLS. account: ACCOUNT. stored: of a stored response.
+Kind = Literal["listed", "named", "call", "account", "stored"]
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def relayed_kind(path: str) -> Kind | None:
+    """The kind of a path that is relayed without a row in `upstream.paths`; None: another path."""
+    if path in WITH_MODEL:
+        return "named"
+    if covered(path, MODEL_CALLS):
+        return "call"
+    if covered(path, ACCOUNT):
+        return "account"
+    return "stored" if stored_methods(path) else None
 
 
 class Passthrough:
-    """WITH_MODEL by the model of their body; stored responses; paths that are listed by the `upstream.paths` setting.
-
-    A stored response has no model in its path: the request goes by the model in the query, else to the row for every
-    model.
-
-    A listed path, too, goes by the model where its body, or else its query, names one: what the upstream reads is what
-    was checked.
-    """
+    """The relayed paths: by default (`relayed_kind`), and by the `upstream.paths` setting."""
 
     def __init__(
         self,
         upstream: App,
         *,
-        resolve: Resolve,
+        routes: Routes,
         paths: Mapping[str, str],
         max_body_bytes: int,
         forget: Callable[[str, str], None] | None = None,
     ) -> None:
-        """forget: called with the key and the id of a response or conversation that the client deletes."""
-        self._forget = forget
+        """paths: listed path -> the model for requests without a model.
+
+        forget: called with the key and the id of a response or conversation that the client deletes.
+        """
         self._upstream = upstream
-        self._resolve = resolve
+        self._routes = routes
         self._paths = paths
         self._max_body_bytes = max_body_bytes
+        self._forget = forget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = exchange_of(scope)
-        path = scope["path"]
+        """Prepare the call of the upstream: `exchange.target`, `body` and `upstream`. Raises ApiError."""
+        exchange, path = exchange_of(scope), scope["path"]
+        listed, asked = self._listed(path), models_in(scope["query_string"])
+        kind = "listed" if listed is not None else relayed_kind(path)
+        exchange.listed = listed is not None
+        if kind != "listed":
+            _check(scope, exchange, kind)
         if self._forget is not None and scope["method"] == "DELETE" and (id := stored_id(path)):
             self._forget(exchange.key, id)
-        listed, asked = self._listed(path), models_in(scope["query_string"])
-        exchange.listed = listed is not None
-        if listed is None and (methods := stored_methods(path)):
-            if scope["method"] not in methods:
-                raise method_not_allowed(scope["method"], path, methods)
-            must_be_no_page(scope)
-            listed = _ANY_MODEL
-            exchange.tokens = Tokens(0, 0)  # the usage in a stored response was counted when the model was called
-        if listed is not None:
-            raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
-            named = await by_size(raw, lambda: named_in(scope, raw, asked[0] if asked else listed))
-        elif scope["method"] == "POST":
-            must_be_no_page(scope)
+        if kind == "named":
             body = await json_body(scope, receive, max_bytes=self._max_body_bytes)
             raw, named = body.raw, in_json(body)
         else:
-            raise method_not_allowed(scope["method"], path, ["POST"])
+            raw = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
+            named = await by_size(raw, lambda: named_in(scope, raw))
         exchange.fields = named.fields
-        exchange.model, _, _ = split_model(named.model)
-        target = self._target(exchange, path, asked)
-        exchange.body = await by_size(raw, lambda: named.renamed(target.model))
+        beside = scope.get(DEPLOYMENT) or (asked[0] if asked else listed or "")
+        model, _, _ = split_model(named.model or beside)
+        exchange.model = model or ANY_MODEL
+        # The upstream reads no model, and may call a model that was not checked.
+        if not named.model and not exchange.rights.models.all and (kind in ("call", "account") or not model):
+            raise _forbidden(f"{path} names no model, and this key may not call every model: {_how_to_name(path)}")
+        target = self._target(model, exchange, path, asked)
+        exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
         if target.lane != "relay":
             message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
-            if stored_methods(path):
+            if kind == "stored":
                 message += " This lane stores no response: send the whole conversation in `input`."
             raise ApiError(404, message, code="path_not_supported", param="model")
         exchange.upstream = self._upstream
 
-    def _target(self, exchange: Exchange, path: str, asked: Sequence[str]) -> Target:
-        """Set the target of the exchange's model. asked: the models in the query. Raises ApiError 404, 400."""
-        try:
-            exchange.target = target = self._resolve(exchange.model, exchange.rights)
-        except ApiError as error:
-            if exchange.model != _ANY_MODEL:
-                raise
-            message = f"{path} names no model: add the model that wrote the response, as in {path}?model=NAME."
-            raise ApiError(404, message, code="model_not_found", param="model") from error
-        if any(model != target.model for model in asked):  # a query travels as it came
+    def _listed(self, path: str) -> str | None:
+        """The model for a listed path or one below it."""
+        return next((model for listed, model in self._paths.items() if covers(listed, path)), None)
+
+    def _target(self, model: str, exchange: Exchange, path: str, asked: Sequence[str]) -> Target:
+        """Set the target of the exchange. Raises ApiError 400, 404.
+
+        model: "" for a request without a model. asked: the models in the query.
+        """
+        target = self._routes.resolve(model, exchange.rights) if model else self._routes.without_model()
+        if target is None:
+            message = f"{path} names no model, and this gateway has several upstreams: {_how_to_name(path)}."
+            raise ApiError(404, message, code="model_not_found", param="model")
+        exchange.target = target
+        if any(name != target.model for name in asked):  # a query travels as it came
             message = f"The query names another model than the one that is called, {target.model!r}: name it alone."
             raise ApiError(400, message, code="ambiguous_field", param="model")
         return target
 
-    def _listed(self, path: str) -> str | None:
-        """The model for a listed path or one below it."""
-        return next((model for listed, model in self._paths.items() if covers(listed, path)), None)
+
+def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
+    """Refuse a request by the head, on a path that is relayed by default. Raises ApiError 403, 405, 415."""
+    path, method = scope["path"], scope["method"]
+    methods = ("POST",) if kind == "named" else stored_methods(path) if kind == "stored" else _METHODS
+    if method not in methods:
+        raise method_not_allowed(method, path, methods)
+    must_be_no_page(scope, any_type=kind in ("call", "account"))
+    if kind == "account" or (kind == "call" and method != "POST"):
+        limited = any(MEASURES[name][0] != "requests" for name in exchange.limits.given())
+        if limited or not exchange.rights.models.all:
+            raise _forbidden(
+                f"{method} {path} works with the whole account at the upstream, and the work is not counted here: it "
+                "takes a key with the right to every model (--model '*'), and without a limit of tokens or dollars"
+            )
+    if kind in ("account", "stored"):
+        exchange.tokens = Tokens(0, 0)  # a stored response was counted when the model was called
+
+
+def _how_to_name(path: str) -> str:
+    return "name a 'model' in the body" if covered(path, MODEL_CALLS) else f"add the model, as in {path}?model=NAME"
+
+
+def _forbidden(message: str) -> ApiError:
+    return ApiError(403, f"{message}.", code="forbidden", type="permission_error", param="model")

@@ -6,24 +6,42 @@ search for a route and the address at the upstream never read two spellings of a
 """
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from urllib.parse import quote, unquote
 
-from proxy.asgi import App, Receive, Scope, Send
+from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.body import DEPLOYMENT
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.paths import BY_PATH
 
 # Relayed to the upstream of the model in the body, which must name a model.
 WITH_MODEL = ("/v1/embeddings", "/v1/completions")
-_CALLS = frozenset({*BY_PATH, *WITH_MODEL})
-_EXACT = _CALLS | {COUNT_PATH, "/v1/models", "/v1/files", "/v1/vector_stores"}
+# These paths and all paths below are relayed: calls of one model.
+MODEL_CALLS = (
+    "/v1/audio", "/v1/images", "/v1/moderations", "/v1/rerank", "/v1/score", "/v1/responses/compact",
+    "/v1/responses/input_tokens",
+)  # fmt: skip
+# These, too: objects of the upstream's whole account, and work with the objects.
+ACCOUNT = (
+    "/v1/assistants", "/v1/batches", "/v1/containers", "/v1/conversations", "/v1/evals", "/v1/fine_tuning",
+    "/v1/messages/batches", "/v1/threads", "/v1/uploads", "/v1/videos",
+)  # fmt: skip
+_OF_A_DEPLOYMENT = frozenset({
+    *BY_PATH, *WITH_MODEL, "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
+    "/v1/images/edits", "/v1/images/generations", "/v1/images/variations",
+})  # fmt: skip
+_EXACT = _OF_A_DEPLOYMENT.union(MODEL_CALLS, ACCOUNT, (COUNT_PATH, "/v1/models", "/v1/files", "/v1/vector_stores"))
 _SECTIONS = frozenset(path.split("/")[2] for path in _EXACT)
 _PREFIX = re.compile(r"/+(?:(?:openai|v1)/+)*")
-_CALLED = "|".join(sorted(re.escape(path.removeprefix("/v1/")) for path in _CALLS))
+_CALLED = "|".join(sorted(re.escape(path.removeprefix("/v1/")) for path in _OF_A_DEPLOYMENT))
 _DEPLOYMENT = re.compile(f"deployments/(.+?)/({_CALLED})")
 _AZURES_KEY = b"api-key"
 _AZURES_VERSION = b"api-version"
+
+
+def covered(path: str, paths: Iterable[str]) -> bool:
+    """Whether the path is one of the paths, or below."""
+    return any(covers(each, path) for each in paths)
 
 
 class CanonicalPaths:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BYTES_PER_TOKEN = 4
-_ATTACHMENT_TOKENS = 1000  # an image or a sound: the tokens do not follow from the bytes
+ATTACHMENT_TOKENS = 1000  # an image or a sound: the tokens do not follow from the bytes
 # To find base64 in one pass: every sign of base64 becomes the letter x, every other byte a space. A regular expression
 # for runs took 0.5 s for 14 MB of text, and 20 s for 4 MB of words of 1,900 letters.
 _BASE64 = bytes(
@@ -42,7 +42,12 @@ def estimated_tokens(body: bytes) -> int:
         end = len(signs) if end < 0 else end
         size, attachments = size - (end - at), attachments + 1
         at = signs.find(_LONG_RUN, end)
-    return -(-size // BYTES_PER_TOKEN) + attachments * _ATTACHMENT_TOKENS
+    return -(-size // BYTES_PER_TOKEN) + attachments * ATTACHMENT_TOKENS
+
+
+def holds_attachment(start: bytes) -> bool:
+    """Whether an image or a sound in base64 begins in the first bytes of a JSON body."""
+    return _LONG_RUN in start.translate(_BASE64)
 
 
 def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:

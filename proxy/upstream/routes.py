@@ -8,6 +8,8 @@ from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
 
+ANY_MODEL = "*"  # in place of a model's name, where a request names no model
+
 
 class Routes:
     """The configured models: an exact name wins, then the longest pattern that ends with *."""
@@ -28,6 +30,18 @@ class Routes:
         if target is None:
             raise self.absent(name, rights)
         return target if target.model else replace(target, model=name)
+
+    def without_model(self) -> Target | None:
+        """The target for a request that names no model; None: several upstreams.
+
+        The row of the relay lane for every model, else the only upstream of the relay lane. Without rows of the relay
+        lane: any row, which relays nothing.
+        """
+        every = [row for prefix, row in self._patterns if not prefix and row.lane == "relay"]
+        rows = [*self._exact.values(), *(row for _, row in self._patterns)]
+        found = every or [row for row in rows if row.lane == "relay"] or rows[:1]
+        upstreams = {(row.api_base, row.api_key, row.key_of_client) for row in found}
+        return replace(found[0], model=ANY_MODEL) if len(upstreams) == 1 else None
 
     def row_of(self, name: str) -> Target | None:
         """The configured row for a model; None: no row matches."""

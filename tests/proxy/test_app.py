@@ -15,6 +15,7 @@ from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
 from proxy.api.passthrough import Passthrough
+from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL
 from proxy.app import Parts, application
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.middleware import already
@@ -51,7 +52,7 @@ def _admin() -> Admin:
 
 def _app(listed: tuple[str, ...] = ()) -> App:
     refusing, routes = _Refusing(), Routes({})
-    relay = Passthrough(refusing, resolve=routes.resolve, paths=dict.fromkeys(listed, "gpt"), max_body_bytes=1000)
+    relay = Passthrough(refusing, routes=routes, paths=dict.fromkeys(listed, "gpt"), max_body_bytes=1000)
     return application(
         Parts(
             chat=refusing,
@@ -86,7 +87,7 @@ async def test_a_page_that_is_listed_can_read_an_error() -> None:
 _FORM = [(b"host", b"localhost"), (b"content-type", b"multipart/form-data; boundary=b")]
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/complete", "/v1", "/", "/v1/knowledge/search/"])
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/complete", "/v1", "/", "/v1/knowledge/search/"])
 @pytest.mark.parametrize("headers", [_FORM, _FORM[:1]])
 async def test_what_is_not_served_is_said_of_a_body_of_any_type(path: str, headers: Headers) -> None:
     call = await Call().to(_app(), scope_of(path, headers=headers))
@@ -109,12 +110,15 @@ async def test_the_start_of_a_served_path_is_completed(path: str, meant: str) ->
     assert f"did you mean {meant}?" in json.loads(call.body)["error"]["message"]
 
 
-_FIXED = ("/mcp", *BY_PATH, COUNT_PATH, "/v1/embeddings", "/v1/completions", "/v1/usage")
+_FIXED = (
+    "/mcp", *BY_PATH, COUNT_PATH, *WITH_MODEL, *MODEL_CALLS, *ACCOUNT, "/v1/audio/transcriptions",
+    "/v1/uploads/upload-1/parts", "/v1/usage",
+)  # fmt: skip
 _SERVED = [*_FIXED, *(route.path for route in [*_NONE.routes(relayed=()), *_admin().routes(usage=True)])]
 
 
 @pytest.mark.parametrize("path", sorted({re.sub(r"\{.*?\}", "x", path) for path in _SERVED}))
-@pytest.mark.parametrize("listed", [(), ("/v1/audio",)])
+@pytest.mark.parametrize("listed", [(), ("/v1/skills",)])
 async def test_nothing_that_is_served_takes_a_body_that_a_page_may_send_unasked(
     path: str, listed: tuple[str, ...]
 ) -> None:

@@ -283,7 +283,7 @@ def test_a_listed_path_goes_where_its_model_goes(gateway: Served, recorder: Reco
     assert recorder.requests[1].line == b"DELETE /v1/files/file-1 HTTP/1.1"
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/filesystem", "/v1", "/", "/knowledge/search"])
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/filesystem", "/v1", "/", "/knowledge/search"])
 def test_an_unlisted_path_is_a_404(gateway: Served, recorder: Recorder, path: str) -> None:
     reply = gateway.post(b'{"model": "gpt-x"}', path)
     assert reply.status_code == 404

@@ -46,7 +46,11 @@ class Files:
                 raise invalid("a form with one file named 'file' is needed", "file")
             (file,), purpose = form.files, form.fields.get("purpose")
             if purpose not in _PURPOSES:
-                raise invalid(f"'purpose' must be one of {', '.join(_PURPOSES)}", "purpose")
+                raise invalid(
+                    f"'purpose' must be one of {', '.join(_PURPOSES)}: files for batches, fine-tuning and the like "
+                    "belong to the upstream, which gets all files once upstream.paths lists /v1/files",
+                    "purpose",
+                )
             name = name_of(file.name, "file")
             async with self._access.asking(writing=True):
                 made = await self._access.knowledge.writing.add_file(owner_of(scope), name, purpose, file.spooled)

@@ -131,6 +131,14 @@ def test_an_attachment_does_not_count_by_its_bytes() -> None:
     assert estimated_tokens(b"") == 0
 
 
+def test_nor_does_a_reply_of_sound_or_of_images() -> None:
+    assert passed([b"ID3" + b"\0" * 2_000_000], kind=b"audio/mpeg")[0].completion == 1000
+    image = b'{"data": [{"b64_json": "' + b"iVBORw0KGgo" * 100_000 + b'"}]}'
+    assert passed([image])[0].completion == 1000
+    assert passed([image[:-1] + b', "usage": {"input_tokens": 5, "output_tokens": 4160}}'])[0] == Tokens(5, 4160)
+    assert passed([b"word " * 4000], kind=b"text/plain")[0].completion == (20_000 - 300) // 4
+
+
 def test_no_text_is_read_again_and_again_for_attachments() -> None:
     """Words of 1,999 letters took 20 s by an expression that looks for runs of 2,000 from every letter."""
     words = (b"a" * 1999 + b" ") * 5000

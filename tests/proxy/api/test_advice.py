@@ -84,10 +84,15 @@ def test_a_name_that_is_mistyped_is_corrected(path: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/audio/speech", "/v1/images/generations", "/v1/moderations", "/v1/rerank", "/v1/filesystem", "/v1/batches"],
+    ["/v1/skills", "/v1/filesystem", "/v1/organization/costs", "/v1/chat/completions/chatcmpl-1"],
 )
 def test_what_an_upstream_may_serve_can_be_listed(path: str) -> None:
     assert told(path).message.endswith("list it in upstream.paths to relay it.")
+
+
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/realtime/client_secrets"])
+def test_a_realtime_session_belongs_to_the_upstream(path: str) -> None:
+    assert told(path).message.endswith("speaks no WebSocket. Connect realtime clients to the upstream itself.")
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.rights import EVERYTHING, Names, Rights
-from proxy.api.passthrough import Passthrough
+from proxy.api.passthrough import Passthrough, relayed_kind
+from proxy.api.paths import ACCOUNT, MODEL_CALLS
 from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.body import DEPLOYMENT
 from proxy.dialects.json_body import _READ
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
@@ -50,13 +53,17 @@ async def passed(
     paths: Mapping[str, str] | None = None,
     method: str = "POST",
     query: bytes = b"",
+    limits: Limits = UNLIMITED,
+    routes: Routes = ROUTES,
+    deployment: str | None = None,
 ) -> Exchange:
     """The exchange of a request as it reaches the upstream, where every path below /v1/responses goes to mini."""
     upstream = Upstream()
     listed = {"/v1/responses": "mini", "/v1/files": "mini"} if paths is None else paths
-    app = Passthrough(upstream, resolve=ROUTES.resolve, paths=listed, max_body_bytes=2 * 10**6)
-    exchange = Exchange(rights=rights)
+    app = Passthrough(upstream, routes=routes, paths=listed, max_body_bytes=2 * 10**6)
+    exchange = Exchange(rights=rights, limits=limits)
     scope = scope_of(path, method=method, headers=headers or [AS_JSON], query=query, exchange=exchange)
+    scope[DEPLOYMENT] = deployment
     await Call([body]).to(app, scope)
     assert exchange.upstream is upstream
     return exchange
@@ -95,7 +102,7 @@ async def test_a_key_for_the_listed_model_calls_no_other(
 ) -> None:
     body = json.dumps({"input": "a", "model": name}).encode()
     upstream = Upstream()
-    app = Passthrough(upstream, resolve=ROUTES.resolve, paths={"/v1/responses": "mini"}, max_body_bytes=2 * 10**6)
+    app = Passthrough(upstream, routes=ROUTES, paths={"/v1/responses": "mini"}, max_body_bytes=2 * 10**6)
     scope = scope_of("/v1/responses" + below, headers=headers, exchange=Exchange(rights=MINI_ONLY))
     with pytest.raises(ApiError) as caught:
         await Call([body]).to(app, scope)
@@ -329,7 +336,7 @@ async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model
     routes = Routes(
         {"*": Target("", "relay", "http://any/v1", "key"), "big": Target("big", "relay", "http://big/v1", "")}
     )
-    app = Passthrough(upstream := Upstream(), resolve=routes.resolve, paths={}, max_body_bytes=1000)
+    app = Passthrough(upstream := Upstream(), routes=routes, paths={}, max_body_bytes=1000)
     scope = scope_of(
         "/v1/responses/resp_1" + below, method=method, headers=[AS_JSON], exchange=Exchange(rights=EVERYTHING)
     )
@@ -339,7 +346,7 @@ async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model
     scope[KEY] = Exchange(rights=BIG_ONLY)
     with pytest.raises(ApiError, match="add the model") as caught:
         await Call([b""]).to(app, scope)
-    assert caught.value.status == 404
+    assert (caught.value.status, caught.value.code) == (403, "forbidden")
 
 
 @pytest.mark.parametrize(("method", "below"), [("POST", ""), ("GET", "/cancel"), ("DELETE", "/input_items")])
@@ -388,11 +395,126 @@ async def test_whatever_else_is_in_the_body_the_upstream_reads_the_model_that_wa
     assert exchange.target.model == {"mini": "mini-2024", "raw/mini": "mini-2024", "big": "big"}[name]
 
 
+# The paths that are relayed without a row in `upstream.paths`
+
+ONE_UPSTREAM = Routes({
+    "mini": Target("mini-2024", "relay", "http://one/v1", "key"),
+    "big": Target("big", "relay", "http://one/v1", "key"),
+    "echo": Target("", "echo", "", ""),
+})  # fmt: skip
+CALLS = [
+    "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations",
+    "/v1/images/edits", "/v1/images/variations", "/v1/moderations", "/v1/rerank", "/v1/responses/input_tokens",
+]  # fmt: skip
+WORK = [
+    ("POST", "/v1/batches"), ("GET", "/v1/batches/batch_1"), ("POST", "/v1/uploads/upload_1/parts"),
+    ("POST", "/v1/fine_tuning/jobs"), ("POST", "/v1/assistants"), ("DELETE", "/v1/threads/thread_1"),
+    ("GET", "/v1/messages/batches/msgbatch_1/results"), ("GET", "/v1/videos/video_1/content"),
+    ("POST", "/v1/conversations"), ("GET", "/v1/containers"), ("POST", "/v1/evals"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_call_goes_by_its_model_with_the_keys_right(path: str) -> None:
+    json_body, form = b'{"prompt":"a",  "model":"%b"}', FILE + NAMES + END
+    for body, media in ((json_body, AS_JSON), (form, FORM)):
+        exchange = await passed(body % b"mini", path, media, paths={}, rights=MINI_ONLY, limits=Limits(tpm=9))
+        assert (base_of(exchange), exchange.body) == ("http://mini/v1", body % b"mini-2024")
+        assert exchange.tokens is None, "the tokens are read from the reply"
+        for name in (b"big", b"none", b"raw/big"):
+            with pytest.raises(ApiError) as caught:
+                await passed(body % name, path, media, paths={}, rights=MINI_ONLY)
+            assert (caught.value.status, caught.value.code) == (404, "model_not_found")
+    for body, code in ((b'{"model":"mini","model":"big"}', "duplicate_field"), (b'{"Model":"big"}', "ambiguous_field")):
+        with pytest.raises(ApiError) as caught:
+            await passed(body, path, paths={}, rights=MINI_ONLY)
+        assert (caught.value.status, caught.value.code) == (400, code)
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_call_without_a_model_needs_the_right_to_every_model_and_one_upstream(path: str) -> None:
+    for body, media in ((b'{"input": "a" }', AS_JSON), (FILE + END, FORM)):
+        exchange = await passed(body, path, media, paths={}, routes=ONE_UPSTREAM)
+        assert (base_of(exchange), exchange.model, exchange.body) == ("http://one/v1", "*", body)
+        for routes, rights, query, status in (
+            (ONE_UPSTREAM, MINI_ONLY, b"", 403),
+            (ONE_UPSTREAM, MINI_ONLY, b"model=mini-2024", 403),  # the upstream does not read the query
+            (ROUTES, EVERYTHING, b"", 404),
+        ):
+            with pytest.raises(ApiError, match="'model' in the body") as caught:
+                await passed(body, path, media, paths={}, routes=routes, rights=rights, query=query)
+            assert caught.value.status == status
+        exchange = await passed(body, path, media, paths={}, query=b"model=big")
+        assert (base_of(exchange), exchange.body) == ("http://big/v1", body)
+
+
+@pytest.mark.parametrize(("method", "path"), WORK)
+async def test_work_of_the_whole_account_needs_a_key_for_every_model(method: str, path: str) -> None:
+    body = b"" if method != "POST" else b'{"input_file_id": "file-1" }'
+    exchange = await passed(body, path, method=method, paths={}, routes=ONE_UPSTREAM, limits=Limits(rpm=1))
+    assert (base_of(exchange), exchange.body, exchange.tokens) == ("http://one/v1", body, Tokens(0, 0))
+    exchange = await passed(body, path, method=method, paths={}, query=b"after=1&model=big")
+    assert base_of(exchange) == "http://big/v1", "a query chooses among several upstreams"
+    with pytest.raises(ApiError, match=r"\?model=NAME") as caught:
+        await passed(body, path, method=method, paths={})
+    assert caught.value.status == 404
+    for rights, limits in (
+        (MINI_ONLY, UNLIMITED),
+        (EVERYTHING, Limits(tpm=10**9)),
+        (EVERYTHING, Limits(rpm=5, usd_per_day=1.0)),
+    ):
+        for query in (b"", b"model=mini"):
+            with pytest.raises(ApiError, match="--model") as caught:
+                await passed(body, path, method=method, paths={}, query=query, rights=rights, limits=limits)
+            assert (caught.value.status, caught.value.code) == (403, "forbidden")
+    listed = await passed(body, path, method=method, paths={path: "mini"}, rights=MINI_ONLY)
+    assert base_of(listed) == "http://mini/v1", "a row in upstream.paths gives the path to keys for the row's model"
+
+
+async def test_a_model_in_the_body_of_such_work_is_aliased() -> None:
+    exchange = await passed(b'{"model":"mini", "name":"a"}', "/v1/assistants", paths={})
+    assert (base_of(exchange), exchange.body) == ("http://mini/v1", b'{"model":"mini-2024", "name":"a"}')
+
+
+async def test_a_deployment_serves_a_form_that_names_no_model_for_a_key_for_every_model() -> None:
+    path = "/v1/audio/transcriptions"
+    assert base_of(await passed(FILE + END, path, FORM, paths={}, deployment="mini")) == "http://mini/v1"
+    body = NAMES % b"big" + FILE + END
+    assert base_of(await passed(body, path, FORM, paths={}, deployment="mini", rights=BIG_ONLY)) == "http://big/v1"
+    for form, status in ((FILE + END, 403), (body, 404)):
+        with pytest.raises(ApiError) as caught:
+            await passed(form, path, FORM, paths={}, deployment="mini", rights=MINI_ONLY)
+        assert caught.value.status == status
+
+
+async def test_what_is_no_call_within_the_sections_of_calls_is_work_of_the_account() -> None:
+    for method, path in (("GET", "/v1/audio/voices"), ("DELETE", "/v1/audio/voices/voice_1")):
+        assert base_of(await passed(b"", path, method=method, paths={}, routes=ONE_UPSTREAM)) == "http://one/v1"
+        with pytest.raises(ApiError, match="--model"):
+            await passed(b"", path, method=method, paths={}, query=b"model=big", rights=BIG_ONLY)
+
+
+async def test_no_method_but_the_usual_is_relayed() -> None:
+    for path in ("/v1/batches", "/v1/audio/speech"):
+        with pytest.raises(ApiError) as caught:
+            await passed(b"", path, method="TRACE", paths={}, routes=ONE_UPSTREAM)
+        assert caught.value.status == 405
+
+
+def test_the_gateways_own_paths_are_never_relayed_by_default() -> None:
+    assert all(relayed_kind(path) and relayed_kind(path + "/x") for path in (*MODEL_CALLS, *ACCOUNT))
+    for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/files", "/v1/files/f-1", "/v1/models"):
+        assert not relayed_kind(path)
+    for path in ("/v1/vector_stores", "/v1/knowledge/search", "/v1/admin/keys", "/v1/usage", "/v1/realtime", "/mcp"):
+        assert not relayed_kind(path)
+    assert not relayed_kind("/v1/audios")
+
+
 async def test_a_deleted_response_is_forgotten_and_a_read_response_is_not() -> None:
     forgotten: list[tuple[str, str]] = []
     app = Passthrough(
         Upstream(),
-        resolve=ROUTES.resolve,
+        routes=ROUTES,
         paths={"/v1/conversations": "big"},
         max_body_bytes=1000,
         forget=lambda key, id: forgotten.append((key, id)),

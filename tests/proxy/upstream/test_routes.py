@@ -1,6 +1,7 @@
 """A model's name finds its target: exact before patterns, longer before shorter, else a clear 404."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -153,3 +154,25 @@ def test_a_model_that_may_not_be_called_is_one_that_is_not_there() -> None:
     assert told[0][2].endswith("configured models: claude.")
     with pytest.raises(ApiError):
         routes.resolve("local/b", some)
+
+
+RELAY, OTHER, ECHO = target("r"), target("o", api_base="http://b/v1"), target("e", "echo", "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ({"a": RELAY}, RELAY),
+        ({"a": RELAY, "b*": RELAY, "c": ECHO}, RELAY),
+        ({"a": RELAY, "*": OTHER}, OTHER),
+        ({"a": RELAY, "*": ECHO}, RELAY),
+        ({"a": RELAY, "b": OTHER}, None),
+        ({"a": RELAY, "b": replace(RELAY, api_key="another")}, None),
+        ({"a": ECHO, "b": target("t", "translated")}, ECHO),
+        ({}, None),
+    ],
+)
+def test_a_request_without_a_model_goes_to_the_row_for_every_model_or_the_only_upstream(
+    rows: dict[str, Target], found: Target | None
+) -> None:
+    assert Routes(rows).without_model() == (found and replace(found, model="*"))
