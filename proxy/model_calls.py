@@ -202,6 +202,8 @@ def _scope(exchange: Exchange, headers: Headers) -> Scope:
     own = [pair for pair in headers if target is not None and target.key_of_client and pair[0] == b"authorization"]
     if exchange.body:
         own.append((b"content-type", b"application/json"))
+    else:  # for a list: Anthropic's API needs the version
+        own += [pair for pair in headers if pair[0] == b"anthropic-version"]
     return {
         "type": "http",
         "http_version": "1.1",

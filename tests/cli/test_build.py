@@ -56,6 +56,7 @@ def test_without_models_everything_goes_to_openai_by_its_variables_else_to_echo(
         ("x: {model: anthropic/claude-3}", "translated"),
         ("anthropic/claude-3:", "translated"),
         ("anthropic/*:", "translated"),
+        ("'claude-*': {api_base: 'https://api.anthropic.com/v1'}", "relay"),
         ("anthropic:", "relay"),
         ("x: {model: gemini/flash}", "translated"),
         ("x: {model: anthropic/claude-3, lane: relay, api_base: 'http://h/v1'}", "relay"),

@@ -202,6 +202,10 @@ def test_a_count_reaches_the_upstream_without_the_passages(client: anthropic.Ant
     assert (request.line, json.loads(request.body)) == (b"POST /v1/messages/count_tokens HTTP/1.1", COUNT)
 
 
+def test_the_sdk_lists_the_models(client: anthropic.Anthropic) -> None:
+    assert {"echo", "gpt-x"} <= {model.id for model in client.models.list()}
+
+
 def test_a_base_url_with_v1_works_too(gateway: Served) -> None:
     with anthropic.Anthropic(base_url=gateway.url + "/v1", api_key="k", max_retries=0, timeout=60) as client:
         answer = client.messages.create(model="echo", max_tokens=99, messages=[ASKED])

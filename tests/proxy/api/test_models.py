@@ -235,7 +235,7 @@ async def test_an_upstream_that_says_nothing_is_waited_for_within_limits() -> No
     assert left.is_set()
 
 
-@pytest.mark.parametrize(("passes", "sent"), [(True, [b"Bearer sk-mine"]), (False, [])])
+@pytest.mark.parametrize(("passes", "sent"), [(True, [b"Bearer sk-mine", b"2023-06-01"]), (False, [b"2023-06-01"])])
 async def test_only_an_upstream_that_takes_the_clients_key_sees_it(passes: bool, sent: list[bytes]) -> None:
     seen: list[bytes] = []
 
@@ -248,7 +248,7 @@ async def test_only_an_upstream_that_takes_the_clients_key_sees_it(passes: bool,
         "/v1/models",
         method="GET",
         exchange=Exchange(rights=EVERYTHING),
-        headers=[(b"authorization", b"Bearer sk-mine"), (b"cookie", b"a=b")],
+        headers=[(b"authorization", b"Bearer sk-mine"), (b"cookie", b"a=b"), (b"anthropic-version", b"2023-06-01")],
     )
     await Call([b""]).to(Models(Routes({"own": row, "*": row}), noting, no_collections).list, scope)
     assert seen == sent
