@@ -30,13 +30,15 @@ from retrieval.records.search import Turn
 _MOST_TURNS = 12  # the answer included
 _MOST_TURN_CHARS = 1000  # rewriting reads no more of a turn
 _MOST_ANSWER_CHARS = 300  # the beginning, which names the subject
-_MOST_REPLY_BYTES = 128 * 1024  # a response repeats the instructions, passages included, before the answer
+_MOST_REPLY_BYTES = 64 * 1024  # a response repeats the instructions, passages included, before the answer
 _PIECE_BYTES = 4096
 _WRITE_EVERY_S = 0.05  # a client that runs a tool sends the next request within milliseconds; a write takes 1.5 ms
 _AGAIN_S = 0.1  # another worker may be about to write
 _REST_S = 10.0  # without reads, after a read that failed or took too long
 _READS = 2  # at once; further reads wait
-_FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*"([^"\\]+)"')
+# The id of a response whose instructions or answer are longer than the kept bytes. Within a text the quotes would be
+# escaped.
+_FIRST_ID = re.compile(rb'(?:\A|"response"\s*:)\s*\{\s*"id"\s*:\s*"([^"\\]+)"')
 
 
 @dataclass(slots=True)
@@ -158,6 +160,6 @@ class _ReplyTap:
                 break
         else:
             reader.close()
-        if not reader.id and (first := _FIRST_ID.match(body)):  # a whole reply that is longer than the kept bytes
+        if not reader.id and (first := _FIRST_ID.search(body)):
             return first[1].decode("utf-8", "replace"), ""
         return reader.id, (reader.answer or "")[:_MOST_ANSWER_CHARS]

@@ -133,7 +133,7 @@ async def test_a_client_that_leaves_after_the_last_event_leaves_a_history(histor
 async def test_only_the_beginning_of_a_long_answer_and_the_ends_of_a_long_question_are_kept(
     histories: Histories,
 ) -> None:
-    frames = streamed("Herman Melville. " * 40_000, instructions="Be brief. " * 2000)
+    frames = streamed("Herman Melville. " * 40_000, instructions="Be brief. " * 1500)
     turns = [Turn("user", f"{n} " + "lorem " * 4000 + "why?") for n in range(30)]
     await replied(histories, frames, STREAM, turns=turns)
     kept = await found(histories, id_in(frames))
@@ -144,9 +144,12 @@ async def test_only_the_beginning_of_a_long_answer_and_the_ends_of_a_long_questi
     assert max(len(text) for _, text in kept) <= 1003
 
 
-async def test_a_whole_reply_of_any_length_is_found_with_the_question(histories: Histories) -> None:
+async def test_a_reply_of_any_length_is_found_with_the_question(histories: Histories) -> None:
     await replied(histories, [whole(text="x" * 300_000)])
     assert await found(histories) == [("user", "Who wrote Moby-Dick?")]
+    frames = streamed("Herman Melville.", instructions='An "id" is no {"response":{"id":"x"}}. ' * 10_000)
+    await replied(histories, frames, STREAM)
+    assert await found(histories, id_in(frames)) == [("user", "Who wrote Moby-Dick?")]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
