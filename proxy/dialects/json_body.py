@@ -38,6 +38,7 @@ _MOST_TEXTS = 200_000  # names of members included
 _MOST_VALUES_FOR_PYTHON = 20_000  # Python's parser takes 0.5 µs for a long fraction
 MAX_MODEL_CHARS = 1000
 # A letter or "_" of a member's name spelled as an escape. Without an escape, the name stands between quotes as it is.
+_ESCAPE = rb"\u00"
 _ESCAPED_LETTER = re.compile(rb"\\u00[5-7]")
 _LONG_NUMBER = re.compile(rb"[0-9]{40}|[eE][+-]?[0-9]{4}")
 _SPACES = re.compile(rb"[ \t\r\n]*")
@@ -209,15 +210,15 @@ def _members_named_once(raw: bytes, fields: Mapping[str, Any], names: tuple[str,
     A name between quotes that occurs in the bytes once is the member itself: inside a text the quotes would be
     escaped. So most bodies need no scan of the structure.
     """
-    if any(_ESCAPED_LETTER.search(raw, start, end) for start, end in _overlapping(raw)):
+    if _find(raw, _ESCAPE, 0) >= 0 and any(_ESCAPED_LETTER.search(raw, start, end) for start, end in _overlapping(raw)):
         return None
     members = {}
     for key, quoted in _quoted(names):
-        start = _find(raw, quoted, 0)
-        if start >= 0 and _find(raw, quoted, start + len(quoted)) >= 0:
+        if key not in fields:
+            continue
+        start = members[key] = _find(raw, quoted, 0)
+        if _find(raw, quoted, start + len(quoted)) >= 0:
             return None
-        if key in fields:
-            members[key] = start
     return members
 
 
@@ -243,6 +244,8 @@ def _quoted(names: tuple[str, ...]) -> Sequence[tuple[str, bytes]]:
 
 
 def _find(raw: bytes, name: bytes, start: int) -> int:
+    if len(raw) <= _STEP_BYTES:  # most bodies: a generator takes longer than the search
+        return raw.find(name, start)
     found = (raw.find(name, first, last) for first, last in _overlapping(raw, start))
     return next((place for place in found if place >= 0), -1)
 

@@ -102,6 +102,8 @@ def _block(text: str) -> bytes:
 def _read(message: dict[str, Any]) -> ConversationMessage:
     """A message of the conversation. A user message that holds only results of tools has the role tool."""
     role, content = message["role"], message.get("content")
+    if isinstance(content, str):
+        return ConversationMessage(role, content)
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     if role == "user" and blocks and all(block.get("type") == "tool_result" for block in blocks):
         return ConversationMessage("tool", "\n".join(_text_of(block.get("content")) for block in blocks))
