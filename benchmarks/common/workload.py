@@ -38,6 +38,18 @@ def chat(question: str, *, model: str = MODEL, stream: bool = False) -> bytes:
     return post(path, json.dumps(fields).encode())
 
 
+def in_dialect(path: str, question: str, *, stream: bool = False) -> bytes:
+    """The bytes of the same request in the dialect of a path: the same texts, length of the answer and temperature."""
+    instructions: dict[str, Any] = {"/v1/responses": {"instructions": _SYSTEM}, "/v1/messages": {"system": _SYSTEM}}
+    user = [{"role": "user", "content": question}]
+    length = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
+    if path not in instructions:
+        return chat(question, stream=stream)
+    conversation = {"input" if path == "/v1/responses" else "messages": user}
+    fields = {"model": MODEL, **instructions[path], **conversation, "temperature": 0.2, length: 400, "stream": stream}
+    return post(path, json.dumps(fields).encode())
+
+
 def through_gateway(request: bytes) -> bytes:
     """The same request to a gateway, which knows no /paced."""
     return request.replace(b"POST /paced/", b"POST /", 1)

@@ -12,14 +12,25 @@ import pytest
 from benchmarks.common import corpus, machine, servers
 from benchmarks.common.bootstrap import Floats, interval, median, nested_interval, ratio
 from benchmarks.common.load import Connection, Mismatch, Reply, get
-from benchmarks.common.mock_upstream import CHUNKS, completion, events
+from benchmarks.common.mock_upstream import (
+    CHUNKS,
+    TEXT,
+    completion,
+    events,
+    message,
+    message_events,
+    response,
+    response_events,
+)
 from benchmarks.common.output import table
-from benchmarks.common.workload import Expected, questions, words_lost
+from benchmarks.common.workload import Expected, in_dialect, questions, words_lost
 from benchmarks.relay import measure
+from benchmarks.relay.dialects import PATHS
 from benchmarks.relay.measure import Bench, Latencies, Streams, System, Turns
 from benchmarks.relay.report import markdown
 from benchmarks.relay.results import Results, Start, added, capacities, cpu_us, rates
 from benchmarks.relay.targets import Target, figure, less, more, targets
+from proxy.dialects.paths import BY_PATH
 
 ROOT = Path(__file__).parents[2]
 PACED_S = [0.02] * (CHUNKS - 1)
@@ -395,3 +406,37 @@ def _streams(chunk_s: float) -> Streams:
         [[np.asarray(PACED_S)] * 4],
         [0],
     )
+
+
+# Dialects
+
+
+def test_every_dialect_is_measured_with_the_same_question() -> None:
+    assert set(PATHS) == set(BY_PATH)
+    sizes = []
+    for path, dialect in BY_PATH.items():
+        head, _, body = in_dialect(path, "Why?", stream=True).partition(b"\r\n\r\n")
+        request = dialect.parse(body)
+        read = [(each.role, each.text.partition(" ")[0]) for each in request.messages()]
+        assert head.startswith(b"POST %b HTTP/1.1" % path.encode())
+        assert (read, request.answer_tokens(), request.streamed) == ([("system", "You"), ("user", "Why?")], 400, True)
+        sizes.append(len(body))
+    assert max(sizes) < 1.05 * min(sizes)
+
+
+@pytest.mark.parametrize(
+    ("path", "whole", "pieces"),
+    [
+        ("/v1/chat/completions", completion(), events()),
+        ("/v1/responses", response(), response_events()),
+        ("/v1/messages", message(), message_events()),
+    ],
+)
+def test_the_upstreams_replies_have_the_form_of_the_dialect(path: str, whole: bytes, pieces: list[bytes]) -> None:
+    assert len(pieces) == CHUNKS
+    for streamed, body in ((False, whole), (True, b"".join(pieces))):
+        reader = BY_PATH[path].reader(streamed=streamed)
+        reader.feed(body)
+        reader.close()
+        assert (reader.whole, reader.error) == (True, "")
+        assert (reader.answer or "").split()[:2] == (["word0", "word1"] if streamed else TEXT.split()[:2])
