@@ -85,11 +85,6 @@ class Passthrough:
         target = self._target(model, exchange, path, asked)
         exchange.body = await by_size(raw, lambda: named.renamed(target.model)) if named.model else raw
         exchange.rag_status, exchange.rag_reason = "off", "path is not augmented"
-        if target.lane != "relay":
-            message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
-            if kind == "stored":
-                message += " This lane stores no response: send the whole conversation in `input`."
-            raise ApiError(404, message, code="path_not_supported", param="model")
         exchange.upstream = self._upstream
 
     def _listed(self, path: str) -> str | None:
@@ -106,6 +101,11 @@ class Passthrough:
             message = f"{path} names no model, and this gateway has several upstreams: {_how_to_name(path)}."
             raise ApiError(404, message, code="model_not_found", param="model")
         exchange.target = target
+        if target.lane != "relay":
+            message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
+            if stored_methods(path):
+                message += " This lane stores no response: send the whole conversation in `input`."
+            raise ApiError(404, message, code="path_not_supported", param="model")
         if any(name != target.model for name in asked):  # a query travels as it came
             message = f"The query names another model than the one that is called, {target.model!r}: name it alone."
             raise ApiError(400, message, code="ambiguous_field", param="model")

@@ -88,14 +88,14 @@ def _object(value: object) -> Mapping[str, Any]:
 
 def whole_message(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
     """A whole message, with one block of text, as the answer to the request of these members."""
-    message = _message(fields, _usage(tokens))
+    message = begun_message(fields, usage_of_message(tokens))
     return json_bytes({**message, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
 
 
 def message_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
     """The events of a streamed message, with one block of text."""
-    usage = _usage(tokens)
-    yield _event("message_start", message=_message(fields, {**usage, "output_tokens": 1}))
+    usage = usage_of_message(tokens)
+    yield _event("message_start", message=begun_message(fields, {**usage, "output_tokens": 1}))
     yield _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
     yield _event("ping")
     for text in texts:
@@ -109,11 +109,13 @@ def _event(kind: str, **members: Any) -> bytes:
     return b"event: " + kind.encode() + b"\n" + sse.frame(json_bytes({"type": kind, **members}))
 
 
-def _message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
+def begun_message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
+    """A message in progress, to the request of these members."""
     head = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant", "model": fields.get("model")}
     return {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
 
 
-def _usage(tokens: Tokens) -> dict[str, int]:
-    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    return {"input_tokens": tokens.prompt, **cached, "output_tokens": tokens.completion}
+def usage_of_message(tokens: Tokens) -> dict[str, int]:
+    """The `usage` of a message: `input_tokens` leaves out the tokens of the provider's cache."""
+    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": tokens.cached}
+    return {"input_tokens": tokens.prompt - tokens.cached, **cached, "output_tokens": tokens.completion}

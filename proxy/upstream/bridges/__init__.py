@@ -3,10 +3,12 @@
 bridge             the app around a lane: a request of another dialect in, the dialect's reply out
 members            the members of a client's objects, read strictly
 responses_request  a request for a response as a request for a chat completion
-responses_reply    a chat completion as a response
+messages_request   the same for a request for a message of Anthropic's API
 reply              the base of reply writers: chunks of a chat completion in, events of a dialect out
+responses_reply    a chat completion as a response
+messages_reply     a chat completion as a message
 
-litellm has bridges of its own, which the gateway does not use. Tried with litellm 1.106.2, they end a cut stream as a
-whole response, drop a streamed refusal, drop `previous_response_id`, `prompt` and `background` without an error, and
+litellm has bridges of its own, which the gateway does not use. Tried with litellm 1.106.2, the bridges end a cut stream
+as a whole reply, drop a streamed refusal, drop `previous_response_id`, `prompt` and `background` without an error, and
 keep the tool calls of all clients in one cache: a tool result without a call gets the call of another client.
 """

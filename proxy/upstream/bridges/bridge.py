@@ -6,21 +6,24 @@ of any client. The lane's reply is read as the reply passes: each chunk becomes 
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from proxy.access.keys import carries_key
 from proxy.asgi import App, Message, Receive, Scope, Send, send_json
 from proxy.body import by_size, read_body
 from proxy.dialects import sse
-from proxy.dialects.base import Dialect
+from proxy.dialects.base import X_API_KEY, Dialect
 from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
 from proxy.dialects.replies import MAX_REPLY_BYTES, error_text, json_bytes, json_of, read_error
 from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError, Headers, upstream_error
-from proxy.exchange import Exchange, exchange_of
-from proxy.upstream.bridges import responses_request
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.members import Json
+from proxy.upstream.bridges.messages_reply import MessageWriter
 from proxy.upstream.bridges.reply import ReplyWriter, cut
 from proxy.upstream.bridges.responses_reply import ResponseWriter
 from proxy.upstream.relay import OF_THE_BODY
@@ -41,6 +44,7 @@ class Translation:
 
 TRANSLATIONS: Mapping[str, Translation] = {
     RESPONSES.path: Translation(responses_request.chat_of, ResponseWriter),
+    MESSAGES.path: Translation(messages_request.chat_of, MessageWriter),
 }
 
 
@@ -62,9 +66,7 @@ class Bridge:
 async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`."""
     exchange = exchange_of(scope)
-    dialect, translation = exchange.dialect, TRANSLATIONS.get(exchange.dialect.path)
-    if translation is None:
-        raise _not_translated(exchange)
+    dialect, translation = exchange.dialect, TRANSLATIONS[exchange.dialect.path]
     body = await read_body(receive) if exchange.body is None else exchange.body
     began = time.perf_counter()
     fields, chat = await by_size(body, lambda: _translated(translation, body))
@@ -72,6 +74,7 @@ async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
     repeated = exchange.fields or fields  # without the passages
     reply = _Reply(exchange, send, translation.writer(repeated, streamed=bool(fields.get("stream"))))
     exchange.dialect, exchange.body = CHAT, chat  # as the app writes errors, and what the app asks
+    exchange.target = _with_client_key(exchange.target, scope["headers"])
     try:
         await app(_scope_of_chat(scope), receive, reply.send)
         await reply.close()
@@ -94,13 +97,12 @@ def _scope_of_chat(scope: Scope) -> Scope:
     return {**scope, **path, "headers": headers}
 
 
-def _not_translated(exchange: Exchange) -> ApiError:
-    """The answer where no bridge knows the client's dialect."""
-    message = (
-        f"{exchange.path} is served by the relay lane only, and {exchange.model!r} is a model of the translated "
-        f"lane. Ask the model over {CHAT.path}, or set `lane: relay` for an upstream that has {exchange.path}."
-    )
-    return ApiError(404, message, code="path_not_supported", param="model")
+def _with_client_key(target: Target | None, headers: Headers) -> Target | None:
+    """The target with the client's key for an upstream, where Anthropic's clients send the key."""
+    if target is None or target.api_key or not target.key_of_client:
+        return target
+    keys = [value for name, value in headers if name == X_API_KEY and not carries_key(name, value)]
+    return replace(target, api_key=keys[0].decode("ascii", "ignore")) if len(keys) == 1 else target
 
 
 class _Broken(Exception):

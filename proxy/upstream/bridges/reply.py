@@ -116,11 +116,13 @@ class ReplyWriter(ABC):
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
         blocks = [each for each in _list(delta.get("thinking_blocks")) if isinstance(each, dict)]
-        # Some providers send both members with the same text.
-        thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
-        self._write(self.reasoning, thought or "".join(_text(block.get("thinking")) for block in blocks))
+        if not any(_text(block.get("thinking")) for block in blocks):  # else the other members repeat the text
+            thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+            self._write(self.reasoning, thought)
         for block in blocks:
-            if block.get("signature") or block.get("data"):
+            self._write(self.reasoning, _text(block.get("thinking")))
+            if _text(block.get("signature")) or _text(block.get("data")):
+                self._end_call()
                 self.signed(block)
         self._write(self.text, _content_text(delta.get("content")))
         self._write(self.refusal, _text(delta.get("refusal")))

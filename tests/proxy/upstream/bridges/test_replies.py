@@ -2,16 +2,20 @@
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.dialects import sse
+from proxy.dialects.messages import MESSAGES
 from proxy.dialects.responses import RESPONSES
 from proxy.errors import ApiError
+from proxy.upstream.bridges.messages_reply import MessageWriter
 from proxy.upstream.bridges.reply import ReplyWriter
 from proxy.upstream.bridges.responses_reply import ResponseWriter
 from tests.support.anthropic_server import Json
@@ -23,7 +27,7 @@ REPLIES = 300  # read by the SDK
 
 
 @st.composite
-def deltas(draw: st.DrawFn) -> list[Json]:
+def deltas(draw: st.DrawFn, *, custom: bool = True) -> list[Json]:
     """The deltas of a reply: texts, refusals, reasoning and whole calls in any order, in pieces of any size."""
     made: list[Json] = [{"role": "assistant", "content": draw(st.sampled_from([None, ""]))}]
     for number in range(draw(st.integers(0, 6))):
@@ -31,7 +35,7 @@ def deltas(draw: st.DrawFn) -> list[Json]:
             st.sampled_from(["content", "refusal", "reasoning_content", "reasoning", "call", "custom", "signed"])
         )
         if kind in ("call", "custom"):
-            made += _call(draw, number, custom=kind == "custom")
+            made += _call(draw, number, custom=custom and kind == "custom")
         elif kind == "signed":
             made.append({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s"}]})
         else:
@@ -154,13 +158,65 @@ def test_the_openai_sdk_accumulates_every_stream() -> None:
         read()
 
 
+@given(deltas(custom=False), FINISHES)
+def test_the_events_of_a_message_are_block_after_block_and_agree_with_the_whole(made: list[Json], finish: str) -> None:
+    writer = MessageWriter({"model": "m"}, streamed=True)
+    frames = written(writer, chunks_of(made, finish))
+    first, *events, stopped, last = data_of(frames)
+    assert (first["type"], stopped["type"], last["type"]) == ("message_start", "message_delta", "message_stop")
+    index, open_block = -1, False
+    for event in events:
+        begins = event["type"] == "content_block_start"
+        assert begins != open_block, "a block begins after the end of the block before"
+        index, open_block = index + begins, event["type"] != "content_block_stop"
+        assert event["index"] == index
+    assert not open_block
+    assert len(writer.whole["content"]) == index + 1
+    reader = MESSAGES.reader(streamed=True)
+    reader.feed(frames)
+    reader.close()
+    assert reader.answer == (texts_of(made, "content", "refusal") or None)
+    assert [call.id for call in reader.tool_calls] == calls_of(made)
+    assert reader.usage is not None
+    assert (reader.whole, reader.usage.prompt) == (True, 3)
+    again = MESSAGES.reader(streamed=False)
+    again.feed(json.dumps(writer.whole).encode())
+    again.close()
+    assert (again.answer, again.finish_reason, again.usage) == (reader.answer, reader.finish_reason, reader.usage)
+    assert again.text_bytes() == reader.text_bytes()
+
+
+def test_the_anthropic_sdk_accumulates_every_stream() -> None:
+    with recording() as recorder, anthropic.Anthropic(base_url=recorder.url, api_key="k", max_retries=0) as client:
+
+        @settings(max_examples=REPLIES, deadline=None)
+        @given(deltas(custom=False), FINISHES)
+        def read(made: list[Json], finish: str) -> None:
+            writer = MessageWriter({"model": "m"}, streamed=True)
+            recorder.answer = answering(
+                reply(written(writer, chunks_of(made, finish)), b"content-type: text/event-stream")
+            )
+            with client.messages.stream(model="m", max_tokens=9, messages=[{"role": "user", "content": "Q"}]) as stream:
+                texts = "".join(stream.text_stream)
+                whole = stream.get_final_message()
+            assert texts == texts_of(made, "content", "refusal")
+            blocks = [block.to_dict() for block in whole.content]
+            assert [block["id"] for block in blocks if block["type"] == "tool_use"] == calls_of(made)
+            assert all(block["input"] == {"a": 1} for block in blocks if block["type"] == "tool_use")
+            assert [block["type"] for block in blocks] == [block["type"] for block in writer.whole["content"]]
+            assert (whole.stop_reason, whole.usage.input_tokens) == (writer.whole["stop_reason"], 3)
+
+        read()
+
+
+@pytest.mark.parametrize("writer", [ResponseWriter, MessageWriter])
 @pytest.mark.parametrize("chunks", [
     [], [{}], [{"choices": []}], [{"choices": [{"index": 0, "delta": {"content": "a"}}]}],
     [{"choices": [{"index": 1, "delta": {"content": "a"}, "finish_reason": "stop"}]}],
 ])  # fmt: skip
-def test_a_reply_without_a_finish_is_cut(chunks: list[Json]) -> None:
+def test_a_reply_without_a_finish_is_cut(chunks: list[Json], writer: Callable[..., ReplyWriter]) -> None:
     with pytest.raises(ApiError) as caught:
-        written(ResponseWriter({}, streamed=True), chunks)
+        written(writer({}, streamed=True), chunks)
     assert (caught.value.status, caught.value.code) == (502, "upstream_cut")
 
 
@@ -180,6 +236,7 @@ MEMBERS = ["content", "refusal", "reasoning", "reasoning_content", "thinking_blo
 
 @given(st.lists(st.dictionaries(st.sampled_from(MEMBERS), JSONS, max_size=3), max_size=4), JSONS, JSONS)
 def test_odd_chunks_are_read_or_a_502(made: list[Json], usage: Any, choices: Any) -> None:
-    writer = ResponseWriter({}, streamed=True)
-    with contextlib.suppress(ApiError):
-        written(writer, [*chunks_of(made, "stop"), {"usage": usage}, {"choices": choices}])
+    chunks = [*chunks_of(made, "stop"), {"usage": usage}, {"choices": choices}]
+    for writer in (ResponseWriter({}, streamed=True), MessageWriter({}, streamed=False)):
+        with contextlib.suppress(ApiError):
+            written(writer, chunks)

@@ -1,0 +1,133 @@
+"""A chat completion as a message of Anthropic's API: the events of the stream, or the whole object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.dialects.messages_reply import begun_message, usage_of_message
+from proxy.dialects.replies import json_of
+from proxy.dialects.token_counts import Tokens
+from proxy.errors import upstream_error
+from proxy.upstream.bridges.members import Json
+from proxy.upstream.bridges.reply import ReplyWriter
+
+_STOP_REASONS = {
+    "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",
+    "content_filter": "refusal",
+}  # fmt: skip
+# Type of a block -> the type of the deltas, and the member with the text
+_DELTAS = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+
+
+class MessageWriter(ReplyWriter):
+    """Writes one block after the other: thoughts, texts and calls."""
+
+    def __init__(self, fields: Mapping[str, Any], *, streamed: bool) -> None:
+        """fields: of the client's request."""
+        super().__init__(streamed=streamed)
+        self._message = begun_message(fields, usage_of_message(Tokens(0, 0)))  # the upstream reports usage at the end
+        self._content: list[Json] = []
+        self._block: Json = {}  # the block that is written; empty: none
+        self._pieces: list[str] = []  # of the block
+        self._refused = False
+
+    def begin(self) -> None:
+        self._message["model"] = self.model or self._message["model"]
+        self.emit({"type": "message_start", "message": self._message})
+
+    def text(self, piece: str) -> None:
+        self._add({"type": "text", "text": ""}, piece)
+
+    def refusal(self, piece: str) -> None:
+        self._refused = True
+        self.text(piece)
+
+    def reasoning(self, piece: str) -> None:
+        self._add({"type": "thinking", "thinking": "", "signature": ""}, piece)
+
+    def signed(self, block: Json) -> None:
+        """A signature ends the thoughts before; sealed thoughts are a block without text."""
+        if "data" in block:
+            self._begin_block({"type": "redacted_thinking", "data": block["data"]})
+        else:
+            if self._block.get("type") != "thinking":
+                self._begin_block({"type": "thinking", "thinking": "", "signature": ""})
+            self._block["signature"] = block["signature"]
+            self._delta({"type": "signature_delta", "signature": block["signature"]})
+        self._end_block()
+
+    def begin_call(self, id: str, name: str, *, custom: bool) -> None:
+        self._begin_block({"type": "tool_use", "id": id, "name": name, "input": {}})
+
+    def arguments(self, piece: str) -> None:
+        self._piece(piece)
+
+    def end_call(self) -> None:
+        self._end_block()
+
+    def finish(self) -> None:
+        self._end_block()
+        reason = _STOP_REASONS.get(self.finish_reason or "", "end_turn")
+        if self._refused:
+            reason = "refusal"
+        elif reason == "end_turn" and any(block["type"] == "tool_use" for block in self._content):
+            reason = "tool_use"  # some servers finish a tool call with `stop`
+        stop = {"stop_reason": reason, "stop_sequence": None}
+        usage = self._usage()
+        self.emit({"type": "message_delta", "delta": stop, "usage": usage})
+        self.emit({"type": "message_stop"})
+        self.whole = {**self._message, "content": self._content, **stop, "usage": usage}
+
+    def _usage(self) -> Json:
+        """Zeros where the upstream reports none: the API has no null there."""
+        usage = usage_of_message(self.usage or Tokens(0, 0))
+        written = self.usage_fields.get("cache_creation_input_tokens")  # litellm's, from a provider with a cache
+        if isinstance(written, int) and 0 < written <= usage["input_tokens"]:
+            usage["cache_creation_input_tokens"] = written
+            usage["input_tokens"] -= written
+        return usage
+
+    # --- Blocks
+
+    def _add(self, block: Json, piece: str) -> None:
+        if self._block.get("type") != block["type"]:
+            self._begin_block(block)
+        self._piece(piece)
+
+    def _piece(self, piece: str) -> None:
+        self._pieces.append(piece)
+        kind, member = _DELTAS[self._block["type"]]
+        self._delta({"type": kind, member: piece})
+
+    def _delta(self, delta: Json) -> None:
+        self.emit({"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta})
+
+    def _begin_block(self, block: Json) -> None:
+        self._end_block()
+        self._block = block
+        self._content.append(block)
+        self.emit({"type": "content_block_start", "index": len(self._content) - 1, "content_block": block})
+
+    def _end_block(self) -> None:
+        if not self._block:
+            return
+        kind, text = self._block["type"], "".join(self._pieces)
+        if kind == "tool_use":
+            self._block["input"] = self._input(text)
+        elif kind in _DELTAS:
+            self._block[_DELTAS[kind][1]] = text
+        self.emit({"type": "content_block_stop", "index": len(self._content) - 1})
+        self._block, self._pieces = {}, []
+
+    def _input(self, arguments: str) -> Json:
+        """The arguments of a call as an object. Raises ApiError 502; in a stream, the client reads the pieces."""
+        given = json_of(arguments.encode("utf-8", "surrogatepass")) if arguments.strip() else {}
+        if isinstance(given, dict):
+            return given
+        if self.streamed:
+            return {}
+        words = "The model called a tool with arguments that are no JSON object: ask again, or raise `max_tokens`."
+        raise upstream_error(502, words, "upstream_garbled")
