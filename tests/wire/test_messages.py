@@ -116,6 +116,16 @@ def test_the_sdk_creates_a_message_with_a_tool_and_sends_thinking_and_result_bac
     assert second.usage.input_tokens == 11
 
 
+def test_the_beta_client_gets_passages_too(client: anthropic.Anthropic, recorder: Recorder) -> None:
+    recorder.answer = answering(whole(text("Yes.")))
+    asked: Any = {"model": "gpt-x", "max_tokens": 99, "messages": [ASKED], "betas": ["b-2025-01-01"]}
+    client.beta.messages.create(**asked, extra_query={"beta": "true"})
+    (request,) = recorder.requests
+    assert request.line == b"POST /v1/messages?beta=true HTTP/1.1"
+    assert request.header(b"anthropic-beta") == b"b-2025-01-01"
+    assert DRIVER in json.loads(request.body)["system"]
+
+
 def test_the_sdk_streams_text_and_a_tool(client: anthropic.Anthropic, recorder: Recorder) -> None:
     recorder.answer = answering(*stream(text_stream("Ye", "s.")))
     with client.messages.stream(model="gpt-x", max_tokens=99, messages=[ASKED]) as events:

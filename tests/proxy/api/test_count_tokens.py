@@ -1,0 +1,47 @@
+"""A count of tokens: the upstream's in the relay lane, else an estimate; never a usage."""
+
+import json
+
+import pytest
+
+from proxy.api.count_tokens import CountTokens
+from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.dialects.messages import COUNT_PATH
+from proxy.dialects.token_counts import Tokens
+from proxy.exchange import Exchange, Lane, Target, exchange_of
+from tests.support.asgi_calls import Call, scope_of
+
+BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello."}]}'
+
+
+async def upstream(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_json(send, 200, b'{"input_tokens": 7}')
+
+
+async def counted(lane: Lane, *, with_passages: bool) -> tuple[Exchange, int]:
+    """The exchange, and the counted tokens."""
+
+    async def augment(scope: Scope, _receive: Receive, _send: Send) -> None:
+        exchange = exchange_of(scope)
+        exchange.target, exchange.body, exchange.upstream = Target("m", lane, "", ""), BODY, upstream
+        exchange.rag_status, exchange.rag_reason = ("augmented", "first question") if with_passages else ("off", "")
+
+    exchange = Exchange()
+    scope, call = scope_of(COUNT_PATH, exchange=exchange), Call()
+    await call.to(CountTokens(augment, with_passages=with_passages), scope)
+    assert exchange.upstream is not None
+    await call.to(exchange.upstream, scope)
+    return exchange, json.loads(call.body)["input_tokens"]
+
+
+@pytest.mark.parametrize("lane", ["translated", "echo"])
+async def test_a_lane_without_counts_gives_an_estimate(lane: Lane) -> None:
+    exchange, tokens = await counted(lane, with_passages=True)
+    assert (exchange.tokens, exchange.rag_reason) == (Tokens(0, 0), "first question")
+    assert tokens == -(-len(BODY) // 4)
+
+
+async def test_the_upstream_of_a_relay_counts() -> None:
+    exchange, tokens = await counted("relay", with_passages=False)
+    assert (exchange.tokens, tokens) == (Tokens(0, 0), 7)
+    assert (exchange.rag_status, exchange.rag_reason) == ("off", "inject.augment_count is false")
