@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
+from proxy.augment.program_text import without_program_text
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.errors import ApiError, Headers
@@ -171,8 +172,10 @@ def _turns(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
     """The conversation up to the latest user message; () where the latest user message has no text.
 
     Tool calls and tool results after the latest user message belong to the same turn: the gateway searches for the
-    same question again, so every round of a tool loop gets the same context.
+    same question again, so every round of a tool loop gets the same context. A user message that holds only text of a
+    program is no question.
     """
+    messages = [message for message in map(_without_program_text, messages) if message is not None]
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     if last < 0 or not messages[last].text.strip():
         return ()
@@ -183,6 +186,13 @@ def _turns(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
         if message.text.strip()
     ]
     return tuple(turns[-_MAX_TURNS:])
+
+
+def _without_program_text(message: ConversationMessage) -> ConversationMessage | None:
+    """A user message without the text of a program; None where the message holds no other text."""
+    if message.role != "user" or (text := without_program_text(message.text)) == message.text:
+        return message
+    return ConversationMessage("user", text, message.calls) if text.strip() else None
 
 
 def _clip(text: str) -> str:

@@ -339,6 +339,38 @@ def test_every_tool_round_searches_for_the_same_question(rounds: list[dict[str, 
     )
 
 
+REMINDER = "<system-reminder>\nThe file a.py was modified.\n</system-reminder>\n"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": REMINDER}, {"type": "text", "text": "How do I connect?"}],
+        },
+        {"role": "user", "content": f"{REMINDER}{REMINDER}How do I connect?"},
+        {"role": "user", "content": "How do I connect?<environment_details>\n# Time\n9:00\n</environment_details>"},
+    ],
+)
+def test_the_text_of_a_coding_agent_is_no_part_of_the_question(message: dict[str, Any]) -> None:
+    (turn,) = decided(message).turns
+    assert turn.text.strip() == "How do I connect?"
+
+
+def test_a_message_of_a_coding_agent_alone_is_no_question() -> None:
+    """Claude Code sends a reminder beside the results of tools; Codex names the folder before the first question."""
+    reminder = {"role": "user", "content": REMINDER}
+    context = {"role": "user", "content": "<environment_context>\n<cwd>/home</cwd>\n</environment_context>"}
+    assert decided(context, QUESTION, CALL, RESULT, reminder).turns == decided(QUESTION).turns
+    assert (decided(context).status, decided(context).reason) == ("skipped", "no user text")
+
+
+@pytest.mark.parametrize("text", ["What is a <system-reminder>?", "</system-reminder> What is that?"])
+def test_half_an_element_stays_in_the_question(text: str) -> None:
+    assert decided({"role": "user", "content": text}).turns == (Turn("user", text),)
+
+
 @pytest.mark.parametrize(
     "content",
     [
