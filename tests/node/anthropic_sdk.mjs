@@ -57,6 +57,7 @@ await run(["@anthropic-ai/sdk"], {
     const stream = await client.messages.create(asked({ model: "endless", stream: true }));
     for await (const event of stream) return event.type; // leaving the loop closes the connection
   },
+  count: () => client.messages.countTokens({ model: claude, messages: [user] }),
   async betas() {
     return (await client.beta.messages.create(asked({ betas: ["interleaved-thinking-2025-05-14"] }))).content;
   },

@@ -99,5 +99,5 @@ async def error() -> Any:
 if __name__ == "__main__":
     run(["anthropic"], {
         "create": create, "stream": stream, "tools": tools, "streamed tools": streamed_tools, "schema": schema,
-        "image": image, "reasoning": reasoning, "cancel": cancel, "betas": betas, "error": error,
+        "image": image, "reasoning": reasoning, "cancel": cancel, "count": count, "betas": betas, "error": error,
     })  # fmt: skip

@@ -15,6 +15,7 @@ TIERS = {
     "retrieval/index/test_reindex.py": "system",  # whole collections embedded several times
     "retrieval/index/test_replicas.py": "system",  # pairs of processes on PostgreSQL and Qdrant
     # Little processor time: one gateway for all tests of the file, or for the whole run.
+    "wire/test_agents.py": "",
     "wire/test_encoded_bodies.py": "",
     "wire/test_filters.py": "",
     "wire/test_gateway.py": "",
