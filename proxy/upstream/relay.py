@@ -34,8 +34,8 @@ from proxy.upstream.client import (
 PREFIX = b"/v1"  # of the gateway's paths; the rest of a path is joined to the target's api_base
 
 REQUEST_HEADERS = frozenset({
-    b"accept", b"accept-encoding", b"accept-language", b"content-type", b"idempotency-key", b"traceparent",
-    b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
+    b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"content-type", b"idempotency-key",
+    b"traceparent", b"tracestate", b"user-agent", b"x-client-request-id", b"x-request-id",
 })  # fmt: skip
 REQUEST_PREFIXES = (b"anthropic-", b"openai-", b"x-stainless-")
 OF_THE_KEY = frozenset({b"openai-organization", b"openai-project"})  # of one key: sent only with this key

@@ -167,7 +167,8 @@ def test_a_configured_query_comes_behind_the_path_and_wins(gateway: Served, upst
 
 ALLOWED = {
     "accept": "text/event-stream", "accept-encoding": "identity", "accept-language": "de",
-    "idempotency-key": "i" * 8192, "openai-beta": "b" * 8192, "traceparent": "00-1-2-01", "tracestate": "a=b",
+    "cache-control": "no-cache", "idempotency-key": "i" * 8192, "openai-beta": "b" * 8192,
+    "traceparent": "00-1-2-01", "tracestate": "a=b",
     "user-agent": "test/1", "x-client-request-id": "c", "x-stainless-lang": "python",
     "content-type": "application/json",
 }  # fmt: skip

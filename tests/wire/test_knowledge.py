@@ -239,14 +239,29 @@ def test_the_sdk_lists_and_searches_collections_as_vector_stores(guarded: Guarde
     assert len(best) == 1
 
 
+def test_the_sdk_searches_a_vector_store_for_several_queries(guarded: Guarded) -> None:
+    search = guarded.sdk().vector_stores.search
+    queries = ["What is the pump called?", "How long is the hose?"]
+    alone = [search("red", query=query).data for query in queries]
+    assert alone[0][0].content != alone[1][0].content
+    page = search("red", query=queries)
+    assert page.to_dict()["search_query"] == queries
+    assert page.data[:2] == [alone[0][0], alone[1][0]], "the first passage of each query"
+    texts = [row.content[0].text for row in page]
+    assert len(texts) == len(set(texts))
+    assert len(search("red", query=queries, max_num_results=2).data) == 2
+    assert search("red", query=queries[:1]).data == alone[0]
+
+
 def test_the_sdk_understands_what_is_refused(guarded: Guarded) -> None:
     client = guarded.sdk()
     with pytest.raises(openai.NotFoundError, match="there is no collection 'blue'"):
         client.vector_stores.search("blue", query="pump")
     with pytest.raises(openai.BadRequestError, match="cannot filter by groups"):
         client.vector_stores.search("red", query="pump", filters={"type": "eq", "key": "groups", "value": "b"})
-    with pytest.raises(openai.BadRequestError, match="'query' must be text"):
-        client.vector_stores.search("red", query=["pump", "hose"])
+    for queries in ([], ["pump"] * 11, ["pump", ""]):
+        with pytest.raises(openai.BadRequestError, match="'query' must be"):
+            client.vector_stores.search("red", query=queries)
     with pytest.raises(openai.BadRequestError, match="no parameter 'before' here"):
         client.vector_stores.list(before="red")
     with pytest.raises(openai.BadRequestError, match="'max_num_results'"):

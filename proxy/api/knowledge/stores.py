@@ -1,5 +1,6 @@
 """OpenAI's vector stores: each collection is a vector store, with the name as id."""
 
+import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from retrieval.records.documents import CollectionInfo
 from retrieval.records.search import Hit
 
 PATH = "/v1/vector_stores"  # the settings may relay the path instead
+_MOST_QUERIES = 10  # of one search
 _OPTIONS = ("metadata", "expires_after", "chunking_strategy", "description")  # accepted and ignored
 
 
@@ -103,19 +105,16 @@ class Stores:
     async def _search_store(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         allowed = ("query", "max_num_results", "rewrite_query", "ranking_options", "filters")
         fields = await self._access.fields(scope, receive, *allowed)
-        query = fields.get("query")
-        query = query[0] if isinstance(query, list) and len(query) == 1 else query
-        text, least = query_text(query), _threshold(fields.get("ranking_options"))
-        k = k_of(fields, "max_num_results", 10)
-        found = await self._access.search(
-            text, [scope["path_params"]["name"]], scope, explicit=True, k=k, filter=filter_in(fields, "filters")
-        )
-        shares = _shares(found.hits)
-        keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit in found.hits}))
-        data = [_result(hit, share, keys) for hit, share in zip(found.hits, shares, strict=True) if share >= least]
+        queries, least = _queries(fields.get("query")), _threshold(fields.get("ranking_options"))
+        k, filter = k_of(fields, "max_num_results", 10), filter_in(fields, "filters")
+        names = [scope["path_params"]["name"]]
+        searches = [self._access.search(query, names, scope, explicit=True, k=k, filter=filter) for query in queries]
+        hits = _interleaved([found.hits for found in await asyncio.gather(*searches)])[:k]
+        keys = await self._access.knowledge.library.document_keys(list({hit.passage.document for hit, _ in hits}))
+        data = [_result(hit, share, keys) for hit, share in hits if share >= least]
         return {
             "object": "vector_store.search_results.page",
-            "search_query": [text],
+            "search_query": queries,
             "data": data,
             "has_more": False,
             "next_page": None,
@@ -167,6 +166,28 @@ def _shares(hits: Sequence[Hit]) -> list[float]:
     """Scores from 0 to 1, as OpenAI's are: the share of the best one's."""
     best = max((hit.score for hit in hits), default=0.0)
     return [hit.score / best if best > 0 else 0.0 for hit in hits]
+
+
+def _interleaved(searches: Sequence[Sequence[Hit]]) -> list[tuple[Hit, float]]:
+    """The passages of all searches with scores: the first passage of each search, then the second passages, and so on.
+
+    A passage found by several searches takes the best place and the best score.
+    """
+    places: dict[str, tuple[int, int]] = {}
+    scored: dict[str, tuple[Hit, float]] = {}
+    for number, hits in enumerate(searches):
+        for rank, (hit, share) in enumerate(zip(hits, _shares(hits), strict=True)):
+            places[hit.id] = min((rank, number), places.get(hit.id, (rank, number)))
+            scored[hit.id] = max((hit, share), scored.get(hit.id, (hit, share)), key=lambda pair: pair[1])
+    return [scored[id] for id in sorted(places, key=places.__getitem__)]
+
+
+def _queries(query: object) -> list[str]:
+    """The queries of a search: a text, or a list of texts. Raises ApiError 400."""
+    queries = query if isinstance(query, list) else [query]
+    if not 1 <= len(queries) <= _MOST_QUERIES:
+        raise invalid(f"'query' must be a text, or a list of 1 to {_MOST_QUERIES} texts", "query")
+    return [query_text(each) for each in queries]
 
 
 def _threshold(options: object) -> float:

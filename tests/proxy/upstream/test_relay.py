@@ -75,9 +75,9 @@ async def test_a_head_request_gets_a_head() -> None:
 
 TRAVELLING = [
     (b"accept", b"text/event-stream"), (b"accept-encoding", b"gzip"), (b"accept-language", b"de"),
-    (b"content-type", b"application/json; charset=utf-8"), (b"idempotency-key", b"i-1"),
-    (b"openai-beta", b"assistants=v2"), (b"traceparent", b"00-1-2-01"), (b"tracestate", b"a=b"),
-    (b"user-agent", b"OpenAI/Python"), (b"x-client-request-id", b"c"), (b"x-request-id", b"r"),
+    (b"cache-control", b"no-cache"), (b"content-type", b"application/json; charset=utf-8"),
+    (b"idempotency-key", b"i-1"), (b"openai-beta", b"assistants=v2"), (b"traceparent", b"00-1-2-01"),
+    (b"tracestate", b"a=b"), (b"user-agent", b"OpenAI/Python"), (b"x-client-request-id", b"c"), (b"x-request-id", b"r"),
     (b"x-stainless-retry-count", b"0"),
 ]  # fmt: skip
 STAYING = [
