@@ -44,7 +44,7 @@ FAST = -m 'not system and not peers'
 test: install-dev tests/node/node_modules/.done  ## run the fast tests; with ARGS, run what ARGS selects, e.g. ARGS='tests/wire -k keys'
 	@$(PYTEST) $(if $(ARGS),$(ARGS),$(FAST))
 
-test-all: install-dev $(VENV)/clients/.done tests/node/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
+test-all: install-dev $(VENV)/clients/.done $(VENV)/generators/.done tests/node/node_modules/.done tests/generators/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
 	@$(PYTEST) $(ARGS)
 
 check: install-dev  ## lint, format and strict types, changing nothing
@@ -66,7 +66,7 @@ image:  ## build the container image; on x86_64 TORCH_INDEX must name PyTorch's 
 	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag ragway .
 
 clean:  ## remove the environment and all caches; data/ stays
-	rm -rf $(VENV) tests/node/node_modules build ragway.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) tests/node/node_modules tests/generators/node_modules build ragway.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The environment -------------------------------------------------------------------------------------------------
@@ -125,15 +125,16 @@ $(VENV)/.done-dev: requirements/dev.txt $(VENV)/.done-ragway
 	@$(PIP) install --no-deps --require-hashes -r $<
 	@$(END)
 
-# The Python clients of tests/wire/test_clients.py, in an environment of their own.
-$(VENV)/clients/.done: requirements/clients.txt | $(VENV)/.done-dev
-	@$(BIN)/python -m venv --clear $(VENV)/clients
-	@$(VENV)/clients/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes -r $<
+# The Python clients of tests/wire/test_clients.py, and the generators of tests/wire/test_generated_clients.py, each in an
+# environment of its own.
+$(VENV)/%/.done: requirements/%.txt | $(VENV)/.done-dev
+	@$(BIN)/python -m venv --clear $(VENV)/$*
+	@$(VENV)/$*/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes -r $<
 	@touch $@
 
-tests/node/node_modules/.done: tests/node/package-lock.json
-	@if command -v npm >/dev/null; then cd tests/node && npm ci && touch node_modules/.done; \
-	else echo "npm is not installed: the tests of the Node clients will be skipped"; fi
+tests/%/node_modules/.done: tests/%/package-lock.json
+	@if command -v npm >/dev/null; then cd tests/$* && npm ci && touch node_modules/.done; \
+	else echo "npm is not installed: the tests that need the packages of tests/$* will be skipped"; fi
 
 # --- The lock --------------------------------------------------------------------------------------------------------
 # dev first, runtime constrained by it: what both hold has one version, and `make test` after `make run` only adds.
@@ -152,6 +153,7 @@ lock:  ## write requirements/ and constraints.txt from pyproject.toml; UPGRADE=1
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && $(call FIRST_WITH,venv) -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check $(UV) && \
 	$(UV_COMPILE) --generate-hashes --group clients -o requirements/clients.txt && \
+	$(UV_COMPILE) --generate-hashes --group generators -o requirements/generators.txt && \
 	$(COMPILE) $(HASHED) --group dev -o requirements/dev.txt && \
 	$(COMPILE) $(HASHED) -c requirements/dev.txt -o requirements/runtime.txt && \
 	$(COMPILE) -c requirements/runtime.txt --no-annotate -o constraints.txt

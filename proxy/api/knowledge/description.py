@@ -1,7 +1,7 @@
 """The OpenAPI document of all paths answered by the gateway, at /v1/knowledge/openapi.json.
 
-openapi.yaml is short; `whole_document` writes the schemas out for generators of clients. Many generators cannot read a
-list of types, an enum or a constant without a type, and need a format to choose a number's type.
+openapi.yaml is short; `whole_document` writes the schemas out for generators of clients. Many generators cannot read an
+enum or a constant without a type, and need a format to choose a number's type.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from proxy.asgi import Receive, Scope, covers
 
 PATH = "/v1/knowledge/openapi.json"
 _FORMATS = {"integer": "int64", "number": "double"}
-_OF_ANY_TYPE = ("description", "default")  # keywords that stay beside `anyOf`
+_NO_SCHEMAS = ("enum", "const", "required", "default")
 
 
 class Description:
@@ -52,25 +52,14 @@ def whole_document() -> dict[str, Any]:
 
 
 def _written_out(node: Any) -> Any:
-    """The part of the document with each schema's types written out."""
+    """The part of the document with a type beside each enum and constant, and a format beside each number's type."""
     if isinstance(node, list):
         return [_written_out(item) for item in node]
     if not isinstance(node, dict):
         return node
-    node = {key: value if key in ("enum", "const", "required") else _written_out(value) for key, value in node.items()}
-    if isinstance(node.get("enum"), list) and None in node["enum"]:
-        node = {**node, "type": ["string", "null"], "enum": [value for value in node["enum"] if value is not None]}
-    types = node.get("type")
-    if isinstance(types, list):
-        outer = {key: node.pop(key) for key in _OF_ANY_TYPE if key in node}
-        return {**outer, "anyOf": [_typed({**node, "type": one} if one != "null" else {"type": one}) for one in types]}
-    return _typed(node)
-
-
-def _typed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with a type beside an enum or a constant, and with a format beside a number's type."""
-    samples = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(samples, list) and "type" not in schema:
-        schema = {"type": "boolean" if isinstance(samples[0], bool) else "string", **schema}
-    number = _FORMATS.get(schema["type"]) if isinstance(schema.get("type"), str) else None
-    return schema if number is None else {"format": number, **schema}
+    node = {key: value if key in _NO_SCHEMAS else _written_out(value) for key, value in node.items()}
+    if isinstance(node.get("enum"), list) or isinstance(node.get("const"), str):
+        node = {"type": ["string", "null"] if None in node.get("enum", ()) else "string", **node}
+    kind = node["type"][0] if isinstance(node.get("type"), list) else node.get("type")
+    number = _FORMATS.get(kind) if isinstance(kind, str) else None  # no string: the property with the name "type"
+    return node if number is None else {"format": number, **node}
