@@ -102,7 +102,10 @@ class Passthrough:
             raise ApiError(404, message, code="model_not_found", param="model")
         exchange.target = target
         if target.lane != "relay":
-            message = f"{path} is relayed only, and {exchange.model!r} is served by the {target.lane} lane."
+            served = (
+                f"{model!r} is served by the {target.lane} lane" if model else "no row of `models` is in the relay lane"
+            )
+            message = f"{path} is relayed only, and {served}: name a model with lane: relay."
             if stored_methods(path):
                 message += " This lane stores no response: send the whole conversation in `input`."
             raise ApiError(404, message, code="path_not_supported", param="model")

@@ -22,7 +22,18 @@ retrieval: {deadline_s: 20}
 METHODS = ("get", "put", "post", "delete", "patch")
 ROUTES = [(method, path) for path, told in whole_document()["paths"].items() for method in METHODS if method in told]
 CHATS = [
-    ("post", path) for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/completions", "/v1/responses", "/mcp")
+    ("post", path)
+    for path in (
+        *(
+            "/v1/chat/completions",
+            "/v1/embeddings",
+            "/v1/completions",
+            "/v1/responses",
+            "/mcp",
+            "/v1/images/generations",
+        ),
+        *("/v1/batches", "/openai/deployments/echo/chat/completions"),
+    )
 ]
 WAITING = ("/v1/knowledge/receipts/{id}",)  # looks for seconds, so that its time tells nothing
 # What an upstream that is not there is answered with, and the one thing that waits for others.

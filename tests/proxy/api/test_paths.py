@@ -1,16 +1,20 @@
 """Spellings of a path: the served path, and one path for all parts of the gateway."""
 
 import json
-from urllib.parse import quote, unquote
+from contextlib import suppress
+from posixpath import normpath
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import CanonicalPaths, canonical
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import DEPLOYMENT, whole_body
 from proxy.errors import ApiError, Headers
+from proxy.upstream.relay import url_of
 from tests.support.asgi_calls import Call, scope_of
 
 AS_JSON = (b"content-type", b"application/json")
@@ -107,6 +111,21 @@ async def test_the_encoded_path_says_the_same_as_the_path(path: str, all_encoded
     raw = quote(path, safe="" if all_encoded else "/").replace("%2F", "/", 1).encode("ascii")
     scope = await seen(raw)
     assert unquote(scope["raw_path"].decode("ascii")) == scope["path"] == canonical(path)[0]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["v1", "audio", "batches", "files", "..", ".", "", "..%2fbatches", "%2e%2e", "x", "\\..\\", "é"]
+        )
+    )
+)
+async def test_what_is_asked_of_an_upstream_is_of_the_kind_that_was_checked(segments: list[str]) -> None:
+    scope = await seen(("/" + quote("/".join(segments), safe="/%")).encode("ascii"))
+    kind = relayed_kind(scope["path"])
+    with suppress(ApiError):  # a path with dot segments is refused
+        url = urlsplit(url_of("http://upstream/base", scope))
+        assert kind is None or relayed_kind("/v1" + normpath(unquote(url.path)).removeprefix("/base")) == kind
 
 
 async def test_the_clients_percent_encoding_stays() -> None:
