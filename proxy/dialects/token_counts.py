@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ _LONG_RUN = b"x" * 2000
 # Within a text the quotes would be escaped, so a match is a member's name.
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _DECODER = json.JSONDecoder()
+_MESSAGE_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _MOST_TOKENS = 10**12  # of one call: no real count is larger, and no column holds the price of a larger count
 
 
@@ -62,24 +63,33 @@ def reported_tokens(usage: Mapping[str, Any]) -> Tokens | None:
     return Tokens(prompt, completion, min(cached, prompt), min(reasoning, completion))
 
 
-def cumulative_tokens(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:
+def cumulative_tokens(usages: Sequence[Mapping[str, Any]]) -> Tokens | None:
     """The counts of the `usage` objects of one message of Anthropic's API; None: no count.
 
     A later event of a stream repeats or raises the counts of an earlier event, so the largest counts are the counts of
-    the message. `input_tokens` leaves out the tokens that the provider's cache wrote or read.
+    the message. Where `iterations` lists all calls of the model, such as a compaction, the sums over the calls count.
+    `input_tokens` leaves out the tokens that the provider's cache wrote or read.
     """
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    most = dict.fromkeys(names, -1)
+    usages = [total for usage in usages if (total := _total_of_iterations(usage))] or usages
+    most = dict.fromkeys(_MESSAGE_COUNTS, -1)
     reasoning = 0
     for usage in usages:
-        for name in names:
+        for name in most:
             if (count := _count(usage, name)) is not None:
                 most[name] = max(most[name], count)
         reasoning = max(reasoning, _detail(usage, ("output_tokens_details",), "thinking_tokens"))
-    if most["input_tokens"] < 0 and most["output_tokens"] < 0:
+    new, written, cached, completion = most.values()
+    if new < 0 and completion < 0:
         return None
-    new, written, cached, completion = (max(0, most[name]) for name in names)
-    return Tokens(min(new + written + cached, _MOST_TOKENS), completion, cached, min(reasoning, completion))
+    prompt = max(0, new) + max(0, written) + max(0, cached)
+    return Tokens(min(prompt, _MOST_TOKENS), max(0, completion), max(0, cached), min(reasoning, max(0, completion)))
+
+
+def _total_of_iterations(usage: Mapping[str, Any]) -> Mapping[str, int]:
+    iterations = usage.get("iterations")
+    calls = [each for each in iterations if isinstance(each, dict)] if isinstance(iterations, list) else []
+    totals = {name: sum(_count(call, name) or 0 for call in calls) for name in _MESSAGE_COUNTS}
+    return {name: min(total, _MOST_TOKENS) for name, total in totals.items()} if calls else {}
 
 
 def usages_in(end: bytes) -> Iterator[Mapping[str, Any]]:

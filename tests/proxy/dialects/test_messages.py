@@ -160,6 +160,19 @@ def test_a_whole_message_is_read() -> None:
     assert reader.usage == MESSAGES.usage_in(body, body) == Tokens(30, 5, cached=7)
 
 
+def test_the_calls_of_a_compaction_count() -> None:
+    calls = [
+        {"type": "compaction", "input_tokens": 60385, "output_tokens": 522},
+        {"type": "message", "input_tokens": 612, "cache_read_input_tokens": 8, "output_tokens": 2819},
+    ]
+    usage = {"input_tokens": 612, "cache_read_input_tokens": 8, "output_tokens": 2819, "iterations": calls}
+    body = frames(
+        {"type": "message_start", "message": {"usage": {"input_tokens": 60385, "output_tokens": 5}}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+    )
+    assert read_back(body, streamed=True).usage == MESSAGES.usage_in(body, body) == Tokens(61005, 3341, cached=8)
+
+
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 1}, {"input_tokens": -1}, {"output_tokens": "1"}])
 def test_a_usage_without_counts_of_anthropics_is_no_usage(usage: dict[str, Any]) -> None:
     body = json.dumps({"type": "message", "usage": usage}).encode()
