@@ -70,8 +70,13 @@ def learn(folder: Path, models: Path) -> Path:
     return data
 
 
-def start(key: str, folder: Path, upstream: int, nobody: int, learned: Path | None = None) -> Running:
-    """A lane's server, accepting. `upstream` and `nobody` are ports; ours need a `learned` data folder."""
+def start(
+    key: str, folder: Path, upstream: int, nobody: int, learned: Path | None = None, *, retrieval: str = ""
+) -> Running:
+    """A lane's server, accepting. `upstream` and `nobody` are ports; ours need a `learned` data folder.
+
+    retrieval: more settings of that section, such as ", k: 3".
+    """
     if key == "litellm":
         return _litellm(folder, upstream, nobody)
     assert learned is not None, "our lanes retrieve"
@@ -92,7 +97,7 @@ def start(key: str, folder: Path, upstream: int, nobody: int, learned: Path | No
         "models:\n"
         + "".join(f"  {model}: {text}\n" for model, text in models.items())
         + f"upstream: {{connect_timeout_s: {LIMIT_S}, first_byte_timeout_s: {LIMIT_S}, idle_timeout_s: {LIMIT_S}}}\n"
-        "retrieval: {collections: [docs], deadline_s: 20}\n",
+        f"retrieval: {{collections: [docs], deadline_s: 20{retrieval}}}\n",
         "utf-8",
     )
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]

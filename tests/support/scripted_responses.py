@@ -43,7 +43,7 @@ def frames_to(asked: Json) -> list[bytes]:
 def _envelope(asked: Json, status: str, items: list[Json]) -> Json:
     usage = {
         "input_tokens": PROMPT,
-        "input_tokens_details": {"cached_tokens": CACHED},
+        "input_tokens_details": {"cached_tokens": CACHED, "cache_write_tokens": 0},
         "output_tokens": COMPLETION,
         "output_tokens_details": {"reasoning_tokens": REASONING},
         "total_tokens": PROMPT + COMPLETION,

@@ -5,10 +5,10 @@ import json
 import httpx
 import pytest
 
+from benchmarks.common.insertions import inserted
 from tests.support import scripted_messages, scripted_responses
 from tests.support.agent_bodies import claude_code_body, claude_code_headers, codex_body, codex_headers
 from tests.support.gateway import PATIENCE_S, Served
-from tests.support.insertions import inserted
 from tests.support.recording_upstream import Recorder, answering
 from tests.support.upstream_servers import chunked, head, single_bytes
 

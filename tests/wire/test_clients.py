@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.common.insertions import inserted
 from tests.support.gateway import PATIENCE_S, ROOT, Served, serving
-from tests.support.insertions import inserted
 from tests.support.openai_server import KEY, OpenAIServer, ReceivedRequest, openai_server
 from tests.test_docs import page, rows
 
