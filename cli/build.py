@@ -44,6 +44,7 @@ from proxy.observe.receipts.write_behind import Receipts, WriteBehindQueue
 from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
 from proxy.upstream.bridges.bridge import Bridge
+from proxy.upstream.bridges.missing_paths import BridgedRelay
 from proxy.upstream.client import Client
 from proxy.upstream.echo import Echo
 from proxy.upstream.relay import Relay
@@ -124,7 +125,8 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
         keepalive_s=up.keepalive_s,
         max_connections=up.max_connections,
     )
-    ways: dict[Lane, App] = {"relay": Relay(client), "echo": Echo()}
+    relay = BridgedRelay(Relay(client), relearn_after_s=up.relearn_after_s)
+    ways: dict[Lane, App] = {"relay": relay, "echo": Echo()}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
         # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
@@ -436,7 +438,15 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
             "Azure's version from AZURE_API_VERSION), or use lane: relay"
         )
     key = environ[key_env] if key_env else ""
-    return Target(model, lane, base, key, position=row.position or position, window_tokens=row.window_tokens or 0)
+    return Target(
+        model,
+        lane,
+        base,
+        key,
+        position=row.position or position,
+        window_tokens=row.window_tokens or 0,
+        dialects=row.dialects,
+    )
 
 
 def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:

@@ -38,6 +38,7 @@ class Model:
     lane: Literal["auto", "relay", "translated", "echo"] = "auto"
     position: Literal["lead", "merge", "tail"] | None = None
     window_tokens: int | None = None
+    dialects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class UpstreamSettings:
     idle_timeout_s: float
     keepalive_s: float
     max_connections: int
+    relearn_after_s: float
     paths: Mapping[str, str]
 
 

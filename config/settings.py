@@ -91,6 +91,7 @@ Tree = dict[str, Any]
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
 }
+_DIALECTS = ("chat", "responses", "messages")
 _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "candidates", "rerank_candidates",
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
                  "max_read_mb", "max_chunks",
@@ -282,6 +283,9 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
                 raise SettingsError(f"unknown setting 'models.{name}.{key}'{_nearest(key, hints, f'models.{name}')}")
         rows[name] = Model(**{k: _typed(v, hints[k], f"models.{name}.{k}") for k, v in (row or {}).items()})
         check_address(rows[name].api_base, f"models.{name}.api_base")
+        for dialect in rows[name].dialects:
+            if dialect not in _DIALECTS:
+                raise SettingsError(f"models.{name}.dialects takes {', '.join(_DIALECTS)}; got {dialect!r}")
         window = rows[name].window_tokens
         if window is not None and window < 1:
             raise SettingsError(f"models.{name}.window_tokens must be at least 1, got {window!r}")

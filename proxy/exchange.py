@@ -45,6 +45,7 @@ class Target:
     key_of_client: bool = False  # no key is configured: the client's own key is passed on
     position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
+    dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make

@@ -8,6 +8,7 @@ from proxy.dialects.messages import MESSAGES
 from proxy.dialects.responses import RESPONSES
 
 BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT, RESPONSES, MESSAGES)}
+DIALECT_NAMES: Mapping[str, str] = {CHAT.path: "chat", RESPONSES.path: "responses", MESSAGES.path: "messages"}
 
 
 def dialect_of(path: str) -> Dialect:

@@ -1,6 +1,8 @@
-"""A whole gateway: requests for responses and for messages of models in the translated lane, by the official SDKs."""
+"""A whole gateway: requests for responses and messages whose upstream knows chat completions, by the official SDKs."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -9,11 +11,16 @@ import openai
 import pytest
 
 from tests.support import anthropic_server
-from tests.support.gateway import PATIENCE_S, Served
-from tests.support.recording_upstream import Recorder, answering
-from tests.support.upstream_servers import reply
+from tests.support.gateway import PATIENCE_S, Served, serving
+from tests.support.recording_upstream import COMPLETION, Recorder, answering
+from tests.support.upstream_servers import Received, Wire, reply
 
 QUESTION = "How do I connect to a Zephyr server with TLS?"
+BODIES: dict[str, dict[str, object]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTION}]},
+    "/v1/messages": {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 9},
+    "/v1/responses": {"input": QUESTION},
+}
 HTTP = {"timeout": PATIENCE_S, "max_retries": 0, "api_key": "placeholder"}
 
 
@@ -101,12 +108,28 @@ class TestMessages:
 def test_a_provider_of_messages_answers_clients_of_all_dialects(lanes: Served, claude: Recorder) -> None:
     message = json.dumps(anthropic_server.message(anthropic_server.text("Yes."))).encode()
     claude.answer = answering(reply(message, b"content-type: application/json"))
-    bodies: dict[str, dict[str, object]] = {
-        "/v1/chat/completions": {"messages": [{"role": "user", "content": QUESTION}]},
-        "/v1/messages": {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 9},
-        "/v1/responses": {"input": QUESTION},
-    }
-    for path, body in bodies.items():
+    for path, body in BODIES.items():
         answer = httpx.post(lanes.url + path, json={"model": "claude", **body}, timeout=PATIENCE_S)
         assert (answer.status_code, "Yes." in answer.text) == (200, True), answer.text
     assert [request.line for request in claude.requests] == [b"POST /v1/messages HTTP/1.1"] * 3
+
+
+def test_an_upstream_without_the_path_is_asked_by_a_chat_completion(
+    learned: Callable[[], Path], tmp_path: Path, upstream: Recorder
+) -> None:
+    async def answer(wire: Wire, received: Received) -> None:
+        known = received.line.split()[1] == b"/v1/chat/completions"
+        body, status = (COMPLETION, b"200 OK") if known else (b'{"detail":"Not Found"}', b"404 Not Found")
+        await wire.send(reply(body, b"content-type: application/json", status=status))
+
+    upstream.answer = answer
+    with serving(learned(), tmp_path, f'models: {{"*": {{api_base: "{upstream.url}/v1"}}}}') as gateway:
+        for path, body in BODIES.items():
+            for _ in range(2):
+                got = httpx.post(gateway.url + path, json={"model": "m", **body}, timeout=PATIENCE_S)
+                assert (got.status_code, "Yes." in got.text, got.headers["x-rag-status"]) == (200, True, "augmented")
+        log = gateway.log.read_text("utf-8")
+    paths = [request.line.split()[1].decode() for request in upstream.requests]
+    chat = "/v1/chat/completions"
+    assert paths == [chat, chat, "/v1/messages", chat, chat, "/v1/responses", chat, chat]
+    assert (log.count("has no /v1/responses"), log.count("has no /v1/messages")) == (1, 1)

@@ -1,5 +1,6 @@
 """Bridges: an upstream that knows only chat completions answers a request of another dialect.
 
+missing_paths      the relay with a bridge, for upstreams that lack a path
 bridge             the app around a lane: a request of another dialect in, the dialect's reply out
 members            the members of a client's objects, read strictly
 responses_request  a request for a response as a request for a chat completion

@@ -4,6 +4,7 @@ The lane sees an ordinary chat completion: the allow-list of the translated lane
 of any client. The lane's reply is read as the reply passes: each chunk becomes events at once.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from proxy.upstream.relay import OF_THE_BODY
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream")
 _DONE = b"[DONE]"
+# OpenAI's reasoning models refuse `max_tokens`; some other servers know no other name. litellm knows who takes which.
+_NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
 # Headers of the client's request about the reply's coding, and of another API.
 _NOT_FOR_CHAT = (b"accept-encoding", b"anthropic-")
 
@@ -69,7 +72,8 @@ async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
     dialect, translation = exchange.dialect, TRANSLATIONS[exchange.dialect.path]
     body = await read_body(receive) if exchange.body is None else exchange.body
     began = time.perf_counter()
-    fields, chat = await by_size(body, lambda: _translated(translation, body))
+    api_base = exchange.target.api_base if exchange.target is not None else ""
+    fields, chat = await by_size(body, lambda: _translated(translation, body, api_base))
     exchange.ended_step("translate", began, CHAT.path)
     repeated = exchange.fields or fields  # without the passages
     reply = _Reply(exchange, send, translation.writer(repeated, streamed=bool(fields.get("stream"))))
@@ -85,10 +89,13 @@ async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
         exchange.tokens = exchange.tokens or reply.tokens(body)
 
 
-def _translated(translation: Translation, body: bytes) -> tuple[Json, bytes]:
+def _translated(translation: Translation, body: bytes, api_base: str) -> tuple[Json, bytes]:
     """The members of the request, and the body of the chat completion. Raises ApiError 400."""
     fields = json_of(body)
-    return fields, json_bytes(translation.chat_of(fields))
+    chat = translation.chat_of(fields)
+    if "max_tokens" in chat and _NEWER_LIMIT.match(api_base):
+        chat["max_completion_tokens"] = chat.pop("max_tokens")
+    return fields, json_bytes(chat)
 
 
 def _scope_of_chat(scope: Scope) -> Scope:

@@ -1,0 +1,129 @@
+"""The relay with a bridge: an upstream without the path of the client's dialect is asked by a chat completion.
+
+Which paths an upstream lacks is learned from the upstream's answer, once in `relearn_after_s` for each address and path
+and in each process. A row of `models` may state the dialects of the upstream: then no request is a try.
+"""
+
+import logging
+import re
+import time
+from dataclasses import dataclass, field
+
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.content_encoding import unpacked_start
+from proxy.dialects.chat import CHAT
+from proxy.dialects.paths import DIALECT_NAMES
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.bridges.bridge import bridged
+from proxy.upstream.client import host_of
+
+log = logging.getLogger("ragway")
+
+_NO_SUCH_PATH = (404, 405, 501)
+# Words of a 404 for another thing than the path: https://platform.openai.com/docs/api-reference and answers of vLLM,
+# Ollama and llama.cpp.
+_ANOTHER_THING = re.compile(
+    rb"\b(model|deployment|engine|conversation|prompt|response|item|file (object|with))s?\b", re.IGNORECASE
+)
+_MOST_ERROR_BYTES = 16 * 1024
+
+
+class BridgedRelay:
+    """The relay, and the bridge for paths that an upstream lacks."""
+
+    def __init__(self, relay: App, *, relearn_after_s: float) -> None:
+        self._relay = relay
+        self._relearn_after_s = relearn_after_s
+        self._missing_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises as the relay and as the bridge; ApiError 404 where the upstream has neither the path nor the other."""
+        exchange = exchange_of(scope)
+        target, path = exchange.target, exchange.dialect.path
+        if target is None or exchange.listed or scope["path"] != path:
+            await self._relay(scope, receive, send)
+        elif target.dialects:
+            if DIALECT_NAMES[path] in target.dialects:
+                await self._relay(scope, receive, send)
+            elif DIALECT_NAMES[CHAT.path] in target.dialects:
+                await bridged(self._relay, scope, receive, send)
+            else:
+                raise _not_spoken(exchange, target)
+        elif path == CHAT.path:
+            await self._relay(scope, receive, send)
+        elif self._missing_until.get((target.api_base, path), 0.0) > time.monotonic():
+            await bridged(self._relay, scope, receive, send)
+        else:
+            await self._try(target, scope, receive, send)
+
+    async def _try(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+        """Relay the request; where the upstream lacks the path, ask by a chat completion.
+
+        Only an answer to the chat completion confirms that the path is missing, and not the whole address wrong.
+        """
+        path = scope["path"]
+
+        async def confirm(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] not in _NO_SUCH_PATH:
+                self._remember(target, path)
+            await send(message)
+
+        try:
+            await self._relay(scope, receive, _FirstLook(path, send).send)
+        except _NoSuchPathError:
+            await bridged(self._relay, scope, receive, confirm)
+
+    def _remember(self, target: Target, path: str) -> None:
+        self._missing_until[target.api_base, path] = time.monotonic() + self._relearn_after_s
+        log.warning(
+            "upstream %s has no %s: for %g s its models are asked by %s (models.NAME.dialects states the dialects)",
+            host_of(target.api_base), path, self._relearn_after_s, CHAT.path,
+        )  # fmt: skip
+
+
+def _not_spoken(exchange: Exchange, target: Target) -> ApiError:
+    message = (
+        f"The upstream of {exchange.model!r} has neither {exchange.dialect.path} nor {CHAT.path} (models.NAME.dialects "
+        f"is {', '.join(target.dialects)}): ask over one of these dialects, or let litellm translate with "
+        "`lane: translated` and litellm's name of the model, such as anthropic/claude-sonnet-4-5."
+    )
+    return ApiError(404, message, code="path_not_supported", param="model")
+
+
+class _NoSuchPathError(Exception):
+    """The upstream lacks the path; the client has no byte of the answer."""
+
+
+@dataclass(slots=True)
+class _FirstLook:
+    """Sends an answer on; holds back an answer that may say that the path is missing."""
+
+    path: str
+    to: Send
+    held: list[Message] = field(default_factory=list)
+    size: int = 0
+    passed: bool = False
+
+    async def send(self, message: Message) -> None:
+        """Raises _NoSuchPathError."""
+        if self.passed:
+            await self.to(message)
+            return
+        self.held.append(message)
+        status = self.held[0]["status"]
+        self.size += len(message.get("body", b""))
+        if status in _NO_SUCH_PATH and self.size <= _MOST_ERROR_BYTES:
+            if message["type"] == "http.response.start" or message.get("more_body", False):
+                return
+            if self._is_about_path(status):
+                raise _NoSuchPathError
+        self.passed = True
+        for each in self.held:
+            await self.to(each)
+
+    def _is_about_path(self, status: int) -> bool:
+        """Whether the error says that the server has no such path; a 404 may be about a model or a stored response."""
+        encoding = dict(self.held[0].get("headers", ())).get(b"content-encoding", b"")
+        body = unpacked_start(b"".join(each.get("body", b"") for each in self.held), encoding, _MOST_ERROR_BYTES)
+        return status != 404 or not _ANOTHER_THING.search(body.replace(self.path.encode(), b""))
