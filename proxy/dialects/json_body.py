@@ -29,12 +29,17 @@ _READ = frozenset(
 )
 LARGE_BYTES = 1 << 18  # of a body; the worst smaller body is read within 20 ms
 _STEP_BYTES = 1 << 20  # searched in one call
-# Parsing holds the interpreter: some 0.1 µs for each list, object, member and text, 0.02 µs for each other item,
-# and 1 to 2 ms for each MB: 57 ms for 24 MB of non-ASCII text, so 48 ms at the default limit of 20 MB.
-_MOST_MEMBERS = 100_000  # lists, objects and members of objects
+# Parsing holds the interpreter: some 0.2 µs for each list, object and member, 0.1 µs for each text, 0.02 µs for each
+# other item, and 1 to 2 ms for each MB. The worst body of 20 MB found takes 49 ms on a busy machine: members and texts
+# of 200 bytes with a "€" each.
+_MOST_MEMBERS = 50_000  # lists, objects and members of objects
 _LONGEST_NAME = 40  # characters; every name in _READ is shorter, and so are other spellings of the name
 _MOST_VALUES = 500_000  # commas: token numbers for `/v1/embeddings` are many
-_MOST_TEXTS = 200_000  # names of members included
+_MOST_TEXTS = 100_000  # names of members included
+# A text with a character above U+FFFF takes 4 bytes for each character: 3.5 ms for each MB of ASCII with an emoji, so
+# 70 ms for 20 MB on a busy machine, most of the time for new memory pages.
+_MOST_WIDE_BYTES = 8 << 20  # of texts with such a character; no model reads as much
+_WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", rb"\ud", rb"\uD")  # how such a character begins, or is escaped
 _MOST_VALUES_FOR_PYTHON = 20_000  # Python's parser takes 0.5 µs for a long fraction
 MAX_MODEL_CHARS = 1000
 # A letter or "_" of a member's name spelled as an escape. Without an escape, the name stands between quotes as it is.
@@ -144,11 +149,36 @@ class JsonBody:
 
 
 def _check_size(raw: bytes) -> None:
-    """Raises ApiError 400 where a body holds so many values that parsing would take long."""
-    if _within(raw[start : start + _STEP_BYTES] for start in range(0, len(raw), _STEP_BYTES)):
-        return
-    if not _within(_outside_texts(raw)):  # commas and brackets within texts do not count
+    """Raises ApiError 400 where a body holds so many values, or so wide texts, that parsing would take long."""
+    steps = (raw[start : start + _STEP_BYTES] for start in range(0, len(raw), _STEP_BYTES))
+    if not _within(steps) and not _within(_outside_texts(raw)):  # commas and brackets within texts do not count
         raise _too_many(_MOST_VALUES)
+    if len(raw) > _MOST_WIDE_BYTES and any(map(_is_wide, _steps(raw))) and _wide_bytes(raw) > _MOST_WIDE_BYTES:
+        message = (
+            f"The request body holds more than {_MOST_WIDE_BYTES >> 20} MB of texts with emoji or other characters "
+            "above U+FFFF: send shorter texts."
+        )
+        raise ApiError(400, message, code="invalid_body")
+
+
+def _is_wide(text: bytes) -> bool:
+    """Whether a text, or a piece of a text, holds a character above U+FFFF. A cut may go through an escape."""
+    return any(begin in text for begin in _WIDE) or text.endswith(rb"\u")
+
+
+def _wide_bytes(raw: bytes) -> int:
+    """The bytes of all texts with a character above U+FFFF; of any bytes, JSON or not."""
+    total_bytes = text_bytes = 0
+    inside = wide = False
+    for step in _steps(raw):
+        for number, piece in enumerate(unescaped(step).split(b'"')):
+            if number:  # a quote stands before the piece
+                total_bytes += text_bytes if wide else 0
+                text_bytes, wide, inside = 0, False, not inside
+            if inside:
+                text_bytes += len(piece)
+                wide = wide or _is_wide(piece)
+    return total_bytes + (text_bytes if wide else 0)
 
 
 def _too_many(most_values: int) -> ApiError:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.dialects.json_body import JsonBody
+from proxy.dialects.json_body import _MOST_WIDE_BYTES, _STEP_BYTES, JsonBody
 from proxy.errors import ApiError
 
 
@@ -26,3 +26,33 @@ def test_a_repeated_member_is_refused_where_the_api_reads_it(kind: type[JsonBody
             kind.parse(raw)
     else:
         assert kind.parse(raw).edited() is raw
+
+
+# Texts with emoji: a text takes 4 bytes for each character, and parsing holds the interpreter for as long
+
+EMOJI = "\U0001f600".encode()
+WIDE = [EMOJI, rb"\ud83d\ude00", rb"\uD83D\uDE00", "\U00100000".encode(), "\U00040000".encode()]
+LONG = b"a" * (_MOST_WIDE_BYTES + 1)
+
+
+@pytest.mark.parametrize("wide", WIDE)
+def test_long_texts_with_emoji_are_refused(wide: bytes) -> None:
+    half = LONG[: _MOST_WIDE_BYTES // 2]
+    for texts in ([LONG + wide], [wide + LONG], [half + wide, half + wide], [half + rb"\"" + wide + half]):
+        with pytest.raises(ApiError, match="8 MB of texts with emoji"):
+            JsonBody.parse(b'{"model": "m", "input": ["' + b'", "'.join(texts) + b'"]}')
+
+
+@pytest.mark.parametrize("place", range(-8, 3))
+def test_an_escape_that_two_steps_share_is_found(place: int) -> None:
+    start = b'{"input": "'
+    text = b"a" * (_STEP_BYTES - len(start) + place) + rb"\ud83d\ude00" + LONG
+    with pytest.raises(ApiError, match="texts with emoji"):
+        JsonBody.parse(start + text + b'"}')
+
+
+@pytest.mark.parametrize("wide", WIDE)
+def test_a_short_text_with_emoji_beside_long_texts_is_read(wide: bytes) -> None:
+    texts = [b"Hello " + wide, LONG, "é€".encode() * 1_000_000, rb"\\ud83d" + LONG, wide]
+    raw = b'{"model": "m", "input": ["' + b'", "'.join(texts) + b'"]}'
+    assert JsonBody.parse(raw).raw is raw
