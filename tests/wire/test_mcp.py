@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -20,7 +21,7 @@ from mcp.types import CallToolResult, TextContent
 from config.settings import KEY
 from proxy.access.rights import Names, Rights
 from proxy.access.sql import SqlAccounts
-from tests.support.gateway import Served, environment, ragway, refused, serving
+from tests.support.gateway import ROOT, Served, environment, ragway, refused, serving
 from tests.support.postgres_server import Postgres
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mcp.md"
@@ -30,6 +31,7 @@ models: {echo: {lane: echo}}
 """
 TEXTS = {"red": "The red pump is called Oskar and runs at 40 bar.", "blue": "The blue pump is called Wilma."}
 ASKED = {"query": "What is the pump called?"}
+FASTMCP = Path(sys.prefix) / "clients" / "bin" / "fastmcp"
 MODES = ("auto", "legacy")  # with the handshake of older programs, and without
 
 
@@ -193,11 +195,38 @@ def test_without_a_key_nothing_is_answered_once_there_are_keys(served: Served, k
         assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
-def documented() -> dict[str, dict[str, Any]]:
-    """What docs/mcp.md tells a program of its server, by the transport."""
+def documented_files() -> dict[str, str]:
+    """Transport -> the file of docs/mcp.md for client programs."""
     found = re.findall(r"^```json\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    servers = [json.loads(text)["mcpServers"]["documents"] for text in found]
-    return {"http" if "url" in one else "stdio": one for one in servers}
+    return {"http" if "url" in text else "stdio": text for text in found}
+
+
+def documented() -> dict[str, dict[str, Any]]:
+    """Transport -> the server in the file of docs/mcp.md."""
+    return {how: json.loads(text)["mcpServers"]["documents"] for how, text in documented_files().items()}
+
+
+@pytest.mark.skipif(not FASTMCP.exists(), reason="FastMCP is not installed: `make test-all` installs the program")
+@pytest.mark.parametrize("how", ["http", "stdio"])
+def test_a_client_program_reads_the_documented_file(
+    how: str, served: Served, keys: dict[str, str], tmp_path: Path
+) -> None:
+    """FastMCP's command line, with the file as documented but for the key and the places."""
+    command = tmp_path / "ragway"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m cli "$@"\n')
+    command.chmod(0o755)
+    text = documented_files()[how]
+    places = {"http://127.0.0.1:8000": served.url, "/srv/ragway/data": str(served.data), '"ragway"': f'"{command}"'}
+    for before, after in {**places, "sk-rag-...": keys["red"]}.items():
+        text = text.replace(before, after)
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    environ = environment({"FASTMCP_CHECK_FOR_UPDATES": "off", "NO_COLOR": "1"})
+    asked: list[str | Path] = [FASTMCP, "call", file, "search", f"query={ASKED['query']}", "--json"]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100, env=environ)
+    assert done.returncode == 0, done.stderr
+    assert "Oskar" in done.stdout
+    assert "Wilma" not in done.stdout
 
 
 async def test_the_documented_server_over_http_is_this_one(served: Served, keys: dict[str, str]) -> None:
