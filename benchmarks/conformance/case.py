@@ -12,7 +12,7 @@ KEY = b"sk-of-the-upstream"
 QUESTION = "How do I connect to the Zephyr server with TLS?"
 TRAP = "TRAP_PORT"  # in a body or a header: the port of a server that no lane should call
 
-Group = Literal["request", "reply", "stream", "fault", "provider"]
+Group = Literal["request", "reply", "stream", "fault", "provider", "dialect"]
 Leave = Literal["", "before the first byte", "within the stream"]
 FIRST_WORD = b"alpha"  # received by a client before the client leaves the stream
 

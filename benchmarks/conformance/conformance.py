@@ -1,9 +1,10 @@
-"""What each lane keeps of requests, replies, streams and faults: writes docs/conformance.md, every cell from a run.
+"""What lanes and dialects keep of requests, replies, streams and faults: writes docs/conformance.md, every cell from a
+run.
 
     python benchmarks/conformance/conformance.py [--skip litellm] [--only TEXT] [--output FILE]
 
-`--only` runs the cases whose title contains the text, and prints the cells instead of writing the page. Exit code 2: a
-lane does not start.
+`--only` runs the cases whose title contains the text, and prints the cells instead of writing the page. The rows about
+dialects run in the relay lane. Exit code 2: a lane does not start.
 """
 
 import argparse
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common import servers
 from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance.case import Case
+from benchmarks.conformance.dialect_cases import ROWS, Row
 from benchmarks.conformance.fault_cases import FAULTS, PROVIDERS
 from benchmarks.conformance.lanes import TITLES, Lane, learn, run, start, warm
 from benchmarks.conformance.page import Table, markdown
@@ -41,24 +43,30 @@ def main() -> int:
         _say("LiteLLM's proxy is not installed: `make install-dev` does it, `--skip litellm` leaves it out.")
         return 2
     cases = [case for case in CASES if arguments.only in case.title]
+    rows = [row for row in ROWS if arguments.only in f"dialect {row.title}"]
     try:
         with tempfile.TemporaryDirectory(prefix="ragway-conformance-") as folder:
-            table = uvloop.run(measured(Path(folder), keys, cases, arguments.models))
+            table, by_dialect = uvloop.run(measured(Path(folder), keys, cases, rows, arguments.models))
     except (Unmeasurable, OSError) as error:
         _say(f"cannot run: {error}")
         return 2
     if arguments.only:
-        for title, cells in table.items():
+        for title, cells in (*table.items(), *by_dialect.items()):
             print(title, *(f"    {key:11}{cell}" for key, cell in cells.items()), sep="\n")
         return 0
-    arguments.output.write_text(markdown(cases, table), "utf-8", "backslashreplace")
-    _say(f"{len(table)} cases in {arguments.output}")
+    arguments.output.write_text(markdown(cases, table, rows, by_dialect), "utf-8", "backslashreplace")
+    _say(f"{len(table)} cases and {len(by_dialect)} rows of dialects in {arguments.output}")
     return 0
 
 
-async def measured(folder: Path, keys: Sequence[str], cases: Sequence[Case], models: Path) -> Table:
-    """Title -> lane -> cell. The lanes run one after the other, so that no lane waits for another lane's work."""
+async def measured(
+    folder: Path, keys: Sequence[str], cases: Sequence[Case], rows: Sequence[Row], models: Path
+) -> tuple[Table, Table]:
+    """Title -> lane -> cell, and title -> dialect -> cell. The lanes run one after the other, so that no lane waits for
+    another lane's work.
+    """
     table: Table = {case.title: {} for case in cases}
+    by_dialect: Table = {}
     learned = await asyncio.to_thread(learn, folder, models)
     async with upstream() as script, upstream() as trap:
         for key in keys:
@@ -70,8 +78,13 @@ async def measured(folder: Path, keys: Sequence[str], cases: Sequence[Case], mod
                 usual = await warm(lane, script)
                 for case in cases:
                     table[case.title][key] = await run(case, lane, script, trap, usual)
+                if key == "relay":
+                    by_dialect = {
+                        row.title: {path: await run(case, lane, script, trap, {}) for path, case in row.cases.items()}
+                        for row in rows
+                    }
                 _say(f"{TITLES[key]}: {len(cases)} cases")
-    return table
+    return table, by_dialect
 
 
 def _arguments() -> argparse.Namespace:

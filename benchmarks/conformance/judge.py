@@ -9,11 +9,12 @@ import functools
 import gzip
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.conformance.diff import VALUES, Difference, Stream, of_json, of_streams, stream_of, told
 from benchmarks.conformance.wire import Exchange
+from proxy.dialects.paths import BY_PATH
 
 Judge = Callable[[Exchange, bool], str]  # second argument: whether the lane is ragway's, which may insert a block
 
@@ -34,19 +35,22 @@ def kind_of(cell: str) -> str:
     return next(kind for kind in (*_ORDER, "—") if cell.startswith(kind))
 
 
-def request(*about: str, expect: bytes | None = None, block: bool = True) -> Judge:
-    """The upstream got `expect`, or the client's request; with `block`, ragway's lanes insert the message."""
+def request(*about: str, expect: bytes | None = None, block: bool = True, path: str = "/v1/chat/completions") -> Judge:
+    """The upstream got `expect`, or the client's request.
+
+    With `block`, ragway's lanes insert the passages, if the request has passages, at the place of the path's dialect.
+    """
 
     def judge(seen: Exchange, ours: bool) -> str:
         if cell := _not_asked_once(seen):
             return cell
         got = seen.received[0].body
-        if ours and block:
+        if ours and block and seen.rag:
             if seen.answer.header(b"x-rag-status") != b"augmented":
                 return f"lost: the block, x-rag-status {seen.answer.header(b'x-rag-status').decode()}"
-            got, found = _without_block(got)
+            got, found = _without_block(got, path)
             if not found:
-                return "lost: the block is not the first message"
+                return "lost: the block is not at the declared place"
         try:
             return told(of_json(seen.sent if expect is None else expect, got), about)
         except ValueError:
@@ -208,6 +212,37 @@ def fails(*statuses: int) -> Judge:
     return judge
 
 
+def refuses(path: str, *statuses: int) -> Judge:
+    """One of these statuses before any part of a reply, with an error in the form of the path's dialect."""
+
+    def judge(seen: Exchange, ours: bool) -> str:
+        cell = fails(*statuses)(seen, ours)
+        if cell.startswith("kept") and path == "/v1/messages" and not _is_anthropics(seen.answer.body):
+            return f"changed: {seen.answer.status}, not in Anthropic's form"
+        return cell
+
+    return judge
+
+
+def cut(path: str) -> Judge:
+    """A broken reply looks broken to a reader of the path's dialect: no end, or an error."""
+
+    def judge(seen: Exchange, ours: bool) -> str:
+        answer, sent = seen.answer, seen.script.body
+        if len(seen.received) != 1 or answer.end in ("none", "silent") or answer.status >= 400:
+            return refuses(path)(seen, ours)
+        if answer.body == sent and (answer.end == "cut" or seen.script.framing == "close"):
+            return "same"
+        reader = BY_PATH[path].reader(streamed=_media(seen.script.headers) == b"text/event-stream")
+        reader.feed(answer.body)
+        reader.close()
+        if reader.error:
+            return f"kept: an error event, then {'broken off' if answer.end == 'cut' else 'closed in order'}"
+        return "made up: an orderly end" if reader.whole or answer.end == "whole" else "kept: broken off"
+
+    return judge
+
+
 def honest_cut(seen: Exchange, _ours: bool) -> str:
     """A broken reply looks broken: no invented end, and no loss before the break."""
     answer, sent = seen.answer, seen.script.body
@@ -346,17 +381,41 @@ def _texts(objects: Sequence[str]) -> list[str]:
 
 
 @functools.cache
-def _block() -> re.Pattern[bytes]:
-    """The inserted message with any spacing, at the start of `messages`."""
+def _places(path: str) -> Sequence[re.Pattern[bytes]]:
+    """The declared places of the inserted passages in a dialect, with any spacing.
+
+    The first group, if any, is what stands there without the passages.
+    """
     template = Path(__file__).resolve().parents[2] / "config" / "prompts" / "answer.txt"
-    begins = re.escape(json.dumps(template.read_text("utf-8")[:40])[1:-1].encode())
-    message = rb'\{\s*"role":\s*"system",\s*"content":\s*"' + begins + rb'(?:[^"\\]|\\.)*+"\s*\}\s*,?'
-    return re.compile(rb'("messages"\s*:\s*\[\s*)' + message, re.DOTALL)
+    text = re.escape(json.dumps(template.read_text("utf-8")[:40])[1:-1].encode()) + rb'(?:[^"\\]|\\.)*+'
+    block = rb'\{\s*"type":\s*"text",\s*"text":\s*"' + text + rb'"\s*\}'
+    message = rb'\{\s*"role":\s*"system",\s*"content":\s*"' + text + rb'"\s*\}\s*,?'
+    places: Mapping[str, Sequence[bytes]] = {
+        # the first message
+        "/v1/chat/completions": [rb'("messages"\s*:\s*\[\s*)' + message],
+        # a new member, or the end of `instructions`
+        "/v1/responses": [rb'(?<=\{)"instructions":"' + text + rb'",()', rb"()\\n\\n" + text + rb'(?=")'],
+        # a text that becomes two blocks, the last block, or a new member of the body
+        "/v1/messages": [
+            rb'\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\},' + block + rb"\]",
+            rb"()," + block + rb"(?=\])",
+            rb'(?<=\{)"system":"' + text + rb'",()',
+        ],
+    }
+    return [re.compile(place, re.DOTALL) for place in places[path]]
 
 
-def _without_block(body: bytes) -> tuple[bytes, bool]:
-    without, number = _block().subn(rb"\1", body, count=1)
-    return without, number == 1
+def _without_block(body: bytes, path: str) -> tuple[bytes, bool]:
+    for place in _places(path):
+        without, number = place.subn(rb"\1", body, count=1)
+        if number:
+            return without, True
+    return body, False
+
+
+def _is_anthropics(body: bytes) -> bool:
+    found = _loaded(body)
+    return isinstance(found, dict) and found.get("type") == "error" and set(_error_of(body)) == {"type", "message"}
 
 
 def _coded(names: Sequence[str]) -> str:

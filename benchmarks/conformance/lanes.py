@@ -198,7 +198,7 @@ async def exchanged(case: Case, script: Script, lane: Lane, upstream: Upstream, 
     port = str(trap.port).encode()
     body = case.body.replace(TRAP.encode(), port)
     headers = tuple((name, value.replace(TRAP.encode(), port)) for name, value in script.headers)
-    exchange = Exchange(body, dataclasses.replace(script, headers=headers))
+    exchange = Exchange(body, dataclasses.replace(script, headers=headers), rag=case.rag)
     await upstream.play(exchange)
     switch: Pairs = ((b"x-rag", b"off"),) if lane.ours and not case.rag else ()
     request = post(lane.port, body, (*case.headers, *switch), case.target)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from benchmarks.conformance.case import Case
+from benchmarks.conformance.dialect_cases import PATHS, Row
 from benchmarks.conformance.judge import CLOSED_WITHIN_S, kind_of
 from benchmarks.conformance.lanes import LIMIT_S, NOT_APPLICABLE, TITLES
 from benchmarks.conformance.reply_cases import BASELINE_REPLY, BASELINE_STREAM
@@ -42,21 +43,22 @@ OpenAI client should see, and the request that the provider should get. `id`, `c
 }  # fmt: skip
 
 
-def markdown(cases: Sequence[Case], table: Table) -> str:
-    """The page."""
-    return "\n".join(_lines(cases, table)) + "\n"
+def markdown(cases: Sequence[Case], table: Table, rows: Sequence[Row], by_dialect: Table) -> str:
+    """The page. table: title of a case -> lane -> cell. by_dialect: title of a row -> path -> cell."""
+    return "\n".join(_lines(cases, table, rows, by_dialect)) + "\n"
 
 
-def _lines(cases: Sequence[Case], table: Table) -> Iterator[str]:
+def _lines(cases: Sequence[Case], table: Table, rows: Sequence[Row], by_dialect: Table) -> Iterator[str]:
     lanes = [key for key in TITLES if any(key in cells for cells in table.values())]
     yield from _head(len(cases))
     yield from _summary(cases, table, lanes)
     yield from _ours(cases, table, [key for key in lanes if key != "litellm"])
+    yield from _dialects(rows, by_dialect)
     for group, (title, text) in _GROUPS.items():
-        rows = [case for case in cases if case.group == group]
+        of_group = [case for case in cases if case.group == group]
         yield from ("", f"## {title}", "", text, "", _row("case", *(TITLES[key] for key in lanes)))
         yield _row(*["---"] * (len(lanes) + 1))
-        for case in rows:
+        for case in of_group:
             yield _row(_escaped(case.name), *(_escaped(table[case.title][key]) for key in lanes))
 
 
@@ -122,6 +124,32 @@ def _ours(cases: Sequence[Case], table: Table, lanes: Sequence[str]) -> Iterator
         short = [(case, table[case.title][key]) for case in cases if kind_of(table[case.title][key]) in _UNKEPT]
         yield from ("", f"**{TITLES[key]}**: {len(short) or 'nothing'}.")
         yield from ("", *(f"- {_escaped(case.title)}: {_escaped(cell)}" for case, cell in short)) if short else ()
+
+
+_PARTS = {"request": "Requests", "reply": "Answers that are not streamed", "stream": "Streams", "fault": "Faults"}
+
+
+def _dialects(rows: Sequence[Row], by_dialect: Table) -> Iterator[str]:
+    yield f"""
+## The relay lane, by dialect
+
+{len(rows)} further rows, each as a chat completion, as a request for a response (OpenAI's Responses API) and as a
+request for a message (Anthropic's Messages API), to an upstream of the same dialect. The passages must stand at the
+dialect's declared place, and are removed before the comparison: the first message, the end of `instructions`, the last
+block of `system`. An error of the gateway must have the form of the dialect. {NOT_APPLICABLE}: the API has no such
+feature.
+"""
+    yield _row("", *KINDS)
+    yield _row(*["---"] * (len(KINDS) + 1))
+    for path in PATHS:
+        kinds = Counter(kind_of(by_dialect.get(row.title, {}).get(path, NOT_APPLICABLE)) for row in rows)
+        yield _row(f"`{path}`", *(str(kinds[kind]) for kind in KINDS))
+    for part, title in _PARTS.items():
+        yield from ("", f"### {title}, by dialect", "", _row("case", *(f"`{path}`" for path in PATHS)))
+        yield _row(*["---"] * (len(PATHS) + 1))
+        for row in (row for row in rows if row.part == part):
+            cells = by_dialect.get(row.title, {})
+            yield _row(_escaped(row.name), *(_escaped(cells.get(path, NOT_APPLICABLE)) for path in PATHS))
 
 
 def _row(*cells: str) -> str:

@@ -87,6 +87,7 @@ class Exchange:
     received: list[Received] = field(default_factory=list)
     answer: Answer = field(default_factory=Answer)
     held_back: int = 0  # marks that the client did not receive in time
+    rag: bool = True  # the request has passages in ragway's lanes
     trapped: int = 0  # connections to an address in the request or the reply
     usual: frozenset[tuple[str, str]] = (
         frozenset()

@@ -1,6 +1,7 @@
 """The conformance table: its judges, every case through our relay, and that the committed page has them all."""
 
 import gzip
+import json
 import re
 import socket
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,10 @@ from benchmarks.common.processes import Running
 from benchmarks.conformance import judge
 from benchmarks.conformance.case import COMPLETION, QUESTION, Case, chat
 from benchmarks.conformance.conformance import CASES, PAGE
+from benchmarks.conformance.dialect_cases import ROWS
 from benchmarks.conformance.diff import Difference, of_json, of_streams, stream_of, told
 from benchmarks.conformance.lanes import NOT_APPLICABLE, TITLES, Lane, applies, learn, run, start, warm
-from benchmarks.conformance.page import markdown
+from benchmarks.conformance.page import KINDS, markdown
 from benchmarks.conformance.reply_cases import DONE, PLAIN, ROLE, STOP, WORDS
 from benchmarks.conformance.wire import (
     EVENTS,
@@ -28,6 +30,8 @@ from benchmarks.conformance.wire import (
     post,
     upstream,
 )
+from proxy.dialects.paths import BY_PATH
+from proxy.errors import ApiError
 
 RELAY = Lane("relay", 0)
 IN_THE_RELAY = [case for case in CASES if applies(case, RELAY)]
@@ -86,7 +90,40 @@ async def test_the_relay_tells_every_fault_as_one(relay: Running, port: int, mon
     assert {title: cell for title, cell in found.items() if judge.kind_of(cell) not in ("same", "kept")} == {}
 
 
+async def test_the_relay_keeps_every_dialect(relay: Running, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "CLOSED_WITHIN_S", 1.0)
+    async with upstream(port) as script, upstream() as trap:
+        lane = Lane("relay", relay.port)
+        found = {
+            f"{row.title}, {path}": await run(case, lane, script, trap, {})
+            for row in ROWS
+            for path, case in row.cases.items()
+        }
+    assert len(found) > 200
+    assert {title: cell for title, cell in found.items() if judge.kind_of(cell) not in ("same", "kept")} == {}
+    assert [title for title, cell in found.items() if cell == "kept"] == [], "nothing is spelled anew"
+
+
 # --- The page
+
+
+def test_the_page_has_a_column_for_every_dialect() -> None:
+    text = PAGE.read_text("utf-8").partition("## The relay lane, by dialect")[2].partition("\n## ")[0]
+    summary, *tables = [_rows(part) for part in text.split("\n### ")]
+    assert [row[0] for row in summary[1:]] == [f"`{path}`" for path in BY_PATH]
+    rows = [row for table in tables for row in table[1:]]
+    assert [row[0] for row in rows] == [_escaped(row.name) for row in ROWS]
+    assert all(table[0] == ["case", *(f"`{path}`" for path in BY_PATH)] for table in tables)
+    for row, cells in zip(ROWS, rows, strict=True):
+        assert [cell != NOT_APPLICABLE for cell in cells[1:]] == [path in row.cases for path in BY_PATH], row.title
+    for number, path in enumerate(BY_PATH, start=1):
+        kinds = [judge.kind_of(cells[number]) for cells in rows]
+        assert summary[number] == [f"`{path}`", *(str(kinds.count(kind)) for kind in KINDS)]
+
+
+def test_titles_of_rows_are_unique_and_a_row_without_a_dialect_is_an_exception() -> None:
+    assert len({row.title for row in ROWS}) == len(ROWS) > 60
+    assert sum(len(row.cases) == len(BY_PATH) for row in ROWS) > 0.9 * len(ROWS)
 
 
 def test_the_page_has_a_row_for_every_case_and_a_cell_for_every_lane() -> None:
@@ -131,7 +168,7 @@ def _escaped(name: str) -> str:
 def test_the_page_lists_our_shortcomings_and_not_theirs() -> None:
     table = {case.title: dict.fromkeys(TITLES, "same") for case in CASES}
     table[CASES[0].title] = {"relay": "lost: `a|b`", "translated": "kept", "litellm": "made up: `c`"}
-    text = markdown(CASES, table)
+    text = markdown(CASES, table, [], {})
     ours = text.partition("## Where ragway changes a message")[2].partition("\n## ")[0]
     assert f"- {CASES[0].title}: lost: `a\\|b`" in ours
     assert "**ragway, translated**: nothing." in ours
@@ -231,10 +268,52 @@ def test_the_inserted_block_may_be_the_only_difference() -> None:
     assert check(exchange(sent, got, answer=AUGMENTED), True) == "same"
     assert check(exchange(sent, got.replace(BLOCK + b",", BLOCK + b", "), answer=AUGMENTED), True).startswith("changed")
     assert check(exchange(sent, got.replace(b"TLS", b"SSL"), answer=AUGMENTED), True).startswith("changed: `messages")
-    assert check(exchange(sent, sent, answer=AUGMENTED), True) == "lost: the block is not the first message"
+    assert check(exchange(sent, sent, answer=AUGMENTED), True) == "lost: the block is not at the declared place"
     assert check(exchange(sent, sent), True).startswith("lost: the block")
     of_another = check(exchange(sent, got), False)
     assert of_another.startswith('made up: `messages[1]`; changed: `messages[0].role` "user" → "system"')
+
+
+TEXT = json.dumps(json.loads(BLOCK)["content"])[1:-1].encode()
+SYSTEM_BLOCK = b'{"type":"text","text":"%b"}' % TEXT
+
+
+@pytest.mark.parametrize(("path", "sent", "got"), [
+    ("/v1/responses", b'{"input":"Q"}', b'{"instructions":"%b","input":"Q"}' % TEXT),
+    ("/v1/responses", b'{"instructions":"I","input":"Q"}', b'{"instructions":"I\\n\\n%b","input":"Q"}' % TEXT),
+    ("/v1/messages", b'{"messages":[]}', b'{"system":"%b","messages":[]}' % TEXT),
+    ("/v1/messages", b'{"system":"I"}', b'{"system":[{"type":"text","text":"I"},%b]}' % SYSTEM_BLOCK),
+    ("/v1/messages", b'{"system":[{"x":1}]}', b'{"system":[{"x":1},%b]}' % SYSTEM_BLOCK),
+])  # fmt: skip
+def test_the_block_stands_at_the_declared_place_of_the_dialect(path: str, sent: bytes, got: bytes) -> None:
+    check = judge.request(path=path)
+    assert check(exchange(sent, got, answer=AUGMENTED), True) == "same"
+    assert check(exchange(sent, got.replace(b"}", b',"a":1}', 1), answer=AUGMENTED), True) != "same"
+    elsewhere = sent[:-1] + b',"passages":"%b"}' % TEXT
+    assert check(exchange(sent, elsewhere, answer=AUGMENTED), True) == "lost: the block is not at the declared place"
+
+
+def test_an_error_has_the_form_of_the_dialect() -> None:
+    openais = b'{"error":{"message":"m","type":"t","param":null,"code":"gone"}}'
+    anthropics = b'{"type":"error","error":{"type":"not_found_error","message":"m"},"request_id":"r"}'
+    assert judge.refuses("/v1/responses", 404)(answered(openais, CUT, status=404), True) == "kept: 404 `gone`"
+    assert judge.refuses("/v1/messages", 404)(answered(anthropics, CUT, status=404), True) == "kept: 404"
+    wrong = judge.refuses("/v1/messages", 404)(answered(openais, CUT, status=404), True)
+    assert wrong == "changed: 404, not in Anthropic's form"
+
+
+@pytest.mark.parametrize("path", BY_PATH)
+def test_a_cut_stream_must_look_cut_in_every_dialect(path: str) -> None:
+    row = next(row for row in ROWS if row.title == "stream: plain")
+    (whole,) = row.cases[path].scripts
+    half = Script(whole.pieces[:3], headers=EVENTS, framing="chunked", end="fin")
+    error = BY_PATH[path].error_frame(ApiError(502, "It broke off.", code="upstream_cut"), "rag-1")
+    check = judge.cut(path)
+    assert check(answered(half.body, half, end="cut"), True) == "same"
+    assert check(answered(half.pieces[0], half, end="cut"), True) == "kept: broken off"
+    assert check(answered(half.body + error, half, end="cut"), True) == "kept: an error event, then broken off"
+    assert check(answered(whole.body, half), True) == "made up: an orderly end"
+    assert check(answered(half.body, half), True) == "made up: an orderly end"
 
 
 def test_a_refusal_a_second_request_and_silence_are_told_apart() -> None:
