@@ -1,6 +1,6 @@
 """The route table and the middleware list: a request's path, top to bottom.
 
-paths     `CanonicalPaths`: other spellings of a path become the served path
+CanonicalPaths  other spellings of a path become the served path
 CORS      only with server.cors_origins; outside of Observe, or a page could not read errors of the gateway
 Observe   opens the exchange, answers errors of the gateway, logs
 Guard     a valid key and its rights; without keys, programs on this machine and no web page
@@ -30,7 +30,7 @@ from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.models import Models
 from proxy.api.passthrough import relayed_kind
-from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, CanonicalPaths
+from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
 from proxy.dialects.messages import COUNT_PATH, MESSAGES
 from proxy.dialects.paths import BY_PATH
@@ -113,6 +113,18 @@ def application(parts: Parts) -> App:
     app = Guard(app, keyring=parts.keyring, open=parts.open, origins=parts.cors_origins)
     app = Observe(app, parts.metrics)
     return CanonicalPaths(_cors(app, parts.cors_origins) if parts.cors_origins else app)
+
+
+class CanonicalPaths:
+    """The outermost app: gives each request the served path."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "http" and scope["path"] not in EXACT:
+            rewrite(scope)
+        return self._app(scope, receive, send)
 
 
 class _Cors(CORSMiddleware):

@@ -66,7 +66,7 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
-    dialect: Dialect = CHAT  # by `dialect_of`
+    dialect: Dialect = CHAT  # of the path, by `Observe`
     key: str = ""  # id of the caller's key; "" while the gateway has no keys
     owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
     rights: Rights = NOTHING  # of the caller, set by `Guard`

@@ -6,10 +6,10 @@ search for a route and the address at the upstream never read two spellings of a
 """
 
 import re
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
-from proxy.asgi import App, Receive, Scope, Send, covers
+from proxy.asgi import Scope, covers
 from proxy.body import DEPLOYMENT
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.paths import BY_PATH
@@ -30,8 +30,8 @@ _OF_A_DEPLOYMENT = frozenset({
     *BY_PATH, *WITH_MODEL, "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
     "/v1/images/edits", "/v1/images/generations", "/v1/images/variations",
 })  # fmt: skip
-_EXACT = _OF_A_DEPLOYMENT.union(MODEL_CALLS, ACCOUNT, (COUNT_PATH, "/v1/models", "/v1/files", "/v1/vector_stores"))
-_SECTIONS = frozenset(path.split("/")[2] for path in _EXACT)
+EXACT = _OF_A_DEPLOYMENT.union(MODEL_CALLS, ACCOUNT, (COUNT_PATH, "/v1/models", "/v1/files", "/v1/vector_stores"))
+_SECTIONS = frozenset(path.split("/")[2] for path in EXACT)
 _PREFIX = re.compile(r"/+(?:(?:openai|v1)/+)*")
 _CALLED = "|".join(sorted(re.escape(path.removeprefix("/v1/")) for path in _OF_A_DEPLOYMENT))
 _DEPLOYMENT = re.compile(f"deployments/(.+?)/({_CALLED})")
@@ -44,18 +44,6 @@ def covered(path: str, paths: Iterable[str]) -> bool:
     return any(covers(each, path) for each in paths)
 
 
-class CanonicalPaths:
-    """The outermost app: gives each request the served path."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] == "http" and scope["path"] not in _EXACT:
-            _rewrite(scope)
-        return self._app(scope, receive, send)
-
-
 def canonical(path: str) -> tuple[str, str]:
     """(the served path, the deployment in a path of Azure's form or "").
 
@@ -66,14 +54,15 @@ def canonical(path: str) -> tuple[str, str]:
     rest = path[found.end() :] if found else ""
     segments = [segment for segment in rest.split("/") if segment]
     tidy = "/".join(segments)
-    if (served := f"/v1/{tidy}") in _EXACT:
+    if (served := f"/v1/{tidy}") in EXACT:
         return served, ""
     if deployed := _DEPLOYMENT.fullmatch(tidy):
         return f"/v1/{deployed[2]}", deployed[1]
     return (f"/v1/{rest}" if segments and segments[0] in _SECTIONS else path), ""
 
 
-def _rewrite(scope: Scope) -> None:
+def rewrite(scope: Scope) -> None:
+    """Give a request the served path."""
     path, deployment = canonical(scope["path"])
     if path == scope["path"]:
         return

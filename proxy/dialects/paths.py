@@ -9,8 +9,3 @@ from proxy.dialects.responses import RESPONSES
 
 BY_PATH: Mapping[str, Dialect] = {dialect.path: dialect for dialect in (CHAT, RESPONSES, MESSAGES)}
 DIALECT_NAMES: Mapping[str, str] = {CHAT.path: "chat", RESPONSES.path: "responses", MESSAGES.path: "messages"}
-
-
-def dialect_of(path: str) -> Dialect:
-    """The dialect of a path: below `/v1/messages` Anthropic's, too; a path without a dialect has OpenAI's errors."""
-    return BY_PATH.get(path) or (MESSAGES if path.startswith(MESSAGES.path + "/") else CHAT)

@@ -7,7 +7,10 @@ from urllib.parse import quote
 from proxy.asgi import CLIENT_LEFT, App, Message, Receive, Scope, Send, send_error
 from proxy.augment.inject import sources_header
 from proxy.body import ClientGone
-from proxy.dialects.paths import dialect_of
+from proxy.dialects.base import Dialect
+from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
+from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, durations_ms
 from proxy.observe.metrics import Metrics
@@ -29,7 +32,7 @@ class Observe:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
-        exchange = Exchange(method=scope["method"], path=path, dialect=dialect_of(path))
+        exchange = Exchange(method=scope["method"], path=path, dialect=_dialect_of(path))
         scope[KEY] = exchange
         self._metrics.begun()
         started = False
@@ -67,6 +70,11 @@ class Observe:
             self._metrics.ended(exchange)
             if path.startswith(("/v1/", "/mcp")):
                 logs.write_line(_line(exchange))
+
+
+def _dialect_of(path: str) -> Dialect:
+    """Below `/v1/messages` Anthropic's, too; a path without a dialect has OpenAI's errors."""
+    return BY_PATH.get(path) or (MESSAGES if path.startswith(MESSAGES.path + "/") else CHAT)
 
 
 async def _send_error(send: Send, exchange: Exchange, error: ApiError) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.api.passthrough import relayed_kind
-from proxy.api.paths import CanonicalPaths, canonical
+from proxy.api.paths import canonical
+from proxy.app import CanonicalPaths
 from proxy.asgi import Receive, Scope, Send
 from proxy.body import DEPLOYMENT, whole_body
 from proxy.errors import ApiError, Headers
