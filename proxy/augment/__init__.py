@@ -2,7 +2,6 @@
 
 middleware        reads, decides, retrieves, injects, prepares the call; changes the request alone
 gate              whether a request is augmented, from which collections, and why
-program_text      text of a coding agent in a user's message, which is no part of the question
 utility_requests  requests of a chat program for its own use (title, tags, summary), which get no passages
 history           the turns of a stored conversation, which a request continues by id
 rewrite           the latest question as a model words it, raced with retrieval on the local form

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from proxy.access.rights import MAX_COLLECTION_CHARS, MAX_COLLECTIONS, are_collections
 from proxy.asgi import Scope
-from proxy.augment.program_text import without_program_text
 from proxy.augment.utility_requests import UtilityPrompts
-from proxy.dialects.base import ConversationMessage, ModelRequest
+from proxy.dialects.base import ConversationMessage, ModelRequest, without_program_text
 from proxy.errors import ApiError, Headers
 from proxy.exchange import RagStatus
 from retrieval.records.search import Turn

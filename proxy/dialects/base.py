@@ -18,6 +18,10 @@ from proxy.errors import ApiError
 Position = Literal["lead", "merge", "tail"]
 
 
+# Elements of text that a coding agent adds to a user's message: Claude Code adds reminders to most messages (notes on
+# files, tasks and settings, of any length), Codex and Cline add the environment. A search for this text finds nothing.
+_PROGRAM_ELEMENTS = ("system-reminder", "environment_context", "environment_details")
+
 KeyHeader = Literal[b"authorization", b"x-api-key"]  # authorization has the form `Bearer KEY`
 X_API_KEY: KeyHeader = b"x-api-key"
 
@@ -28,6 +32,28 @@ class ConversationMessage(NamedTuple):
     role: str  # system, developer, user, assistant, tool, or the client's own word
     text: str  # all text parts, joined by line feeds; "" where a message has no text
     calls: Any = None  # the tool calls as JSON; None: no call
+
+
+def without_program_text(text: str) -> str:
+    """The text without elements that a coding agent adds. An element without an end stays."""
+    for name in _PROGRAM_ELEMENTS:
+        opening, closing = f"<{name}>", f"</{name}>"
+        before, *elements = text.split(opening)
+        for element in elements:
+            _, closed, after = element.partition(closing)
+            before += after if closed else opening + element
+        text = before
+    return text
+
+
+def index_of_question(users: Sequence[tuple[int, str]]) -> int:
+    """The index of the newest user message with text that no program added, else of the newest; -1: no message.
+
+    users: index and text of each user message. Claude Code ends a message of tool results with text of its own: the
+    question is an older message, and every round of a tool conversation has the same question.
+    """
+    asking = [index for index, text in users if without_program_text(text).strip()]
+    return max(asking or [index for index, _ in users], default=-1)
 
 
 class ModelRequest(JsonBody, ABC):

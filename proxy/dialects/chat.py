@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
+from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position, index_of_question
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -66,14 +66,14 @@ class ChatRequest(ModelRequest):
 
 def _index_for(position: Position, messages: Sequence[Any]) -> int:
     """Index of the message whose content takes the text; -1: the text becomes the first message."""
-    if position == "merge":
-        roles: Sequence[str] = _INSTRUCTIONS
-        order = range(len(messages))
-    elif position == "tail":
-        roles, order = ("user",), range(len(messages) - 1, -1, -1)
-    else:
+    if position == "lead":
         return -1
-    index = next((i for i in order if isinstance(messages[i], dict) and messages[i].get("role") in roles), -1)
+    roles = _INSTRUCTIONS if position == "merge" else ("user",)
+    found = [(i, each) for i, each in enumerate(messages) if isinstance(each, dict) and each.get("role") in roles]
+    if position == "merge":
+        index = found[0][0] if found else -1
+    else:
+        index = index_of_question([(i, text_of(message.get("content"))) for i, message in found])
     return index if index >= 0 and isinstance(messages[index].get("content"), str | list) else -1
 
 

@@ -7,7 +7,15 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import X_API_KEY, ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
+from proxy.dialects.base import (
+    X_API_KEY,
+    ConversationMessage,
+    Dialect,
+    KeyHeader,
+    ModelRequest,
+    Position,
+    index_of_question,
+)
 from proxy.dialects.json_body import Edit, end_of, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.messages_reply import MessageReader, message_frames, whole_message
 from proxy.dialects.replies import ReplyReader
@@ -82,7 +90,8 @@ class MessagesRequest(ModelRequest):
     def _question(self) -> tuple[int, Any]:
         """The content of the newest message that asks something: end and value. The request has a question."""
         messages, plain = self.fields["messages"], unescaped(self.raw)
-        index = max(i for i, message in enumerate(messages) if _read(message).role == "user")
+        read = [(index, _read(message)) for index, message in enumerate(messages)]
+        index = index_of_question([(index, message.text) for index, message in read if message.role == "user"])
         opening = value_at(self.raw, self.members["messages"])
         _, end = member_span(self.raw, plain, nth_item(plain, opening, index), "content")
         return end, messages[index]["content"]

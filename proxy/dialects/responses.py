@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position
+from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position, index_of_question
 from proxy.dialects.chat import CHAT
 from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -93,7 +93,7 @@ class ResponsesRequest(ModelRequest):
         return _id_of(given.get("id") if isinstance(given, dict) else given)
 
     def insertion(self, text: str, position: Position) -> Sequence[Edit]:
-        """At the end of `instructions`; for tail, a developer item before the newest user item.
+        """At the end of `instructions`; for tail, a developer item before the newest question.
 
         A stored prompt may have instructions of its own, which `instructions` would replace: with `prompt` alone, the
         text goes into a developer item, too.
@@ -112,7 +112,7 @@ class ResponsesRequest(ModelRequest):
         return [Edit(end - 1, end - 1, orjson.dumps("\n\n" + text if instructions else text)[1:-1])]
 
     def _developer_item(self, text: str) -> Sequence[Edit]:
-        """Before the newest user item. Without a user item, after the last item: a result of a tool stays next to the
+        """Before the newest question. Without a user item, after the last item: a result of a tool stays next to the
         call, which the provider has stored. The request has an item: the gateway searches for a user item's text, or
         for the question that an item of this request continues.
         """
@@ -122,11 +122,12 @@ class ResponsesRequest(ModelRequest):
         if isinstance(given, str):
             end, user = end_of(plain, start), b'{"type":"message","role":"user","content":'
             return [Edit(start, start, b"[" + item + b"," + user), Edit(end, end, b"}]")]
-        users = [i for i, each in enumerate(given) if isinstance(each, dict) and each.get("role") == "user"]
+        users = [(i, each) for i, each in enumerate(given) if isinstance(each, dict) and each.get("role") == "user"]
         if not users:
             end = end_of(plain, start) - 1
             return [Edit(end, end, b"," + item)]
-        place = nth_item(plain, start, users[-1])
+        question = index_of_question([(i, _text_of(user.get("content"))) for i, user in users])
+        place = nth_item(plain, start, question)
         return [Edit(place, place, item + b",")]
 
 

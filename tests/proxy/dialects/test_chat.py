@@ -302,6 +302,12 @@ def test_tail_is_the_end_of_the_newest_user_message(messages: bytes, expected: b
     assert positioned(messages, "tail") == expected.replace(b"PART", PART)
 
 
+def test_tail_leaves_out_a_message_of_the_program() -> None:
+    program = b',{"role":"user","content":"<environment_details>x</environment_details>"}]'
+    expected = b'[{"role":"user","content":"Q\\n\\nlook"}' + program
+    assert positioned(b'[{"role":"user","content":"Q"}' + program, "tail") == expected
+
+
 @pytest.mark.parametrize("messages", [b"[%s]" % SYSTEM, b'[{"role":"user","content":null}]', b'[{"role":"user"}]'])
 def test_tail_leads_where_no_user_has_said_anything(messages: bytes) -> None:
     assert positioned(messages, "tail") == b"[" + LEAD + b"," + messages[1:]

@@ -89,6 +89,15 @@ def test_a_round_of_tools_keeps_the_passages_at_the_question() -> None:
     assert edited["messages"][2]["content"] == [*mixed["content"], CONTEXT]
 
 
+def test_a_reminder_of_the_program_after_the_results_is_no_question() -> None:
+    reminder = block("<system-reminder>Todo.</system-reminder>")
+    results = {"role": "user", "content": [RESULT, reminder]}
+    edited = with_context(request_of(SAYS, ROUND[0], results), "tail")
+    assert edited["messages"] == [{"role": "user", "content": "Q\n\nC"}, ROUND[0], results]
+    edited = with_context(request_of(results), "tail")
+    assert edited["messages"] == [{"role": "user", "content": [RESULT, reminder, CONTEXT]}]
+
+
 def test_only_a_request_of_the_model_alone_can_be_compared() -> None:
     assert request_of(SAYS).wants_only_text()
     assert not request_of(SAYS, tools=[{}]).wants_only_text()

@@ -64,6 +64,12 @@ def test_the_ids_by_which_a_request_continues_are_read() -> None:
     assert [stored_id(f"/v1/{path}") for path in paths] == ["resp_1", "conv-1", "", ""]
 
 
+def test_text_of_the_program_is_no_question() -> None:
+    items = [USER, {"role": "user", "content": "<environment_context>x</environment_context>"}]
+    edited = json.loads(request_of(input=items).edited(context="C", position="tail"))
+    assert edited["input"] == [{"type": "message", "role": "developer", "content": "C"}, *items]
+
+
 def test_only_an_unstored_response_of_the_model_alone_can_be_compared() -> None:
     assert request_of(input="Q", store=False).wants_only_text()
     others: list[dict[str, Any]] = [
