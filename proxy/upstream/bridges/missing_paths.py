@@ -7,7 +7,7 @@ and in each process. A row of `models` may state the dialects of the upstream: t
 import logging
 import re
 import time
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
 
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.content_encoding import unpacked_start
@@ -63,16 +63,18 @@ class BridgedRelay:
         Only an answer to the chat completion confirms that the path is missing, and not the whole address wrong.
         """
         path = scope["path"]
+        try:
+            await self._relay(scope, receive, _FirstLook(path, send).send)
+            return
+        except _NoSuchPathError:
+            pass
 
         async def confirm(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] not in _NO_SUCH_PATH:
                 self._remember(target, path)
             await send(message)
 
-        try:
-            await self._relay(scope, receive, _FirstLook(path, send).send)
-        except _NoSuchPathError:
-            await bridged(self._relay, scope, receive, confirm)
+        await bridged(self._relay, scope, receive, confirm)
 
     def _remember(self, target: Target, path: str) -> None:
         self._missing_until[target.api_base, path] = time.monotonic() + self._relearn_after_s
@@ -95,35 +97,43 @@ class _NoSuchPathError(Exception):
     """The upstream lacks the path; the client has no byte of the answer."""
 
 
-@dataclass(slots=True)
 class _FirstLook:
     """Sends an answer on; holds back an answer that may say that the path is missing."""
 
-    path: str
-    to: Send
-    held: list[Message] = field(default_factory=list)
-    size: int = 0
-    passed: bool = False
+    __slots__ = ("_held", "_passed", "_path", "_size", "_to")
 
-    async def send(self, message: Message) -> None:
-        """Raises _NoSuchPathError."""
-        if self.passed:
-            await self.to(message)
-            return
-        self.held.append(message)
-        status = self.held[0]["status"]
-        self.size += len(message.get("body", b""))
-        if status in _NO_SUCH_PATH and self.size <= _MOST_ERROR_BYTES:
+    def __init__(self, path: str, to: Send) -> None:
+        self._path = path
+        self._to = to
+        self._held: list[Message] = []
+        self._size = 0
+        self._passed = False
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send a message on, or hold the message back. The awaitable raises _NoSuchPathError.
+
+        An ordinary answer costs one plain call for each message.
+        """
+        if not self._passed:
+            if message["type"] != "http.response.start" or message["status"] in _NO_SUCH_PATH:
+                return self._look(message)
+            self._passed = True
+        return self._to(message)
+
+    async def _look(self, message: Message) -> None:
+        self._held.append(message)
+        self._size += len(message.get("body", b""))
+        if self._size <= _MOST_ERROR_BYTES:
             if message["type"] == "http.response.start" or message.get("more_body", False):
                 return
-            if self._is_about_path(status):
+            if self._is_about_path(self._held[0]["status"]):
                 raise _NoSuchPathError
-        self.passed = True
-        for each in self.held:
-            await self.to(each)
+        self._passed = True
+        for each in self._held:
+            await self._to(each)
 
     def _is_about_path(self, status: int) -> bool:
         """Whether the error says that the server has no such path; a 404 may be about a model or a stored response."""
-        encoding = dict(self.held[0].get("headers", ())).get(b"content-encoding", b"")
-        body = unpacked_start(b"".join(each.get("body", b"") for each in self.held), encoding, _MOST_ERROR_BYTES)
-        return status != 404 or not _ANOTHER_THING.search(body.replace(self.path.encode(), b""))
+        encoding = dict(self._held[0].get("headers", ())).get(b"content-encoding", b"")
+        body = unpacked_start(b"".join(each.get("body", b"") for each in self._held), encoding, _MOST_ERROR_BYTES)
+        return status != 404 or not _ANOTHER_THING.search(body.replace(self._path.encode(), b""))
