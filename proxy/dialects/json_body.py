@@ -30,12 +30,12 @@ _READ = frozenset(
 LARGE_BYTES = 1 << 18  # of a body; the worst smaller body is read within 20 ms
 _STEP_BYTES = 1 << 20  # searched in one call
 # Parsing holds the interpreter: some 0.2 µs for each list, object and member, 0.1 µs for each text, 0.02 µs for each
-# other item, and 1 to 2 ms for each MB. The worst body of 20 MB found takes 49 ms on a busy machine: members and texts
-# of 200 bytes with a "€" each.
+# other item, and 1 to 2 ms for each MB. The worst body of 20 MB found takes 45 to 50 ms on a busy machine: one text of
+# ASCII with a "€".
 _MOST_MEMBERS = 50_000  # lists, objects and members of objects
 _LONGEST_NAME = 40  # characters; every name in _READ is shorter, and so are other spellings of the name
 _MOST_VALUES = 500_000  # commas: token numbers for `/v1/embeddings` are many
-_MOST_TEXTS = 100_000  # names of members included
+_MOST_TEXTS = 50_000  # names of members included
 # A text with a character above U+FFFF takes 4 bytes for each character: 3.5 ms for each MB of ASCII with an emoji, so
 # 70 ms for 20 MB on a busy machine, most of the time for new memory pages.
 _MOST_WIDE_BYTES = 8 << 20  # of texts with such a character; no model reads as much

@@ -151,7 +151,7 @@ def test_what_another_reader_takes_for_a_member_of_ours_is_a_400(name: str, mean
         b'{"x":[' + b"{}," * 200_000 + b"{}]}",
         b"{" + b",".join(b'"%d":1' % i for i in range(60_000)) + b"}",
         b'{"x":[' + b"1," * 510_000 + b"1]}",
-        b'{"x":[' + b'"",' * 110_000 + b"1]}",
+        b'{"x":[' + b'"abc",' * 60_000 + b"1]}",
         b"[" * 1_000_000,
         b'{"\\"":[' + b"[]," * 200_000 + b"[]]}",
         b'{"user":"\\ud800","x":[' + b"1," * 21_000 + b"1]}",
@@ -164,7 +164,7 @@ def test_more_values_than_anybody_means_are_refused_before_they_are_parsed(raw: 
 
 
 def test_a_body_at_the_limits_is_read() -> None:
-    for values in (b"1," * 499_000, b'"",' * 99_000, b"[]," * 49_000):
+    for values in (b"1," * 499_000, b'"abc",' * 49_000, b"[]," * 49_000):
         assert len(CHAT.parse(b'{"x":[' + values + b"1]}").fields["x"]) > 49_000
 
 
@@ -416,7 +416,7 @@ def test_all_edits_at_once_do_not_disturb_each_other() -> None:
 
 def test_a_body_of_megabytes_is_edited() -> None:
     image = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
-    messages = [{"role": "user", "content": image}, {"role": "tool", "x": ['\\"{['] * 90_000}]
+    messages = [{"role": "user", "content": image}, {"role": "tool", "x": ['\\"{['] * 45_000}]
     raw = json.dumps({"messages": messages, "model": "m"}).encode()
     assert CHAT.parse(raw).edited(model="n") == raw[: -len('"m"}')] + b'"n"}'
 
