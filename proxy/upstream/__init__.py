@@ -1,7 +1,7 @@
 """The way of a request to the model, and of the reply back.
 
 routes       name of a model -> target; lane of a target -> app
-relay        bytes both ways, for upstreams that speak OpenAI's dialect
+relay        bytes both ways, for upstreams that speak the client's dialect
 client       the HTTP/1.1 client of the relay: connections, and a pool of connections for each upstream
 translated/  all other providers, through litellm
 bridges/     another dialect than chat completions, for upstreams that know only chat completions

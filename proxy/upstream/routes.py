@@ -103,7 +103,7 @@ class Upstream:
 
 
 def client_key(headers: Headers) -> str:
-    """The key of `Authorization: Bearer KEY`, the only place for a client's key; "": no key.
+    """The key of `Authorization: Bearer KEY`; "": no key. A key in `x-api-key` stays there (`relay.request_headers`).
 
     Raises ApiError 400 for two keys, or for a key with other bytes than printable ASCII.
     """
