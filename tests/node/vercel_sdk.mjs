@@ -6,6 +6,7 @@ import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 import { apiKey, baseURL, claude, gpt, instructions, pixel, question, run, weather } from "./steps.mjs";
 
+globalThis.AI_SDK_LOG_WARNINGS = false; // standard output is for the results
 const provider = process.argv[4];
 const settings = { baseURL: `${baseURL}/v1`, apiKey };
 const make = provider === "openai" ? createOpenAI(settings) : createAnthropic(settings);

@@ -58,8 +58,7 @@ async def reasoning() -> Any:
         response_include=["reasoning.encrypted_content"],
     )
     result = await Runner.run(agent(tools=[function_tool(weather)], model_settings=settings), QUESTION)
-    thoughts = [item.raw_item for item in result.new_items if item.type == "reasoning_item"]
-    return {"summaries": [thought.summary[0].text for thought in thoughts], "encrypted": thoughts[0].encrypted_content}
+    return [item.raw_item.model_dump() for item in result.new_items if item.type == "reasoning_item"]
 
 
 async def cancel() -> Any:

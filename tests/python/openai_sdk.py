@@ -78,9 +78,7 @@ async def reasoning() -> Any:
     history += [item.to_dict() for item in first.output]
     history.append({"role": "user", "content": "And from Java?"})
     second = await client.responses.create(input=history, **asked)
-    item = second.output[0]
-    assert item.type == "reasoning"
-    return {"kinds": kinds, "summary": item.summary[0].text, "encrypted": item.encrypted_content}
+    return {"kinds": kinds, "item": second.output[0].to_dict()}
 
 
 async def cancel() -> Any:

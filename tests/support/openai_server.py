@@ -2,7 +2,8 @@
 
 A chat completion repeats the request, so a test sees both ends: `tools` without a result make a call of the first tool,
 `n` is obeyed, and streams of the model `in-step` send a chunk only after `POST /go` reports the chunk before.
-`scripted_responses` and `scripted_messages` write the replies of the two other dialects.
+`scripted_responses` and `scripted_messages` write the replies of the two other dialects, `scripted_chat` the
+completions of the models in SCRIPTED.
 
 The model `limited` is out of quota. A stream of the model `endless` stops after five events until the client leaves. A
 request without the key gets a 401.
@@ -21,10 +22,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.support import scripted_messages, scripted_responses
+from tests.support import scripted_chat, scripted_messages, scripted_responses
 from tests.support.served_app import served
 
 KEY = "sk-of-the-upstream"
+SCRIPTED = ("gpt-5", "endless")  # chat completions of these models do not repeat the request
 REQUEST_ID = "req-of-the-upstream"
 
 Json = dict[str, Any]
@@ -113,7 +115,7 @@ class OpenAIServer:
                         self.left.put(path)
                 yield frame
 
-        headers = _headers() if path == "/v1/responses" else _ANTHROPIC_HEADERS
+        headers = _ANTHROPIC_HEADERS if path == "/v1/messages" else _headers()
         return StreamingResponse(stream(), headers=headers, media_type="text/event-stream")
 
     async def _go(self, _request: Request) -> Response:
@@ -126,6 +128,10 @@ class OpenAIServer:
         asked: Json = await request.json()
         if asked["model"] == "limited":
             return _refused(429, "Rate limit reached.", "requests", "rate_limit_exceeded")
+        if asked["model"] in SCRIPTED and asked.get("stream"):
+            return self._streamed(asked, scripted_chat.frames_to(asked), "/v1/chat/completions")
+        if asked["model"] in SCRIPTED:
+            return JSONResponse(scripted_chat.completion_to(asked), headers=_headers())
         if asked.get("stream"):
             return StreamingResponse(self._stream(asked), headers=_headers(), media_type="text/event-stream")
         choices = [

@@ -1,8 +1,11 @@
 """Client programs in Python and Node, each run without the gateway and through the gateway, with the same results.
 
+A third run asks models in the translated lane, whose upstream knows chat completions only.
+
 The programs are in tests/python and tests/node, the table of the results in docs/clients.md.
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -25,10 +28,8 @@ NODE = ROOT / "tests" / "node"
 PYTHON = Path(sys.prefix) / "clients" / "bin" / "python"
 PLACES = {"/v1/responses": "instructions", "/v1/messages": "system"}
 FORWARDED = ("accept", "user-agent", "content-type", "anthropic-", "openai-", "x-stainless-", "idempotency-key")
-SETTINGS = "models:\n" + "".join(
-    f'  {name}: {{{{api_base: "{{upstream}}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}}}\n'
-    for name in ("gpt-5", "claude-sonnet-4-6", "endless", "limited")
-)
+MODELS = {"gpt-5": "gpt-5", "claude-sonnet-4-6": "gpt-5", "endless": "endless", "limited": "limited"}
+ROW = '  {name}: {{{model}api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,17 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(scope="module")
-def gateway(
+def gateways(
     learned: Callable[[], Path], tmp_path_factory: pytest.TempPathFactory, server: OpenAIServer
-) -> Iterator[Served]:
-    settings = SETTINGS.format(upstream=server.url)
-    with serving(learned(), tmp_path_factory.mktemp("clients"), settings, KEY_OF_THE_UPSTREAM=KEY) as served:
+) -> Iterator[dict[str, Served]]:
+    """A gateway with relayed and a gateway with translated models."""
+    with contextlib.ExitStack() as running:
+        served = {}
+        for lane, model in (("relay", ""), ("translated", "lane: translated, model: openai/{}, ")):
+            rows = "".join(ROW.format(name=n, model=model.format(m), upstream=server.url) for n, m in MODELS.items())
+            folder = tmp_path_factory.mktemp(lane)
+            gateway = serving(learned(), folder, f"models:\n{rows}", KEY_OF_THE_UPSTREAM=KEY)
+            served[lane] = running.enter_context(gateway)
         yield served
 
 
@@ -130,9 +137,14 @@ def direct(client: Client, server: OpenAIServer) -> Run:
 
 
 @pytest.fixture(scope="module")
-def through(client: Client, server: OpenAIServer, gateway: Served, direct: Run) -> Run:
+def through(client: Client, server: OpenAIServer, gateways: dict[str, Served], direct: Run) -> Run:
     """The same program through the gateway, with any key."""
-    return run(client, server, gateway.url, "placeholder")
+    return run(client, server, gateways["relay"].url, "placeholder")
+
+
+def failed(run: Run) -> set[str]:
+    """The steps that failed."""
+    return {name for name, step in run.steps.items() if isinstance(step, dict) and "failed" in step}
 
 
 def test_every_step_ends_as_without_the_gateway(direct: Run, through: Run) -> None:
@@ -170,6 +182,16 @@ def test_the_upstream_gets_the_headers_of_the_client(direct: Run, through: Run) 
 def test_a_cancelled_stream_ends_the_upstreams_stream(direct: Run, through: Run) -> None:
     assert through.left == direct.left
     assert len(through.left) == 1
+
+
+def test_every_step_but_one_ends_well_with_a_model_that_knows_chat_completions_only(
+    client: Client, server: OpenAIServer, gateways: dict[str, Served], direct: Run
+) -> None:
+    translated = run(client, server, gateways["translated"].url, "placeholder")
+    assert failed(translated) == {"stored"} & set(translated.steps)
+    for step in ("stream", "schema", "image", "cancel"):
+        assert translated.steps[step] == direct.steps[step]
+    assert translated.left == ["/v1/chat/completions"]
 
 
 def test_the_table_of_clients_is_true(client: Client, through: Run) -> None:
