@@ -63,11 +63,11 @@ class Metering:
             if exchange.upstream is None:
                 return
 
-            # Reserve the tokens that the call may take.
+            # Reserve the tokens that the call may take; none for a call whose tokens are known, such as a count.
             body = exchange.body or b""
             if exchange.fields is not None and not exchange.fields:  # a form with a file: one attachment
                 body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
-            if admission is not None:
+            if admission is not None and exchange.tokens is None:
                 fields = exchange.fields or {}
                 answers = not scope["path"].endswith("/embeddings")
                 wanted_tokens, least_tokens = await by_size(

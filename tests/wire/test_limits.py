@@ -20,7 +20,7 @@ from tests.support.completions import refusal
 from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, CLIENTS, DialectClient
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, answering, recording
-from tests.support.upstream_servers import Received, Wire
+from tests.support.upstream_servers import Received, Wire, reply
 
 SETTINGS = """
 server: {{workers: 2}}
@@ -327,6 +327,18 @@ async def test_200_clients_that_leave_leave_no_slot_taken(shared: Shared) -> Non
     await asyncio.to_thread(until, lambda: leased() == 0, within_s=90)
     shared.upstream.fresh().answer = answers
     assert (await asyncio.to_thread(shared.ask, secret)).status_code == 200
+
+
+def test_a_count_of_tokens_reserves_and_costs_no_tokens(shared: Shared) -> None:
+    client = CLIENTS["/v1/messages"]
+    id, secret = shared.key(tokens_per_day=1000)
+    body, path = client.body("gpt-4o", "Hi", max_tokens=5000), "/v1/messages/count_tokens"
+    shared.upstream.answer = answering(reply(b'{"input_tokens":9}', b"content-type: application/json"))
+    headers = {"authorization": f"Bearer {secret}"}
+    counted = httpx.post(shared.served.url + path, json=body, headers=headers, timeout=30)
+    assert (counted.status_code, counted.content) == (200, b'{"input_tokens":9}')
+    used = shared.used(id)
+    assert (used["requests"], used["prompt_tokens"], used["completion_tokens"]) == (1, 0, 0)
 
 
 def test_a_stored_response_costs_no_tokens(shared: Shared) -> None:

@@ -61,13 +61,13 @@ class Process:
         exchange = Exchange(key=key, limits=limits, model="m", target=Target("gpt-4o", "relay", "", ""))
 
         async def route(_scope: Scope, _receive: Receive, _send: Send) -> None:
-            exchange.tokens = None if used is None else Tokens(used, 0)
             if tokens:
                 exchange.fields, exchange.upstream = {"max_tokens": tokens}, answer
             else:
                 await answer(_scope, _receive, _send)
 
         async def answer(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            exchange.tokens = None if used is None else Tokens(used, 0)
             if inside is not None:
                 await inside()
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import Message
+from proxy.dialects.base import Dialect
 from proxy.dialects.chat import CHAT
 from proxy.dialects.token_counts import Tokens, estimated_tokens
+from tests.support.dialect_clients import BY_DIALECT, DialectClient
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}'
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -26,7 +28,12 @@ STREAM = b"".join(
 
 
 def passed(
-    pieces: Sequence[bytes], *, status: int = 200, kind: bytes = b"application/json", encoding: bytes = b""
+    pieces: Sequence[bytes],
+    *,
+    status: int = 200,
+    kind: bytes = b"application/json",
+    encoding: bytes = b"",
+    dialect: Dialect = CHAT,
 ) -> tuple[Tokens, list[Message]]:
     """What a reply in these pieces took, and what was sent on."""
     sent: list[Message] = []
@@ -34,7 +41,7 @@ def passed(
     def send(message: Message) -> None:
         sent.append(message)
 
-    tap = UsageTap(send, CHAT)  # type: ignore[arg-type]
+    tap = UsageTap(send, dialect)  # type: ignore[arg-type]
     headers = [(b"content-type", kind), *([(b"content-encoding", encoding)] if encoding else [])]
     tap.send({"type": "http.response.start", "status": status, "headers": headers})
     for piece in pieces:
@@ -59,6 +66,17 @@ def test_a_whole_replys_usage_is_found_however_it_is_cut(pieces: list[bytes]) ->
 @given(cut(STREAM))
 def test_a_streams_usage_is_found_however_it_is_cut(pieces: list[bytes]) -> None:
     assert passed(pieces, kind=b"text/event-stream; charset=utf-8")[0] == Tokens(11, 7)
+
+
+@BY_DIALECT
+@pytest.mark.parametrize("words", [1, 20_000])
+def test_the_usage_of_every_dialect_is_found_in_short_and_long_replies(client: DialectClient, words: int) -> None:
+    used, text = Tokens(100, 20, cached=40, reasoning=0), 'a "usage": {"prompt_tokens": 1} ü '
+    whole = client.whole(text * words, used)
+    stream = client.events(*[text] * words, tokens=used)
+    for body, kind in ((whole, b"application/json"), (stream, b"text/event-stream")):
+        pieces = [body[start : start + 5000] for start in range(0, len(body), 5000)]
+        assert passed(pieces, kind=kind, dialect=client.dialect)[0] == used
 
 
 def test_a_long_reply_is_not_kept() -> None:

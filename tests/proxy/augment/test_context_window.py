@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from proxy.augment.context_window import conversation_tokens, room_tokens
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
+from tests.support.dialect_clients import BY_DIALECT, CHAT_CLIENT, DialectClient
 
 
 def request(messages: list[dict[str, Any]], **more: Any) -> ModelRequest:
@@ -37,6 +38,15 @@ def test_what_the_conversation_takes_is_not_left() -> None:
 @pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
 def test_what_is_reserved_for_the_answer_is_not_left(key: str) -> None:
     assert room(chat("", **{key: 400})) == pytest.approx(300, abs=2)
+
+
+@BY_DIALECT
+def test_the_same_conversation_leaves_the_same_room_in_every_dialect(client: DialectClient) -> None:
+    turns = [("system", "Be brief. " * 20), ("user", "Who is Bruno?"), ("assistant", "A dog. " * 50)]
+    body = client.body("m", "Whose dog?", *turns, **{client.length: 100})
+    chats = CHAT_CLIENT.body("m", "Whose dog?", *turns, max_tokens=100)
+    read = [each.parse(json.dumps(fields).encode()) for each, fields in ((client.dialect, body), (CHAT, chats))]
+    assert room(read[0]) == room(read[1]) == pytest.approx((1000 - 100 - 201 - 16 - 8) / 2, abs=20)
 
 
 def test_tools_take_room_too() -> None:

@@ -11,6 +11,7 @@ from config.settings import UTILITY_REQUESTS
 from proxy.augment.utility_requests import PromptsError, UtilityPrompts
 from proxy.dialects.base import ConversationMessage
 from proxy.dialects.chat import CHAT
+from tests.support.dialect_clients import BY_DIALECT, DialectClient
 
 KNOWN = UtilityPrompts.read(UTILITY_REQUESTS)
 HISTORY = "<chat_history>\nUSER: How do I connect?\nASSISTANT: Use TLS.\n</chat_history>"
@@ -171,6 +172,18 @@ def test_a_prompt_in_an_instruction_is_known(prompt: str, role: str) -> None:
     assert is_utility_request(
         [{"role": "system", "content": "Be brief."}, {"role": role, "content": prompt}, user("hi")]
     )
+
+
+@BY_DIALECT
+def test_a_prompt_is_known_in_every_dialect_and_a_persons_question_is_none(client: DialectClient) -> None:
+    def known(question: str, *earlier: tuple[str, str]) -> bool:
+        body = json.dumps(client.body("m", question, *earlier)).encode()
+        return KNOWN.match(client.dialect.parse(body).messages())
+
+    before = [("user", "How do I connect?"), ("assistant", "So.")]
+    assert all(known(prompt) and known(prompt, *before) for prompt in FROM_USERS)
+    assert all(known("How do I connect?", ("system", prompt)) for prompt in FROM_SYSTEMS)
+    assert not any(known(question) or known(question, ("system", "Be brief."), *before) for question in QUESTIONS)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
