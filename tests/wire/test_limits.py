@@ -27,6 +27,7 @@ server: {{workers: 2}}
 retrieval: {{enabled: false}}
 models:
   gpt-4o: {{api_base: "{upstream}/v1"}}
+  chats: {{model: gpt-4o, api_base: "{upstream}/v1", dialects: [chat]}}
   echo: {{lane: echo}}
 """
 ALL = Rights(Names(["*"]), Names(["*"]), Names(["*"]))
@@ -258,6 +259,26 @@ def test_a_streams_usage_is_what_the_upstream_said_or_estimated(
     else:
         assert used["prompt_tokens"] == estimated_tokens(shared.upstream.body)
         assert used["completion_tokens"] == pytest.approx(20, abs=5), "a token for each piece"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("client", [client for client in CLIENTS.values() if client is not CHAT_CLIENT], ids=str)
+def test_the_usage_and_the_limits_hold_where_the_upstream_is_asked_by_a_chat_completion(
+    shared: Shared, client: DialectClient, stream: bool
+) -> None:
+    if stream:
+        shared.upstream.answer = answering(CHAT_CLIENT.stream("Yes.", tokens=USED))
+    id, secret = shared.key(tokens_per_day=100_000)
+    reply = shared.ask(secret, client, model="chats", stream=stream)
+    assert (reply.status_code, client.answer_of(reply)) == (200, "Yes.")
+    assert client.read(reply.content, streamed=stream).usage == USED
+    used = shared.used(id)
+    assert (used["prompt_tokens"], used["completion_tokens"], used["cached_tokens"]) == (100, 20, 40)
+    assert (used["requests"], used["estimated"], used["cost_usd"]) == (1, 0, pytest.approx(0.0004))
+    assert shared.upstream.requests[-1].line.split()[1].decode() == CHAT_CLIENT.path
+    refused = shared.ask(secret, client, model="chats", **{client.length: 200_000})
+    assert (refused.status_code, len(shared.upstream.requests)) == (429, 1)
+    assert client.error_of(refused.content)
 
 
 @BY_DIALECT

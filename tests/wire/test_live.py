@@ -33,6 +33,7 @@ bench: {{at_once: 2{more}}}
 models:
   gpt-4o: {{api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}
   gpt-4o-mini: {{api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM}}
+  chats: {{model: gpt-4o, api_base: "{upstream}/v1", api_key_env: KEY_OF_THE_UPSTREAM, dialects: [chat]}}
 """
 _PASSAGES = b"passages below"
 _JSON, _EVENTS = b"content-type: application/json", b"content-type: text/event-stream"
@@ -266,6 +267,19 @@ def test_a_judge_reads_them_beside_the_running_gateway(house: House) -> None:
     keys = sorted(group["name"].partition(" (key-")[0] for group in told["groups"] if group["of"] == "key")
     assert keys == ["payer", "root"]
     assert [each["order"] for each in house.kept(one.id).judged] == [0, 1]
+
+
+@BY_DIALECT
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_upstream_that_is_asked_by_a_chat_completion_is_compared_too(
+    house: House, client: DialectClient, stream: bool
+) -> None:
+    compared = house.ask("compare", client=client, model="chats", stream=stream)
+    assert (compared.status_code, compared.headers["x-rag-compare"]) == (200, "taken")
+    assert client.answer_of(compared).strip() == "Depend on zephyr-kt."
+    one = house.kept(compared.headers["x-rag-id"])
+    assert [(side.answer or "").strip() for side in (one.rag, one.raw)] == ["Depend on zephyr-kt.", "I do not know."]
+    assert {request.line.split()[1].decode() for request in house.model.recorder.requests} == {CHAT_CLIENT.path}
 
 
 @BY_DIALECT
