@@ -19,6 +19,7 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
     replay    a chat with a receipt -> the passages for the same chat today, and the differences
     keys      create, list, limit, revoke and rotate keys
     usage     sums of requests, tokens and dollars
+    actions   action sets: OpenAPI documents -> operations that are found and called
     mcp       search and fetch over MCP, on stdin and stdout
     config    the effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`
@@ -48,6 +49,7 @@ COMMANDS = {
     "replay": ("replay", "Search again for a chat with a receipt, and print the differences."),
     "keys": ("keys", "Create, list, limit, revoke and rotate the keys that clients use."),
     "usage": ("usage", "Sum up requests, tokens, dollars and times, by team, key, model or day."),
+    "actions": ("actions", "Keep the operations of HTTP APIs, find and call them."),
     "mcp": ("mcp", "Offer search and fetch to a program over the Model Context Protocol."),
     "config": ("config", "Print every setting, its value and its origin."),
 }

@@ -11,7 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.settings import PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
+import httpx
+
+from config.settings import PROMPTS, UTILITY_REQUESTS, ActionsApi, Model, Settings, SettingsError, check_address
 from proxy.access.admin import Admin
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
@@ -19,6 +21,10 @@ from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
+from proxy.actions.addresses import networks_of
+from proxy.actions.call import Api
+from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials
+from proxy.actions.store import ActionSet
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
@@ -458,6 +464,40 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
         return "relay"
     addressed = row.api_base or environ.get("OPENAI_BASE_URL")
     return "translated" if provider in _FOREIGN or not addressed else "relay"
+
+
+def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:
+    """The API of an action set, with the credentials of the environment. Raises SettingsError."""
+    environ = os.environ if environ is None else environ
+    row = settings.actions.get(action_set.name, ActionsApi())
+
+    def variable(name: str | None) -> str:
+        if name and not environ.get(name):
+            raise SettingsError(f"actions.{action_set.name}: the environment variable {name} is not set")
+        return environ[name] if name else ""
+
+    user, secret = variable(row.user_env), variable(row.secret_env)
+    auth: httpx.Auth | None = None
+    match row.auth:
+        case "api_key":
+            auth = ApiKey(secret, row.key_in, row.key_name)
+        case "basic":
+            auth = httpx.BasicAuth(user, secret)
+        case "bearer":
+            auth = Bearer(secret)
+        case "digest":
+            auth = httpx.DigestAuth(user, secret)
+        case "oauth2":
+            auth = ClientCredentials(row.token_url or "", user, secret, row.scope or "")
+    fixed = dict(row.fixed or {})
+    return Api(
+        action_set.name,
+        row.base_url or action_set.base_url,
+        auth,
+        fixed,
+        networks_of(row.networks or ()),
+        secrets=tuple(text for text in (secret, *fixed.values()) if text),
+    )
 
 
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:

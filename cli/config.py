@@ -11,7 +11,7 @@ import click
 import orjson
 
 from cli.common import options, settings_of
-from config.settings import Model, Settings
+from config.settings import ActionsApi, Model, Settings
 
 _PASSWORD = re.compile(r"://[^/\s]+@")  # user:password in a URL, up to the last @, because a password may contain @
 _PARAMETER = re.compile(r"([?&](?!api-version=)[^=&\s]+=)[^&\s]+")  # of a URL's query, which may hold a key
@@ -43,13 +43,12 @@ def shown_settings(settings: Settings) -> dict[str, str]:
 def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
     for field in dataclasses.fields(settings):
         section = getattr(settings, field.name)
-        if field.name == "models":
-            origin = settings.origins["models"]
-            rows: dict[str, Model] = dict(section)
-            for name, row in rows.items():
-                yield f"models.{name}", _model(row), origin
-            if not rows:
-                yield "models", _upstream_by_environment(), origin
+        if field.name in ("models", "actions"):
+            origin = settings.origins[field.name]
+            for name, row in section.items():
+                yield f"{field.name}.{name}", _row_text(row), origin
+            if not section:
+                yield field.name, _upstream_by_environment() if field.name == "models" else "none", origin
         elif dataclasses.is_dataclass(section):
             for entry in dataclasses.fields(section):
                 key = f"{field.name}.{entry.name}"
@@ -58,13 +57,13 @@ def _rows(settings: Settings) -> Iterator[tuple[str, str, str]]:
             yield field.name, _value_text(section, field.name), settings.origins[field.name]
 
 
-def _model(row: Model) -> str:
+def _row_text(row: Model | ActionsApi) -> str:
     fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
     return ", ".join(f"{name}={_value_text(value, name)}" for name, value in fields.items() if value is not None)
 
 
 def _value_text(value: Any, name: str) -> str:
-    if name == "api_key_env":
+    if name.endswith("_env"):
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
     if name == "url":  # also of a database URL, whose password may contain a slash
         value = re.sub("://.*@", "://***@", value)

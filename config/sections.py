@@ -42,6 +42,22 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionsApi:
+    """One row of `actions`: an API, whose operations `ragway actions add` reads. None: not set."""
+
+    base_url: str | None = None
+    auth: Literal["none", "api_key", "basic", "bearer", "digest", "oauth2"] = "none"
+    secret_env: str | None = None
+    user_env: str | None = None
+    key_in: Literal["header", "query", "cookie"] = "header"
+    key_name: str = "X-API-Key"
+    token_url: str | None = None
+    scope: str | None = None
+    fixed: Mapping[str, str] | None = None
+    networks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UpstreamSettings:
     connect_timeout_s: float
     first_byte_timeout_s: float

@@ -6,19 +6,22 @@ type names the expected type. The origin of each value is stored for `ragway con
 
 import dataclasses
 import difflib
+import ipaddress
 import math
 import os
+import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
 from config.sections import (
+    ActionsApi,
     AuthSettings,
     BenchSettings,
     CatalogSettings,
@@ -36,12 +39,14 @@ from config.sections import (
 )
 
 __all__ = [
+    "API_NAME",
     "BENCH_KEY",
     "DEFAULTS",
     "KEY",
     "PREFIX",
     "PROMPTS",
     "UTILITY_REQUESTS",
+    "ActionsApi",
     "Model",
     "Settings",
     "SettingsError",
@@ -64,6 +69,7 @@ class Settings:
     server: ServerSettings
     auth: AuthSettings
     models: Mapping[str, Model]
+    actions: Mapping[str, ActionsApi]
     upstream: UpstreamSettings
     retrieval: RetrievalSettings
     inject: InjectSettings
@@ -84,10 +90,12 @@ class Settings:
         del values["origins"]
         sections = {key: value for key, value in values.items() if key in _SECTIONS}
         flags = {f"{section}.{key}": value for section, rows in sections.items() for key, value in rows.items()}
-        return {**flags, "models": values["models"], "data": values["data"]}
+        return {**flags, "models": values["models"], "actions": values["actions"], "data": values["data"]}
 
 
 Tree = dict[str, Any]
+API_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_Row = TypeVar("_Row")
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
 }
@@ -197,7 +205,7 @@ def _nested(key: str, value: Any) -> Tree:
 
 
 def _merge(tree: Tree, new: Tree, origins: dict[str, str], origin: str) -> None:
-    known = {**_SECTIONS, "models": None, "data": None}
+    known = {**_SECTIONS, "models": None, "actions": None, "data": None}
     for section, value in new.items():
         if section not in known:
             raise SettingsError(f"unknown setting {section!r} ({origin}){_nearest(section, known)}")
@@ -243,6 +251,7 @@ def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
         sections[section] = hint(**values)
     where = f"models ({origins['models']})"
     sections["models"] = _models(tree["models"], where)
+    sections["actions"] = _apis(tree["actions"], f"actions ({origins['actions']})")
     data = _typed(tree["data"], str, f"data ({origins['data']})")
     if not data:
         raise SettingsError(f"data ({origins['data']}) must name a folder")
@@ -266,30 +275,60 @@ def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
 
 
 def _models(value: Any, where: str) -> Mapping[str, Model]:
+    rows = {}
+    for name, row in _rows(value, where, Model):
+        if "*" in name[:-1]:
+            raise SettingsError(f"{where}: a name is text with at most a * at the end, got {name!r}")
+        check_address(row.api_base, f"models.{name}.api_base")
+        for dialect in row.dialects:
+            if dialect not in _DIALECTS:
+                raise SettingsError(f"models.{name}.dialects takes {', '.join(_DIALECTS)}; got {dialect!r}")
+        if row.window_tokens is not None and row.window_tokens < 1:
+            raise SettingsError(f"models.{name}.window_tokens must be at least 1, got {row.window_tokens!r}")
+        rows[name] = row
+    return rows
+
+
+def _apis(value: Any, where: str) -> Mapping[str, ActionsApi]:
+    rows = {}
+    for name, row in _rows(value, where, ActionsApi):
+        if not API_NAME.fullmatch(name):
+            raise SettingsError(f"{where}: a name has small letters, digits, - and _, at most 64; got {name!r}")
+        for key, address in (("base_url", row.base_url), ("token_url", row.token_url)):
+            check_address(address, f"actions.{name}.{key}")
+        for text in row.networks or ():
+            try:
+                ipaddress.ip_network(text)
+            except ValueError as error:
+                raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
+        needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
+        needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
+        for key in needed.get(row.auth, ("secret_env",)):
+            if not getattr(row, key):
+                raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")
+        rows[name] = row
+    return rows
+
+
+def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]]:
+    """The rows of a table of names, each read by the type hints of `kind`. Raises SettingsError."""
     if value is None:
-        return {}
+        return
+    section = where.partition(" ")[0]
     if not isinstance(value, dict):
         raise SettingsError(f"{where} must map names to rows, got {value!r}")
-    hints = typing.get_type_hints(Model)
-    rows = {}
+    hints = typing.get_type_hints(kind)
     for name, row in value.items():
-        if not isinstance(name, str) or not name or "*" in name[:-1]:
-            raise SettingsError(f"{where}: a name is text with at most a * at the end, got {name!r}")
+        if not isinstance(name, str) or not name:
+            raise SettingsError(f"{where}: a name is text, got {name!r}")
         if row is not None and not isinstance(row, dict):
             keys = ", ".join(hints)
             raise SettingsError(f"{where}: {name} must hold keys ({keys}), got a {type(row).__name__}")
         for key in row or {}:
             if key not in hints:
-                raise SettingsError(f"unknown setting 'models.{name}.{key}'{_nearest(key, hints, f'models.{name}')}")
-        rows[name] = Model(**{k: _typed(v, hints[k], f"models.{name}.{k}") for k, v in (row or {}).items()})
-        check_address(rows[name].api_base, f"models.{name}.api_base")
-        for dialect in rows[name].dialects:
-            if dialect not in _DIALECTS:
-                raise SettingsError(f"models.{name}.dialects takes {', '.join(_DIALECTS)}; got {dialect!r}")
-        window = rows[name].window_tokens
-        if window is not None and window < 1:
-            raise SettingsError(f"models.{name}.window_tokens must be at least 1, got {window!r}")
-    return rows
+                known = _nearest(key, hints, f"{section}.{name}")
+                raise SettingsError(f"unknown setting '{section}.{name}.{key}'{known}")
+        yield name, kind(**{k: _typed(v, hints[k], f"{section}.{name}.{k}") for k, v in (row or {}).items()})
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli import COMMANDS, ragway
-from config.settings import DEFAULTS, Model, load
+from config.settings import DEFAULTS, ActionsApi, Model, load
 from proxy.augment.middleware import DEGRADED
 from proxy.dialects.paths import BY_PATH
 from proxy.exchange import Lane, RagStatus
@@ -44,7 +44,7 @@ def defaults() -> dict[str, object]:
     """Dotted key -> default, of config/default.yaml."""
     found: dict[str, object] = {}
     for section, value in yaml.safe_load(DEFAULTS.read_text("utf-8")).items():
-        if isinstance(value, dict) and section != "models":
+        if isinstance(value, dict) and section not in ("models", "actions"):
             found |= {f"{section}.{key}": entry for key, entry in value.items()}
         else:
             found[section] = value
@@ -58,8 +58,12 @@ def documented_settings() -> dict[str, str]:
 
 
 def test_every_setting_is_documented_and_no_other() -> None:
-    of_models = {f"models.NAME.{field.name}" for field in dataclasses.fields(Model)}
-    assert set(documented_settings()) == set(defaults()) | of_models
+    of_rows = {
+        f"{section}.NAME.{field.name}"
+        for section, kind in (("models", Model), ("actions", ActionsApi))
+        for field in dataclasses.fields(kind)
+    }
+    assert set(documented_settings()) == set(defaults()) | of_rows
 
 
 @pytest.mark.parametrize("key", defaults())

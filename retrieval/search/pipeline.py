@@ -146,6 +146,8 @@ class Retriever:
             options = replace(options, mode=mode, arms="both")
         if not hit_options.rerank:
             options = replace(options, rerank_model="")
+        if hit_options.min_relevance is not None:
+            options = replace(options, min_relevance=hit_options.min_relevance)
         if options == self._options:
             return self
         if options not in self._by_options:
@@ -306,7 +308,7 @@ class Retriever:
             fused = recent_first(fused, times, now_s=time.time(), half_life_days=options.recency_half_life_days)
         return fused if sequential else guarantee_arms(fused, k=k)
 
-    # --- read, rerank, diversify, pack -------------------------------------------------------------------------------
+    # --- read, rerank, pack ------------------------------------------------------------------------------------------
 
     async def _pack(
         self,

@@ -100,7 +100,14 @@ def test_serve_refuses_in_one_line_what_it_cannot_use(settings: str, told: tuple
 
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     for name in COMMANDS:
-        given = {"delete": ["x", "--yes"], "keys": ["list"], "ingest": ["x.md"], "search": ["x"], "rebuild": ["x"]}
+        given = {
+            "delete": ["x", "--yes"],
+            "keys": ["list"],
+            "actions": ["list"],
+            "ingest": ["x.md"],
+            "search": ["x"],
+            "rebuild": ["x"],
+        }
         args = {**given, "eval": ["."], "bench": ["x.jsonl", "--model", "m"], "replay": ["rag-1"]}.get(name, [])
         line = refused(ragway(name, *args, "--config", "other.yaml", folder=tmp_path))
         assert "other.yaml" in line

@@ -373,7 +373,7 @@ def keys_of_the_file() -> dict[str, str]:
         comment = rest.partition(" # ")[2].strip()
         if indent:
             keys[f"{section}.{name}"] = comment
-        elif rest.strip() and (not rest.strip().startswith("#") or name == "models"):
+        elif rest.strip() and (not rest.strip().startswith("#") or name in ("models", "actions")):
             keys[name] = comment
         section = section if indent else name
     return keys

@@ -1,0 +1,267 @@
+"""ragway actions: the operations of HTTP APIs, from OpenAPI documents."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.build import action_api
+from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
+from config.checks import check_address
+from config.settings import API_NAME, Settings, SettingsError
+from proxy.actions.arguments import offered_schema, problems
+from proxy.actions.call import Api, CallLimits, call
+from proxy.actions.library import ActionLibrary
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.openapi.read import UnreadableSpec
+from proxy.actions.request import BadArgument
+from proxy.actions.store import ActionSet, ActionStore
+from retrieval.records.search import ALL, Turn
+
+_SHOWN = 10  # operations that cannot be called, in a report
+
+
+@click.group("actions")
+def command() -> None:
+    """Keep the operations of HTTP APIs, find an operation by a question, and call an operation.
+
+    An action set is the operations of one OpenAPI document (versions 3.0 and 3.1, and Swagger 2.0; JSON or YAML). The
+    setting `actions.NAME` has the address and the credentials of the API.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--base-url", help="Address of the API (default: actions.NAME.base_url, else as in FILE).")
+@options
+def add(name: str, file: Path, base_url: str | None, config_file: Path | None, data: str | None) -> None:
+    """Read an OpenAPI document into the action set NAME; run again after changes.
+
+    A document that cannot be read changes nothing. Operations that cannot be called are listed with the reason.
+    """
+    settings = settings_of(config_file, data=data)
+    if not API_NAME.fullmatch(name):
+        raise click.UsageError(f"NAME has small letters, digits, - and _, at most 64; got {as_text(name)!r}")
+    try:
+        check_address(base_url, "--base-url")
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+    try:
+        run(_add(settings, name, raw, base_url))
+    except UnreadableSpec as error:
+        raise click.ClickException(f"{file}: {error}; nothing is changed") from error
+
+
+async def _add(settings: Settings, name: str, raw: bytes, base_url: str | None) -> int:
+    configured = settings.actions[name].base_url if name in settings.actions else None
+    async with _library(settings, make=True) as library:
+        progress = progress_bar(f"actions {name}", "operations")
+        report = await library.add(name, raw, base_url=base_url or configured or "", progress=progress)
+    echo(
+        f"{name}: {report.added} added, {report.changed} changed, {report.unchanged} unchanged, "
+        f"{report.removed} removed; called at {report.base_url}"
+    )
+    for one in report.uncallable[:_SHOWN]:
+        echo(f"cannot be called: {one.method} {one.path}: {one.reason}", err=True)
+    if len(report.uncallable) > _SHOWN:
+        echo(f"… and {len(report.uncallable) - _SHOWN} more: ragway actions show {name}", err=True)
+    return 0
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@options
+def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the action sets."""
+    with contextlib.closing(_store(settings_of(config_file, data=data))) as store:
+        sets = store.sets()
+    if as_json:
+        click.echo(orjson.dumps([_set_row(one) for one in sets], option=orjson.OPT_INDENT_2))
+    for one in [] if as_json else sets:
+        cannot = f", {len(one.uncallable)} cannot be called" if one.uncallable else ""
+        echo(f"{one.name}  {one.count} operations{cannot}  {one.base_url}  {one.title}")
+    if not sets and not as_json:
+        echo("no action set: ragway actions add NAME FILE", err=True)
+
+
+@command.command()
+@click.argument("name")
+@click.argument("operation", required=False)
+@click.option("--json", "as_json", is_flag=True, help="JSON.")
+@options
+def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the operations of a set, or show one OPERATION with its arguments."""
+    with contextlib.closing(_store(settings_of(config_file, data=data))) as store:
+        found = _set_of(store, name)
+        operations = store.operations(name, None if operation is None else [operation])
+    if operation is not None and not operations:
+        raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
+    if as_json:
+        click.echo(orjson.dumps([_operation_row(one) for one in operations], option=orjson.OPT_INDENT_2))
+    elif operation is not None:
+        one = operations[0]
+        echo(f"{one.method} {one.path}\n{one.summary}\n{one.description}".strip())
+        click.echo(orjson.dumps(one.schema, option=orjson.OPT_INDENT_2))
+    else:
+        for one in operations:
+            echo(f"{one.name}  {one.method} {one.path}  {one.summary}")
+        for bad in found.uncallable:
+            echo(f"cannot be called: {bad.method} {bad.path}: {bad.reason}", err=True)
+
+
+@command.command()
+@click.argument("name")
+@options
+def remove(name: str, config_file: Path | None, data: str | None) -> None:
+    """Delete an action set."""
+    run(_remove(settings_of(config_file, data=data), as_text(name)))
+
+
+async def _remove(settings: Settings, name: str) -> int:
+    async with _library(settings) as library:
+        if not await library.remove(name):
+            raise click.ClickException(_no_set(library.store, name))
+    echo(f"{name} is deleted")
+    return 0
+
+
+@command.command()
+@click.argument("question")
+@click.option("--set", "sets", multiple=True, help="Set to search; may be repeated (default: all sets).")
+@click.option("-k", type=WholeNumber(1, 50), default=8, show_default=True, help="How many operations at most.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@options
+def search(
+    question: str, sets: Sequence[str], k: int, as_json: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Find operations by a question, the best first."""
+    if not question.strip():
+        raise click.UsageError("the question is empty")
+    run(_search(settings_of(config_file, data=data), as_text(question), sets, k, as_json=as_json))
+
+
+async def _search(settings: Settings, question: str, sets: Sequence[str], k: int, *, as_json: bool) -> int:
+    async with _library(settings) as library:
+        names = [as_text(name) for name in sets] or [one.name for one in library.store.sets()]
+        for name in names:
+            _set_of(library.store, name)
+        found = await library.find([Turn("user", question)], names, k=k, view=ALL)
+    if as_json:
+        rows = [{"set": one.set, "score": one.score, **_operation_row(one.operation)} for one in found]
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    for number, one in enumerate([] if as_json else found, 1):
+        operation = one.operation
+        echo(f"{number}. {one.set}/{operation.name}  {operation.method} {operation.path}  {operation.summary}")
+    if not found and not as_json:
+        echo("nothing found", err=True)
+    return 0
+
+
+@command.command("run")
+@click.argument("name")
+@click.argument("operation")
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--dry", is_flag=True, help="Print the request, without credentials, and send nothing.")
+@options
+def run_operation(
+    name: str, operation: str, arguments: Sequence[str], dry: bool, config_file: Path | None, data: str | None
+) -> None:
+    """Call an OPERATION of the set NAME, and print the result as a model would read the result.
+
+    A VALUE is JSON, else text: `limit=5`, `tags=["a","b"]`, `body={"name":"x"}`, `name=Ann`. The arguments of the
+    setting `actions.NAME.fixed` are added. Only operations that read are called (GET, HEAD, OPTIONS).
+    """
+    settings = settings_of(config_file, data=data)
+    with contextlib.closing(_store(settings)) as store:
+        found = _set_of(store, name)
+        operations = store.operations(name, [operation])
+    if not operations:
+        raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
+    run(_run(action_api(settings, found), operations[0], dict(map(_argument, arguments)), dry=dry))
+
+
+async def _run(api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
+    wrong = problems(offered_schema(operation, api.fixed), arguments)
+    if wrong:
+        raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
+    if dry:
+        try:
+            request = api.request(operation, arguments)
+        except BadArgument as error:
+            raise click.ClickException(f"{operation.name}: {error}") from error
+        echo("\n".join([f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]))
+        if request.body:
+            echo("\n" + request.body.decode("utf-8", "backslashreplace"))
+        return 0
+    outcome = await call(api, operation, arguments, CallLimits())
+    await api.close()
+    echo(outcome.text)
+    echo(f"status {outcome.status or '-'}, {outcome.size:,} bytes, {outcome.ms:.0f} ms", err=True)
+    return 0 if outcome.succeeded else 1
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """A NAME=VALUE."""
+    name, sign, value = as_text(text).partition("=")
+    if not sign or not name:
+        raise click.UsageError(f"an argument is NAME=VALUE, got {text!r}")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _set_of(store: ActionStore, name: str) -> ActionSet:
+    found = next((one for one in store.sets() if one.name == name), None)
+    if found is None:
+        raise click.ClickException(_no_set(store, name))
+    return found
+
+
+def _no_set(store: ActionStore, name: str) -> str:
+    known = ", ".join(one.name for one in store.sets()) or "none"
+    return f"there is no action set {name!r}; known: {known}"
+
+
+def _set_row(one: ActionSet) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "base_url": one.base_url,
+        "operations": one.count,
+        "uncallable": [{"method": bad.method, "path": bad.path, "reason": bad.reason} for bad in one.uncallable],
+    }
+
+
+def _operation_row(one: Operation) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "method": one.method,
+        "path": one.path,
+        "summary": one.summary,
+        "reads": one.reads,
+        "arguments": one.schema,
+    }
+
+
+def _store(settings: Settings) -> ActionStore:
+    return ActionStore(Path(settings.data), settings.catalog.url)
+
+
+@contextlib.asynccontextmanager
+async def _library(settings: Settings, *, make: bool = False) -> AsyncIterator[ActionLibrary]:
+    """The action sets with the documents, through a running `serve` or opened by this process."""
+    store = _store(settings)
+    try:
+        async with knowledge(settings, make=make) as documents:
+            yield ActionLibrary(store, documents)
+    finally:
+        store.close()

@@ -1,0 +1,12 @@
+"""Actions: a team's HTTP APIs, described by OpenAPI documents, found by search and called by the gateway.
+
+openapi/      an OpenAPI document to operations
+library       action sets: written from a document, searched by what people say
+store         the definitions in SQL        tables, migrations/  the tables
+search_text   the text by which an operation is found
+arguments     whether the arguments of a call can be sent
+request       an operation and arguments to an HTTP request
+call          one call: checked, sent, tried again, cut
+credentials   what an API asks for          addresses  connections to checked addresses only
+results       a response as a text for a model
+"""

@@ -1,0 +1,122 @@
+"""Connections to checked addresses only.
+
+The name of a host is resolved once, every address is checked, and the connection goes to a checked address: a second
+resolution could give another address (DNS rebinding). TLS still verifies the name.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import httpcore
+import httpx
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_V4_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # bytes 8 to 11 of an address that ends with an IPv4 address
+_SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT
+_METADATA = ipaddress.IPv4Address("169.254.169.254")  # refused even where link-local addresses are allowed
+
+
+class ForbiddenAddress(Exception):
+    """A host with an address that an API must not have."""
+
+
+def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
+    """The networks of a setting, such as 10.0.0.0/8. Raises ValueError."""
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+def check(address: str, allowed: Sequence[IPNetwork] = ()) -> None:
+    """Raise ForbiddenAddress for an address that is not public and not in an allowed network.
+
+    An IPv6 address that contains an IPv4 address (mapped, 6to4, Teredo, NAT64, ISATAP) is checked as both.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    for one in (ip, *_embedded(ip)):
+        if one == _METADATA or not (_is_public(one) or any(_within(one, network) for network in allowed)):
+            raise ForbiddenAddress(f"{ip} is no public address (allow the network in actions.NAME.networks)")
+
+
+def _is_public(ip: IPAddress) -> bool:
+    return ip.is_global and not ip.is_multicast and not (ip.version == 4 and ip in _SHARED)
+
+
+def _within(ip: IPAddress, network: IPNetwork) -> bool:
+    return ip.version == network.version and ip in network
+
+
+def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
+    if not isinstance(ip, ipaddress.IPv6Address):
+        return
+    if ip.ipv4_mapped is not None:
+        yield ip.ipv4_mapped
+    if ip.sixtofour is not None:
+        yield ip.sixtofour
+    if ip.teredo is not None:
+        yield from ip.teredo
+    last = ipaddress.IPv4Address(ip.packed[12:])
+    if any(ip in network for network in _NAT64) or ip.packed[8:12] in _ISATAP:
+        yield last
+    if ip in _V4_COMPATIBLE and int(ip) > 1:
+        yield last
+
+
+class _CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Opens connections for httpcore, after the check."""
+
+    def __init__(self, allowed: Sequence[IPNetwork]) -> None:
+        self._allowed = allowed
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout):
+                rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(f"the name {host} is not known") from error
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
+        addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+        for address in addresses:
+            check(address, self._allowed)
+        failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
+        for address in addresses:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+        raise ForbiddenAddress("a Unix socket is no API")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class CheckedTransport(httpx.AsyncHTTPTransport):
+    """httpx's transport with checked connections, and without the proxies of the environment."""
+
+    def __init__(self, allowed: Sequence[IPNetwork], *, max_connections: int = 20) -> None:
+        super().__init__(trust_env=False)
+        # httpx has no public way to choose the backend of its pool.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(trust_env=False),
+            max_connections=max_connections,
+            keepalive_expiry=30.0,
+            network_backend=_CheckedBackend(allowed),
+        )

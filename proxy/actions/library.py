@@ -1,0 +1,155 @@
+"""Action sets: written from an OpenAPI document, and searched by what people say."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from proxy.actions.openapi.operation import Operation, Uncallable
+from proxy.actions.openapi.operations import operations_of, server_of
+from proxy.actions.openapi.read import UnreadableSpec, read_spec
+from proxy.actions.search_text import search_text, title_of
+from proxy.actions.store import ActionStore, collection_of, revision_of
+from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
+from retrieval.knowledge import HitOptions, Knowledge
+from retrieval.records.jobs import DocumentInput
+from retrieval.records.search import PUBLIC, Turn, View
+
+_BATCH = 100  # documents written at a time
+_HITS_PER_OPERATION = 3  # chunks that may belong to one operation
+# A question that no document answers well may still name an operation: the gate of passages would keep 5 of 100
+# questions of RestBench from any operation.
+_MIN_RELEVANCE = 0.02
+
+Progress = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What `add` has done."""
+
+    title: str
+    base_url: str
+    added: int
+    changed: int
+    unchanged: int
+    removed: int
+    uncallable: Sequence[Uncallable]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAction:
+    """An operation that a search found."""
+
+    set: str
+    operation: Operation
+    score: float
+
+
+class ActionLibrary:
+    """The action sets with their searchable texts."""
+
+    def __init__(self, store: ActionStore, knowledge: Knowledge) -> None:
+        self.store = store
+        self._knowledge = knowledge
+
+    async def add(self, name: str, raw: bytes, *, base_url: str = "", progress: Progress | None = None) -> AddReport:
+        """Bring a set up to date with a document; base_url: "" takes the document's first server.
+
+        A document that cannot be read changes nothing. Raises UnreadableSpec, RetrievalError.
+        """
+        document = read_spec(raw)
+        operations, uncallable = operations_of(document)
+        if not operations:
+            why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
+            raise UnreadableSpec(f"the document has no operation that can be called{why}")
+        base = base_url or _server(document)
+        before = self.store.revisions(name)
+        now = {one.name: revision_of(one) for one in operations}
+        written = [one for one in operations if before.get(one.name) != now[one.name]]
+        await self._write(name, operations if not before else written, progress)
+        info = document.get("info")
+        title = str(info.get("title", "")) if isinstance(info, dict) else ""
+        self.store.put(name, operations, uncallable, title=title, base_url=base)
+        removed = [each for each in before if each not in now]
+        for each in removed:
+            await self._knowledge.writing.detach(collection_of(name), each, None)
+        added = sum(1 for one in written if one.name not in before)
+        return AddReport(
+            title, base, added, len(written) - added, len(operations) - len(written), len(removed), uncallable
+        )
+
+    async def remove(self, name: str) -> bool:
+        """Delete a set; returns whether the set existed. Raises RetrievalError."""
+        existed = self.store.remove(name)
+        try:
+            await self._knowledge.writing.delete_collection(collection_of(name), None)
+        except UnknownCollection:
+            return existed
+        return True
+
+    async def find(
+        self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC
+    ) -> list[FoundAction]:
+        """At most k operations for the latest question, the best first. Sets without documents are left out.
+
+        Raises RetrievalError.
+        """
+        known = {row.name for row in await self._knowledge.library.collections(view.groups)}
+        collections = [collection_of(name) for name in sets if collection_of(name) in known]
+        if not collections:
+            return []
+        found = await self._knowledge.search.retrieve(
+            question,
+            collections,
+            k=k * _HITS_PER_OPERATION,
+            budget_tokens=0,
+            view=view,
+            hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
+        )
+        scores: dict[str, float] = {}
+        for hit in found.hits:
+            scores.setdefault(hit.passage.source, hit.score)
+        best = list(scores)[:k]
+        operations: dict[str, FoundAction] = {}
+        for name in sets:
+            wanted = [each.removeprefix(f"{name}/") for each in best if each.startswith(f"{name}/")]
+            for one in self.store.operations(name, wanted):
+                source = f"{name}/{one.name}"
+                operations[source] = FoundAction(name, one, scores[source])
+        return [operations[each] for each in best if each in operations]
+
+    async def _write(self, name: str, operations: Sequence[Operation], progress: Progress | None) -> None:
+        with contextlib.suppress(CollectionExists):
+            await self._knowledge.writing.create_collection(collection_of(name), None)
+        for at in range(0, len(operations), _BATCH):
+            results = await self._knowledge.writing.put(
+                collection_of(name), [_document(name, one) for one in operations[at : at + _BATCH]]
+            )
+            failed = next((result for result in results if result.state in ("refused", "failed")), None)
+            if failed is not None:
+                raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
+            if progress is not None:
+                progress(min(at + _BATCH, len(operations)), len(operations), 0)
+
+
+def _document(name: str, operation: Operation) -> DocumentInput:
+    return DocumentInput(
+        key=operation.name,
+        source=f"{name}/{operation.name}",
+        content=search_text(operation).encode("utf-8", "replace"),
+        title=title_of(operation),
+        format="text",
+        attributes={},
+        groups=(),
+        writer=None,
+    )
+
+
+def _server(document: dict[str, object]) -> str:
+    """The address of the API. Raises UnreadableSpec: the document names none."""
+    url = server_of(document.get("servers"))
+    parts = urlsplit(urljoin("https://", url)) if url.startswith("//") else urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UnreadableSpec("the document names no server with an address: give the address with --base-url")
+    return parts.geturl()

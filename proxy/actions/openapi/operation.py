@@ -1,0 +1,77 @@
+"""The records of an API's operations. Every record travels as JSON."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Place = Literal["path", "query", "header", "cookie"]
+Style = Literal["simple", "label", "matrix", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
+
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A parameter of an operation. `argument` is the name that the model sees."""
+
+    name: str
+    argument: str
+    place: Place
+    style: Style
+    explode: bool
+    required: bool = False
+    allow_reserved: bool = False
+    media_type: str = ""  # of a parameter with `content`, such as JSON in a query; "" = by style
+
+
+class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a property of a form is written."""
+
+    media_type: str = ""  # "" = by the type of the value
+    style: Style = "form"
+    explode: bool = True
+    allow_reserved: bool = False
+    by_style: bool = False  # whether the document names a style: a multipart form has no style otherwise
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of a request. `argument` is the name that the model sees."""
+
+    argument: str
+    media_type: str
+    required: bool = False
+    base64: bool = False  # a binary body: the argument is base64
+    encodings: dict[str, Encoding] = {}
+    binary: tuple[str, ...] = ()  # properties of a multipart form that are files
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of an API."""
+
+    name: str  # unique within the API; letters, digits, _ and -, at most 64 characters
+    method: str  # in capital letters
+    path: str  # a template, such as /groups/{groupId}/users
+    schema: dict[str, Any]  # JSON Schema (2020-12) of all arguments: an object, with its own $defs
+    summary: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    operation_id: str = ""
+    deprecated: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    body: Body | None = None
+    accept: str = ""  # the Accept header: media types of the successful responses; "" = */*
+    response_fields: tuple[str, ...] = ()  # names in the successful response, outermost first
+    server: str = ""  # of this operation alone; "" = the server of the API
+    confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
+
+    @property
+    def reads(self) -> bool:
+        """Whether a call changes nothing, by the method and by the document."""
+        return self.method in READING_METHODS and not self.confirm
+
+
+class Uncallable(msgspec.Struct, frozen=True):
+    """An operation of the document that cannot be called, and the reason."""
+
+    method: str
+    path: str
+    reason: str

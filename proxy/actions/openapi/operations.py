@@ -1,0 +1,347 @@
+"""An OpenAPI document to operations, and to reasons for the operations that cannot be called.
+
+A fault in one operation costs this operation alone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter, Uncallable
+from proxy.actions.openapi.references import BadReference, resolved
+from proxy.actions.openapi.schemas import SchemaReader, TooLarge
+
+_METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
+_STYLES = {  # place -> the styles, the default first
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+# Headers of the connection and of credentials: the gateway writes these headers itself.
+_OWN_HEADERS = frozenset({
+    "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
+    "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
+})  # fmt: skip
+_UNSAFE_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MOST_NAME_CHARS = 64
+_MOST_FIELDS = 60
+_MOST_SEEN = 1_000  # schemas of a response
+_MOST_DEPTH = 4  # of the names in a response
+_BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+OCTETS = "application/octet-stream"
+
+Values = dict[str, Any]
+
+
+def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Uncallable]]:
+    """The operations in the order of the document, and the operations that cannot be called."""
+    callable_, uncallable = list[Operation](), list[Uncallable]()
+    names: set[str] = set()
+    for path, item, method, operation in _all(document):
+        try:
+            made = _operation(document, path, item, method, operation, names)
+        except (BadReference, TooLarge, _Unsupported) as error:
+            uncallable.append(Uncallable(method.upper(), path, str(error)))
+        except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
+            uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
+        else:
+            names.add(made.name)
+            callable_.append(made)
+    return callable_, uncallable
+
+
+def is_json(media_type: str) -> bool:
+    """Whether a media type is JSON: application/json, or a name that ends with +json."""
+    bare = media_type.partition(";")[0].strip().lower()
+    return bare in ("application/json", "text/json") or bare.endswith("+json")
+
+
+class _Unsupported(ValueError):
+    """A part of an operation that no request can be built for."""
+
+
+def _all(document: Mapping[str, Any]) -> Iterator[tuple[str, Values, str, Any]]:
+    for path, given in document.get("paths", {}).items():
+        try:
+            item = resolved(document, given)
+        except BadReference:
+            item = given
+        for method in _METHODS:
+            if isinstance(item, dict) and method in item:
+                yield str(path), item, method, item[method]
+
+
+def _operation(
+    document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: set[str]
+) -> Operation:
+    if not isinstance(given, dict):
+        raise _Unsupported(given if isinstance(given, str) else "the operation is no object")
+    if method == "trace":
+        raise _Unsupported("TRACE is not called")
+    if not path.startswith("/"):
+        raise _Unsupported("the path does not begin with /")
+    reader = SchemaReader(document)
+    properties: Values = {}
+    required: list[str] = []
+    parameters = list(_parameters(document, item, given, reader, properties, required))
+    in_path = {one.name for one in parameters if one.place == "path"}
+    if missing := sorted(set(_TEMPLATE.findall(path)) - in_path):
+        raise _Unsupported(f"the path's {{{missing[0]}}} is no parameter of the operation")
+    body = _body(document, given, method, reader, properties, required)
+    schema: Values = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    if reader.defs:
+        schema["$defs"] = reader.defs
+    return Operation(
+        name=_name(given, method, path, names),
+        method=method.upper(),
+        path=path,
+        schema=schema,
+        summary=_text(given.get("summary") or item.get("summary")),
+        description=_text(given.get("description") or item.get("description")),
+        tags=tuple(tag for tag in given.get("tags") or () if isinstance(tag, str)),
+        operation_id=_text(given.get("operationId")),
+        deprecated=given.get("deprecated") is True,
+        parameters=tuple(one for one in parameters if one.place != "path" or one.name in _TEMPLATE.findall(path)),
+        body=body,
+        accept=_accept(document, given),
+        response_fields=_response_fields(document, given),
+        server=_server(given) or _server(item),
+        confirm=given.get("x-ragway-confirm") is True,
+    )
+
+
+def _name(given: Values, method: str, path: str, taken: set[str]) -> str:
+    """A name for the model: the operationId, or the method and the path."""
+    words = given.get("operationId") if isinstance(given.get("operationId"), str) else f"{method} {path}"
+    base = name = _UNSAFE_NAME.sub("_", str(words)).strip("_")[:_MOST_NAME_CHARS] or method
+    number = 2
+    while name in taken:
+        end = f"_{number}"
+        name, number = base[: _MOST_NAME_CHARS - len(end)] + end, number + 1
+    return name
+
+
+def _parameters(
+    document: Mapping[str, Any],
+    item: Values,
+    given: Values,
+    reader: SchemaReader,
+    properties: Values,
+    required: list[str],
+) -> Iterator[Parameter]:
+    """The parameters; each adds a property to the schema of the arguments."""
+    merged: dict[tuple[str, str], Values] = {}
+    for one in [*(item.get("parameters") or []), *(given.get("parameters") or [])]:
+        parameter = resolved(document, one)
+        if isinstance(parameter.get("name"), str) and parameter.get("in") in _STYLES:
+            merged[parameter["name"], parameter["in"]] = parameter
+        else:
+            raise _Unsupported(f"a parameter has no name, or stands in {parameter.get('in')!r}")
+    for (name, place), parameter in merged.items():
+        if place == "header" and (name.lower() in _OWN_HEADERS or name.lower().startswith("x-forwarded-")):
+            continue
+        if place == "header" and not _HEADER_NAME.fullmatch(name):
+            raise _Unsupported(f"the header {name!r} cannot be sent")
+        media_type, schema = "", parameter.get("schema", {})
+        if isinstance(content := parameter.get("content"), dict) and content:
+            media_type, row = next(iter(content.items()))
+            schema = row.get("schema", {})
+            if not is_json(media_type):
+                raise _Unsupported(f"the parameter {name!r} is written as {media_type}")
+        style = parameter.get("style") or _STYLES[place][0]
+        if style not in _STYLES[place]:
+            raise _Unsupported(f"the parameter {name!r} has the style {style!r}, which a {place} does not have")
+        explode = parameter.get("explode")
+        needed = place == "path" or parameter.get("required") is True
+        argument = _free(name, properties)
+        made = reader.read(schema)
+        properties[argument] = _described(made, parameter.get("description"))
+        if needed:
+            required.append(argument)
+        yield Parameter(
+            name=name,
+            argument=argument,
+            place=place,  # type: ignore[arg-type]  # checked above
+            style=style,  # type: ignore[arg-type]  # checked above
+            explode=explode if isinstance(explode, bool) else style == "form",
+            required=needed,
+            allow_reserved=parameter.get("allowReserved") is True,
+            media_type=media_type,
+        )
+
+
+def _free(name: str, properties: Values) -> str:
+    """A name of an argument: only characters that every provider takes, and no name twice."""
+    base = free = _UNSAFE_ARGUMENT.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "value"
+    number = 2
+    while free in properties:
+        free, number = f"{base[:60]}_{number}", number + 1
+    return free
+
+
+def _described(schema: Any, description: object) -> Any:
+    if not isinstance(description, str) or not description.strip() or not isinstance(schema, dict):
+        return schema
+    return schema if schema.get("description") else {**schema, "description": " ".join(description.split())[:600]}
+
+
+def _body(
+    document: Mapping[str, Any],
+    given: Values,
+    method: str,
+    reader: SchemaReader,
+    properties: Values,
+    required: list[str],
+) -> Body | None:
+    """The body that is easiest to write: JSON, a form, text, bytes."""
+    if given.get("requestBody") is None:
+        return None
+    row = resolved(document, given["requestBody"])
+    content = row.get("content") or {}
+    media_type = _best(content)
+    if not media_type:
+        if row.get("required") is True or method not in ("get", "head", "delete"):
+            raise _Unsupported(f"the body can only be written as {', '.join(content) or 'nothing'}")
+        return None
+    schema = content[media_type].get("schema", {}) if isinstance(content[media_type], dict) else {}
+    plain = resolved(document, schema) if isinstance(schema, dict) else {}
+    argument = _free("body", properties)
+    properties[argument] = _described(reader.read(schema), row.get("description"))
+    needed = row.get("required") is True
+    if needed:
+        required.append(argument)
+    octets = not is_json(media_type) and not media_type.startswith("text/") and media_type not in (FORM, MULTIPART)
+    if octets:
+        properties[argument] = {"type": "string", "contentEncoding": "base64", "description": "The bytes, as base64."}
+    return Body(
+        argument=argument,
+        media_type=media_type,
+        required=needed,
+        base64=octets,
+        encodings=_encodings(content[media_type]),
+        binary=tuple(_binary(document, plain)) if media_type == MULTIPART else (),
+    )
+
+
+def _best(content: Mapping[str, Any]) -> str:
+    """The media type to write; "" where the gateway can write none."""
+    kinds = (
+        is_json,
+        lambda one: one == FORM,
+        lambda one: one == MULTIPART,
+        lambda one: one.startswith("text/"),
+        lambda one: (
+            one == OCTETS or one.startswith(("image/", "audio/", "video/", "application/zip", "application/pdf"))
+        ),
+    )
+    for kind in kinds:
+        for media_type in content:
+            if kind(media_type.partition(";")[0].strip().lower()):
+                return media_type
+    return next((OCTETS for media_type in content if media_type == "*/*"), "") and "*/*"
+
+
+def _encodings(row: Any) -> dict[str, Encoding]:
+    given = row.get("encoding") if isinstance(row, dict) else None
+    made = {}
+    for name, one in (given if isinstance(given, dict) else {}).items():
+        style = one.get("style", "form")
+        made[name] = Encoding(
+            media_type=str(one.get("contentType", "")).partition(",")[0].strip(),
+            style=style if style in _STYLES["query"] else "form",
+            explode=one.get("explode", style == "form") is True,
+            allow_reserved=one.get("allowReserved") is True,
+            by_style="style" in one or "explode" in one,
+        )
+    return made
+
+
+def _binary(document: Mapping[str, Any], schema: Values) -> Iterator[str]:
+    for name, given in (schema.get("properties") or {}).items():
+        one = resolved(document, given)
+        items = resolved(document, one.get("items")) if isinstance(one, dict) else None
+        for each in (one, items):
+            if isinstance(each, dict) and (each.get("format") == "binary" or "contentMediaType" in each):
+                yield name
+
+
+def _successes(document: Mapping[str, Any], given: Values) -> Iterator[Values]:
+    """The content of the successful responses, the lowest status first."""
+    responses = given["responses"] if isinstance(given.get("responses"), dict) else {}
+    for status in sorted(responses, key=str):
+        if str(status).startswith("2") or str(status) == "default":
+            response = resolved(document, responses[status])
+            if isinstance(response, dict) and isinstance(response.get("content"), dict):
+                yield response["content"]
+
+
+def _accept(document: Mapping[str, Any], given: Values) -> str:
+    """The media types of the successful responses: JSON first, of versions of JSON the last (by name)."""
+    media_types = list(dict.fromkeys(one for content in _successes(document, given) for one in content))
+    versions = sorted((one for one in media_types if is_json(one)), reverse=True)
+    plain = [one for one in versions if one == "application/json"]
+    return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])
+
+
+def _response_fields(document: Mapping[str, Any], given: Values) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    seen = 0
+
+    def collect(schema: Any, depth: int) -> None:
+        nonlocal seen
+        seen += 1
+        if depth > _MOST_DEPTH or len(names) >= _MOST_FIELDS or seen > _MOST_SEEN:
+            return
+        schema = resolved(document, schema)
+        if not isinstance(schema, dict):
+            return
+        for name, one in (schema.get("properties") or {}).items():
+            names[str(name)] = None
+            collect(one, depth + 1)
+        collect(schema.get("items"), depth + 1)
+        for word in ("allOf", "anyOf", "oneOf"):
+            for one in schema.get(word) or ():
+                collect(one, depth + 1)
+
+    try:
+        for content in _successes(document, given):
+            for row in content.values():
+                if isinstance(row, dict):
+                    collect(row.get("schema"), 0)
+    except BadReference:  # the response alone: the operation can be called
+        pass
+    return tuple(names)[:_MOST_FIELDS]
+
+
+def _server(row: Values) -> str:
+    """The first server of an operation or a path, with the defaults of its variables; "" where there is none."""
+    return server_of(row.get("servers"))
+
+
+def server_of(servers: Any, variables: Mapping[str, str] | None = None) -> str:
+    """The first server's URL, its variables replaced by the given values or the defaults; "" without a server.
+
+    Raises ValueError for a value that the document does not list.
+    """
+    first = servers[0] if isinstance(servers, list) and servers else None
+    if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):
+        return ""
+    rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
+
+    def value(match: re.Match[str]) -> str:
+        row = rows.get(match[1]) or {}
+        chosen = (variables or {}).get(match[1], str(row.get("default", "")))
+        if row.get("enum") and chosen not in map(str, row["enum"]):
+            raise ValueError(f"the server's variable {match[1]!r} is one of {', '.join(map(str, row['enum']))}")
+        return chosen
+
+    return _TEMPLATE.sub(value, url)
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

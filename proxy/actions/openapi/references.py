@@ -1,0 +1,36 @@
+"""`$ref` within a document, as a JSON pointer (RFC 6901). Other documents are never fetched."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+_MOST_HOPS = 50
+
+
+class BadReference(ValueError):
+    """A reference that leads nowhere, to another document or in a circle."""
+
+
+def resolved(document: Mapping[str, Any], value: Any) -> Any:
+    """The value, or the end of the value's chain of references. Raises BadReference."""
+    for _ in range(_MOST_HOPS):
+        if not isinstance(value, dict) or not isinstance(reference := value.get("$ref"), str):
+            return value
+        value = found(document, reference)
+    raise BadReference("a chain of $ref has no end")
+
+
+def found(document: Mapping[str, Any], reference: str) -> Any:
+    """The value at a reference. Raises BadReference."""
+    if not reference.startswith("#"):
+        raise BadReference(f"the reference {reference!r} leads to another document: bundle the documents into one")
+    value: Any = document
+    for step in reference[1:].split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value:
+            value = value[name]
+        else:
+            raise BadReference(f"the reference {reference!r} leads nowhere")
+    return value

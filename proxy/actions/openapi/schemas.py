@@ -1,0 +1,157 @@
+"""A schema of an OpenAPI document to a JSON Schema (2020-12) for the arguments of a call.
+
+References stay references, to `$defs` of the made schema, so that a schema may refer to itself. Version 3.0's own words
+(`nullable`, `exclusiveMinimum: true`, `type: file`) become words of JSON Schema. Read-only properties, which a request
+must not have, are left out; so are words for people and programs that a model does not need.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.actions.openapi.references import BadReference, found
+
+_DROPPED = frozenset({
+    "discriminator", "xml", "externalDocs", "example", "nullable", "readOnly", "writeOnly", "$schema", "$id", "$anchor",
+    "$dynamicAnchor", "$dynamicRef", "$comment", "$defs", "definitions", "collectionFormat", "allowEmptyValue", "id",
+})  # fmt: skip
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_ONES = (
+    "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else", "unevaluatedProperties",
+    "unevaluatedItems",
+)  # fmt: skip
+_MAPS = ("properties", "patternProperties", "dependentSchemas")
+_MOST_VALUES = 20_000  # of one operation: more is no schema that a model can read
+_TOO_LARGE = "the schema of the arguments is too large for a model"
+_MOST_DESCRIPTION_CHARS = 600
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
+
+Values = dict[str, Any]
+
+
+class TooLarge(ValueError):
+    """A schema with more values than a model can read."""
+
+
+class SchemaReader:
+    """Reads the schemas of one operation; the made schemas share `defs`."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.defs: Values = {}
+        self._document = document
+        self._names: dict[str, str] = {}  # reference -> name in `defs`
+        self._values = 0
+
+    def read(self, schema: Any) -> Any:
+        """The JSON Schema. Raises BadReference, TooLarge."""
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise TooLarge(_TOO_LARGE)
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, dict):
+            return {}
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._reference(reference, schema)
+        return self._object(schema)
+
+    def is_read_only(self, schema: Any) -> bool:
+        """Whether a property's schema, or the schema that the property refers to, is read-only."""
+        for _ in range(10):
+            if not isinstance(schema, dict):
+                return False
+            if schema.get("readOnly") is True:
+                return True
+            if not isinstance(reference := schema.get("$ref"), str):
+                return False
+            schema = found(self._document, reference)
+        return False
+
+    def _reference(self, reference: str, schema: Values) -> Values:
+        if reference not in self._names:
+            target = found(self._document, reference)
+            if not isinstance(target, dict | bool):
+                raise BadReference(f"the reference {reference!r} leads to no schema")
+            name = self._names[reference] = self._free_name(reference)
+            self.defs[name] = {}  # the place, while the schema refers to itself
+            self.defs[name] = self.read(target)
+        made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
+        beside = {name: value for name, value in schema.items() if name != "$ref" and name not in _DROPPED}
+        if not str(self._document.get("openapi", "")).startswith("3.1"):  # 3.0 ignores all members beside $ref
+            beside = {name: value for name, value in beside.items() if name == "description"}
+        if beside:
+            return {**self._object(beside), **made}
+        return made
+
+    def _count(self, value: Any) -> None:
+        """Count the values within a value. Raises TooLarge."""
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise TooLarge(_TOO_LARGE)
+        for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._count(one)
+
+    def _free_name(self, reference: str) -> str:
+        base = name = _UNSAFE.sub("_", reference.rsplit("/", 1)[-1])[:50] or "schema"
+        number = 2
+        while name in self.defs:
+            name, number = f"{base}_{number}", number + 1
+        return name
+
+    def _object(self, schema: Values) -> Values:
+        made: Values = {}
+        for name, value in schema.items():
+            if name in _DROPPED or name.startswith("x-"):
+                continue
+            if name in _LISTS and isinstance(value, list):
+                made[name] = [self.read(one) for one in value]
+            elif name in _ONES:
+                made[name] = self.read(value)
+            elif name in _MAPS and isinstance(value, dict):
+                made[name] = {str(key): self.read(one) for key, one in value.items() if not self.is_read_only(one)}
+            elif name == "description":
+                made[name] = _shortened(value)
+            else:
+                self._count(value)
+                made[name] = value
+        _bounds(made)
+        _type(made)
+        if isinstance(properties := schema.get("properties"), dict) and isinstance(made.get("required"), list):
+            made["required"] = [
+                name
+                for name in made["required"]
+                if isinstance(name, str) and not self.is_read_only(properties.get(name))
+            ]
+        if not isinstance(made.get("required", []), list):  # `required: true` of a property, a slip from version 2.0
+            del made["required"]
+        return _with_null(made) if schema.get("nullable") is True else made
+
+
+def _bounds(made: Values) -> None:
+    """Version 3.0's `exclusiveMinimum: true` beside `minimum`, as a number."""
+    for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) and bound in made:
+            made[exclusive] = made.pop(bound)
+
+
+def _type(made: Values) -> None:
+    if made.get("type") == "file":
+        made["type"] = "string"
+    if "enum" in made and not isinstance(made["enum"], list):
+        del made["enum"]
+
+
+def _with_null(made: Values) -> Values:
+    """The schema that allows null, too. An enum needs null among the values."""
+    kind = made.get("type")
+    if isinstance(kind, str):
+        made["type"] = [kind, "null"]
+        if "enum" in made and None not in made["enum"]:
+            made["enum"] = [*made["enum"], None]
+        return made
+    return {"anyOf": [made, {"type": "null"}]}
+
+
+def _shortened(text: object) -> str:
+    words = " ".join(text.split()) if isinstance(text, str) else ""
+    return words if len(words) <= _MOST_DESCRIPTION_CHARS else words[: _MOST_DESCRIPTION_CHARS - 2] + " …"

@@ -1,0 +1,132 @@
+"""A Swagger 2.0 document in the form of OpenAPI 3.0. Parts that no operation needs are left out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.actions.openapi.references import BadReference, resolved
+
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_OF_PARAMETER = ("name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema", "type")
+_STYLES = {  # collectionFormat -> style, explode; of a path or a header: simple
+    "csv": ("form", False),
+    "ssv": ("spaceDelimited", False),
+    "tsv": ("form", False),
+    "pipes": ("pipeDelimited", False),
+    "multi": ("form", True),
+}
+
+Values = dict[str, Any]
+
+
+def upgraded(document: Mapping[str, Any]) -> Values:
+    """The document in the form of version 3.0."""
+    paths = document.get("paths")
+    made: Values = {
+        "openapi": "3.0.3",
+        "info": document.get("info", {}),
+        "servers": _servers(document),
+        "paths": {
+            path: _item(document, item) if isinstance(item, dict) else item
+            for path, item in (paths if isinstance(paths, dict) else {}).items()
+        },
+    }
+    return {**made, "definitions": document.get("definitions", {})}
+
+
+def _servers(document: Mapping[str, Any]) -> list[Values]:
+    host, base = document.get("host"), document.get("basePath") or ""
+    if not isinstance(host, str) or not host:
+        return [{"url": base}] if base else []
+    schemes = document.get("schemes") or ["https"]
+    scheme = "https" if "https" in schemes else schemes[0]
+    return [{"url": f"{scheme}://{host}{base}"}]
+
+
+def _item(document: Mapping[str, Any], item: Values) -> Values:
+    made: Values = {}
+    for method, operation in item.items():
+        if method in _METHODS:
+            try:
+                made[method] = _operation(document, operation, item.get("parameters") or [])
+            except (BadReference, TypeError, AttributeError, KeyError) as error:
+                made[method] = f"not written as Swagger 2.0 ({error})"  # a fault costs one operation alone
+    return made
+
+
+def _operation(document: Mapping[str, Any], operation: Values, shared: list[Any]) -> Values:
+    """The operation, with the path's parameters as the operation's own: bodies are no parameters in version 3."""
+    given: dict[tuple[Any, Any], Values] = {}
+    for one in [*shared, *(operation.get("parameters") or [])]:
+        parameter = resolved(document, one)
+        given[parameter.get("name"), parameter.get("in")] = parameter
+    kept = {name: value for name, value in operation.items() if name not in ("parameters", "responses")}
+    made: Values = {**kept, "parameters": [], "responses": _responses(document, operation)}
+    fields: list[Values] = []
+    for parameter in given.values():
+        if parameter.get("in") == "body":
+            consumed = operation.get("consumes") or document.get("consumes") or ["application/json"]
+            content = {media_type: {"schema": parameter.get("schema", {})} for media_type in consumed}
+            made["requestBody"] = {
+                "required": parameter.get("required", False),
+                "description": parameter.get("description", ""),
+                "content": content,
+            }
+        elif parameter.get("in") == "formData":
+            fields.append(parameter)
+        else:
+            made["parameters"].append(_parameter(parameter))
+    if fields:
+        made["requestBody"] = _form(fields, operation.get("consumes") or document.get("consumes") or [])
+    return made
+
+
+def _schema(parameter: Values) -> Values:
+    """The schema of a parameter that is no body: the members beside name and place."""
+    schema = {name: value for name, value in parameter.items() if name not in _OF_PARAMETER}
+    if parameter.get("type") == "file":
+        return {**schema, "type": "string", "format": "binary"}
+    return {**schema, "type": parameter.get("type")} if "type" in parameter else schema
+
+
+def _parameter(parameter: Values) -> Values:
+    made = {
+        "name": parameter.get("name"),
+        "in": parameter.get("in"),
+        "required": parameter.get("required", False),
+        "description": parameter.get("description", ""),
+        "schema": _schema(parameter),
+    }
+    if parameter.get("type") == "array":
+        style, explode = _STYLES.get(parameter.get("collectionFormat", "csv"), ("form", False))
+        made |= {"style": style if parameter.get("in") == "query" else "simple", "explode": explode}
+    return made
+
+
+def _form(fields: list[Values], consumed: list[str]) -> Values:
+    files = any(one.get("type") == "file" for one in fields)
+    media_type = next((one for one in consumed if one in _FORMS and (not files or one == _FORMS[1])), "")
+    schema = {
+        "type": "object",
+        "properties": {one["name"]: {**_schema(one), "description": one.get("description", "")} for one in fields},
+        "required": [one["name"] for one in fields if one.get("required")],
+    }
+    encoding = {
+        one["name"]: {"style": style, "explode": explode}
+        for one in fields
+        if one.get("type") == "array"
+        for style, explode in [_STYLES.get(one.get("collectionFormat", "csv"), ("form", False))]
+    }
+    content = {media_type or _FORMS[files]: {"schema": schema, "encoding": encoding}}
+    return {"required": bool(schema["required"]), "content": content}
+
+
+def _responses(document: Mapping[str, Any], operation: Values) -> Values:
+    produced = operation.get("produces") or document.get("produces") or ["application/json"]
+    made: Values = {}
+    responses = operation.get("responses")
+    for status, one in (responses if isinstance(responses, dict) else {}).items():
+        response = resolved(document, one)
+        schema = response.get("schema") if isinstance(response, dict) else None
+        made[str(status)] = {"content": {media_type: {"schema": schema or {}} for media_type in produced}}
+    return made

@@ -1,0 +1,275 @@
+"""An operation and arguments to the bytes of an HTTP request, as OpenAPI 3.1 describes (RFC 6570 for the styles).
+
+The base URL, the method, the names of headers and the media types come from the configuration and the document; only
+values come from the model. A value of a path is percent-encoded whole: no value leaves its segment.
+"""
+
+import base64
+import binascii
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import orjson
+
+from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter, Style
+from proxy.actions.openapi.operations import FORM, MULTIPART, is_json
+
+_RESERVED = ":/?#[]@!$&'()*+,;="
+_UNRESERVED = "-._~"
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SEPARATORS: Mapping[Style, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+
+class BadArgument(ValueError):
+    """A value that cannot be written into the request; the text is for the model."""
+
+
+class ActionRequest(msgspec.Struct, frozen=True):
+    """The bytes to send, without credentials."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = b""
+
+
+def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: str) -> ActionRequest:
+    """The request for a call. arguments: as the operation's schema has them. Raises BadArgument."""
+    path_values: dict[str, str] = {}
+    query: list[str] = []
+    headers: list[tuple[str, str]] = []
+    cookies: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments:
+            if parameter.required:
+                raise BadArgument(f"{parameter.argument} is missing")
+            continue
+        value = arguments[parameter.argument]
+        match parameter.place:
+            case "path":
+                path_values[parameter.name] = _path_value(parameter, value)
+            case "query":
+                query += _query_pairs(parameter, value)
+            case "header":
+                headers.append((parameter.name, _header_value(parameter, value)))
+            case "cookie":
+                cookies += _query_pairs(parameter, value)
+    if cookies:
+        headers.append(("cookie", "; ".join(cookies)))
+    if operation.accept:
+        headers.append(("accept", operation.accept))
+    path = _TEMPLATE.sub(lambda match: path_values[match[1]], operation.path)
+    content = b""
+    body = operation.body
+    if body is not None and body.argument in arguments:
+        media_type, content = _body(body, arguments[body.argument])
+        headers.append(("content-type", media_type))
+    elif body is not None and body.required:
+        raise BadArgument(f"{body.argument} is missing")
+    base, _, own_query = base_url.partition("?")
+    url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
+    pairs = [*([own_query] if own_query else []), *query]
+    return ActionRequest(operation.method, url + (f"?{'&'.join(pairs)}" if pairs else ""), tuple(headers), content)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> str:
+    """A primitive value as text, as JSON writes the value; a text is itself."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        return orjson.dumps(value).decode()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    return orjson.dumps(value).decode()
+
+
+def _encoded(value: Any, *, reserved: bool = False) -> str:
+    try:
+        return quote(_plain(value), safe=_UNRESERVED + (_RESERVED if reserved else ""))
+    except UnicodeEncodeError as error:
+        raise BadArgument("a text has half of a surrogate pair") from error
+
+
+def _pairs(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return ((str(name), one) for name, one in value.items())
+
+
+# --- the path --------------------------------------------------------------------------------------------------------
+
+
+def _path_value(parameter: Parameter, value: Any) -> str:
+    """A value of a path, in the parameter's style. An empty value and a dot segment would name another path."""
+    name = quote(parameter.name, safe=_UNRESERVED)
+    if parameter.media_type:
+        return _encoded(orjson.dumps(value).decode())
+    if value in ("", [], {}) or value is None:
+        raise BadArgument(f"{parameter.argument} must not be empty")
+    if isinstance(value, str) and (value in (".", "..") or _CONTROL.search(value)):
+        raise BadArgument(f"{parameter.argument} must be the value alone, without dots or line breaks")
+    joint = {"simple": ",", "label": ".", "matrix": ";"}[parameter.style] if parameter.explode else ","
+    if isinstance(value, list):
+        parts = [_encoded(one) for one in value]
+        if parameter.style == "matrix":
+            text = ";".join(f"{name}={part}" for part in parts) if parameter.explode else f"{name}={','.join(parts)}"
+        else:
+            text = joint.join(parts)
+    elif isinstance(value, dict):
+        sign = "=" if parameter.explode else ","
+        text = joint.join(f"{_encoded(key)}{sign}{_encoded(one)}" for key, one in _pairs(value))
+        if parameter.style == "matrix" and not parameter.explode:
+            text = f"{name}={text}"
+    else:
+        text = f"{name}={_encoded(value)}" if parameter.style == "matrix" else _encoded(value)
+    text = {"simple": "", "label": ".", "matrix": ";"}[parameter.style] + text
+    if text in (".", ".."):
+        raise BadArgument(f"{parameter.argument} must not be a dot segment")
+    return text
+
+
+# --- query, cookies, forms -------------------------------------------------------------------------------------------
+
+
+def _query_pairs(parameter: Parameter, value: Any) -> Iterator[str]:
+    if parameter.media_type:
+        yield f"{_encoded(parameter.name)}={_encoded(orjson.dumps(value).decode())}"
+        return
+    yield from _styled(parameter.name, value, parameter.style, parameter.explode, parameter.allow_reserved)
+
+
+def _styled(name: str, value: Any, style: Style, explode: bool, reserved: bool) -> Iterator[str]:
+    """The pairs name=value of a query or a form."""
+    key = _encoded(name)
+    if isinstance(value, dict):
+        if style == "deepObject":
+            yield from _deep(name, value, reserved)
+        elif explode:
+            for inner, one in _pairs(value):
+                yield f"{_encoded(inner)}={_encoded(one, reserved=reserved)}"
+        elif value:
+            flat = [part for inner, one in _pairs(value) for part in (inner, one)]
+            yield f"{key}={_SEPARATORS.get(style, ',').join(_encoded(part, reserved=reserved) for part in flat)}"
+    elif isinstance(value, list):
+        parts = [_encoded(one, reserved=reserved) for one in value]
+        if style == "deepObject" or explode:
+            for part in parts:
+                yield f"{key}={part}"
+        elif parts:
+            yield f"{key}={_SEPARATORS.get(style, ',').join(parts)}"
+    else:
+        yield f"{key}={_encoded(value, reserved=reserved)}"
+
+
+def _deep(name: str, value: Mapping[str, Any], reserved: bool) -> Iterator[str]:
+    """name[member]=value; members of members as name[member][member], as most servers read."""
+    for inner, one in _pairs(value):
+        path = f"{name}[{inner}]"
+        if isinstance(one, dict):
+            yield from _deep(path, one, reserved)
+        else:
+            for each in one if isinstance(one, list) else [one]:
+                yield f"{_encoded(path)}={_encoded(each, reserved=reserved)}"
+
+
+def _header_value(parameter: Parameter, value: Any) -> str:
+    if parameter.media_type:
+        text = orjson.dumps(value).decode()
+    elif isinstance(value, list):
+        text = ",".join(_plain(one) for one in value)
+    elif isinstance(value, dict):
+        sign = "=" if parameter.explode else ","
+        text = ",".join(f"{key}{sign}{_plain(one)}" for key, one in _pairs(value))
+    else:
+        text = _plain(value)
+    if _CONTROL.search(text) or not text.isascii():
+        raise BadArgument(f"{parameter.argument} must be printable ASCII: the value is sent in a header")
+    return text
+
+
+# --- the body --------------------------------------------------------------------------------------------------------
+
+
+def _body(body: Body, value: Any) -> tuple[str, bytes]:
+    """The Content-Type and the bytes."""
+    bare = body.media_type.partition(";")[0].strip().lower()
+    if body.base64:
+        return ("application/octet-stream" if bare == "*/*" else body.media_type), _bytes_of(value, body.argument)
+    if is_json(body.media_type):
+        return body.media_type, _json(value)
+    if bare == FORM:
+        return body.media_type, "&".join(_form_pairs(body, value)).encode()
+    if bare == MULTIPART:
+        return _multipart(body, value)
+    return body.media_type, _utf8(value if isinstance(value, str) else _plain(value))
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:  # half of a surrogate pair, or a whole number beyond 64 bits
+        raise BadArgument(f"the body cannot be written as JSON ({error})") from error
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadArgument("a text has half of a surrogate pair") from error
+
+
+def _bytes_of(value: Any, argument: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise BadArgument(f"{argument} must be base64") from error
+
+
+def _form_pairs(body: Body, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        raise BadArgument(f"{body.argument} must be an object: the fields of a form")
+    for name, one in _pairs(value):
+        encoding = body.encodings.get(name, Encoding())
+        if is_json(encoding.media_type) or (isinstance(one, dict) and not encoding.by_style):
+            yield f"{_encoded(name)}={_encoded(orjson.dumps(one).decode())}"
+        else:
+            yield from _styled(name, one, encoding.style, encoding.explode, encoding.allow_reserved)
+
+
+def _multipart(body: Body, value: Any) -> tuple[str, bytes]:
+    """A part for each field, and for each element of a list (RFC 7578)."""
+    if not isinstance(value, dict):
+        raise BadArgument(f"{body.argument} must be an object: the fields of a form")
+    parts: list[bytes] = []
+    for name, one in _pairs(value):
+        encoding = body.encodings.get(name, Encoding())
+        whole = is_json(encoding.media_type)
+        for each in one if isinstance(one, list) and not whole else [one]:
+            head = f'Content-Disposition: form-data; name="{_quoted(name)}"'
+            if name in body.binary:
+                content = _bytes_of(each, name)
+                head += f'; filename="{_quoted(name)}"'
+                media_type = encoding.media_type or "application/octet-stream"
+            elif whole or isinstance(each, dict | list):
+                content, media_type = _json(each), encoding.media_type or "application/json"
+            else:
+                content, media_type = _utf8(_plain(each)), encoding.media_type
+            head += f"\r\nContent-Type: {media_type}" if media_type else ""
+            parts.append(head.encode() + b"\r\n\r\n" + content)
+    boundary = secrets.token_hex(16)
+    while any(boundary.encode() in part for part in parts):
+        boundary = secrets.token_hex(16)
+    mark = b"--" + boundary.encode()
+    joined = b"".join(mark + b"\r\n" + part + b"\r\n" for part in parts) + mark + b"--\r\n"
+    return f"multipart/form-data; boundary={boundary}", joined
+
+
+def _quoted(name: str) -> str:
+    """A name in a part's head: quotes and line breaks percent-encoded, as browsers do."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,162 @@
+"""The stored operations of all action sets, in SQL.
+
+The text for the search is a document of the set's collection (`collection_of`); the definition, by which an operation
+is called, is a row here. So a worker reads the rows of the operations that a search found, and no more.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from proxy.actions.openapi.operation import Operation, Uncallable
+from proxy.database import Database
+
+if TYPE_CHECKING:
+    from runtime.database import Schema
+
+_FILE = "actions.db"
+_ROWS = 500  # written at a time
+_PREFIX = "actions."
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    """The operations of one OpenAPI document."""
+
+    name: str
+    title: str
+    base_url: str
+    updated_s: float
+    uncallable: Sequence[Uncallable]
+    count: int = 0
+
+
+def collection_of(name: str) -> str:
+    """The collection with the texts of a set's operations."""
+    return _PREFIX + name
+
+
+def revision_of(operation: Operation) -> str:
+    """A hash of the definition: another hash is another operation."""
+    return hashlib.sha256(_encode(operation)).hexdigest()[:32]
+
+
+class ActionStore:
+    """The action sets of a data folder or of a server. The first set creates the file."""
+
+    def __init__(self, data: Path, url: str = "", *, now_s: Callable[[], float] = time) -> None:
+        """url: of a PostgreSQL database; "" = the data folder."""
+        self._database = Database(data / _FILE, url, what="the actions", schema=_schema)
+        self._now_s = now_s
+
+    def sets(self) -> list[ActionSet]:
+        """All sets, by name. Raises RetrievalError."""
+        if self._database.empty():
+            return []
+        from sqlalchemy import func, select
+
+        from proxy.actions.tables import action_sets, actions
+
+        with self._database.reading() as sql:
+            counts: dict[str, int] = dict(
+                sql.execute(select(actions.c.set, func.count()).group_by(actions.c.set)).tuples().all()
+            )
+            rows = sql.execute(select(action_sets).order_by(action_sets.c.name)).all()
+        return [
+            ActionSet(
+                row.name,
+                row.title,
+                row.base_url,
+                row.updated_s,
+                msgspec.json.decode(row.uncallable, type=list[Uncallable]),
+                counts.get(row.name, 0),
+            )
+            for row in rows
+        ]
+
+    def revisions(self, name: str) -> dict[str, str]:
+        """Name of each operation of a set -> revision. Raises RetrievalError."""
+        if self._database.empty():
+            return {}
+        from sqlalchemy import select
+
+        from proxy.actions.tables import actions
+
+        with self._database.reading() as sql:
+            query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
+            return dict(sql.execute(query).tuples().all())
+
+    def operations(self, name: str, wanted: Iterable[str] | None = None) -> list[Operation]:
+        """Operations of a set: the wanted, in that order, or all by name. Unknown names are left out.
+
+        Raises RetrievalError.
+        """
+        if self._database.empty():
+            return []
+        from sqlalchemy import select
+
+        from proxy.actions.tables import actions
+
+        query = select(actions.c.name, actions.c.definition).where(actions.c.set == name).order_by(actions.c.name)
+        names = None if wanted is None else list(wanted)
+        if names is not None:
+            query = query.where(actions.c.name.in_(names))
+        with self._database.reading() as sql:
+            rows = dict(sql.execute(query).tuples().all())
+        return [
+            msgspec.json.decode(rows[each], type=Operation)
+            for each in (rows if names is None else names)
+            if each in rows
+        ]
+
+    def put(
+        self, name: str, operations: Sequence[Operation], uncallable: Sequence[Uncallable], *, title: str, base_url: str
+    ) -> None:
+        """Replace a set, completely or not at all. Raises RetrievalError."""
+        from proxy.actions.tables import action_sets, actions
+
+        rows = [
+            {"set": name, "name": one.name, "revision": revision_of(one), "definition": _encode(one)}
+            for one in operations
+        ]
+        with self._database.writing() as sql:
+            sql.execute(action_sets.delete().where(action_sets.c.name == name))
+            sql.execute(actions.delete().where(actions.c.set == name))
+            sql.execute(
+                action_sets.insert().values(
+                    name=name,
+                    title=title,
+                    base_url=base_url,
+                    updated_s=self._now_s(),
+                    uncallable=_encode(list(uncallable)),
+                )
+            )
+            for at in range(0, len(rows), _ROWS):
+                sql.execute(actions.insert(), rows[at : at + _ROWS])
+
+    def remove(self, name: str) -> bool:
+        """Delete a set; returns whether the set existed. Raises RetrievalError."""
+        if self._database.empty():
+            return False
+        from proxy.actions.tables import action_sets, actions
+
+        with self._database.writing() as sql:
+            sql.execute(actions.delete().where(actions.c.set == name))
+            return bool(sql.execute(action_sets.delete().where(action_sets.c.name == name)).rowcount)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def _schema() -> "Schema":
+    from proxy.actions.tables import schema
+
+    return schema

@@ -1,0 +1,29 @@
+"""The tables of actions; `runtime.database` says how to change one."""
+
+from pathlib import Path
+
+from sqlalchemy import Column, Float, LargeBinary, MetaData, String, Table
+
+from runtime.database import Schema
+
+metadata = MetaData()
+
+action_sets = Table(
+    "action_sets",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("title", String, nullable=False),  # of the OpenAPI document
+    Column("base_url", String, nullable=False),
+    Column("updated_s", Float, nullable=False),
+    Column("uncallable", LargeBinary, nullable=False),  # JSON: operations that cannot be called, with reasons
+)
+actions = Table(
+    "actions",
+    metadata,
+    Column("set", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("revision", String, nullable=False),  # a hash of the definition
+    Column("definition", LargeBinary, nullable=False),  # JSON of an `Operation`
+)
+
+schema = Schema("actions", metadata, Path(__file__).with_name("migrations"))

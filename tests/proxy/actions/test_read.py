@@ -1,0 +1,184 @@
+"""OpenAPI documents: what is read, what is refused with the place, and what no document can do."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.actions.openapi.operations import operations_of
+from proxy.actions.openapi.read import UnreadableSpec, read_spec
+
+
+def document(**more: Any) -> dict[str, Any]:
+    return {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {}, **more}
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b'{"openapi": "3.1.0",\n "paths": {]}', "line 2, column"),
+        (b"openapi: 3.1.0\npaths:\n  /a: {get: [}", "line 3, column"),
+        (b"openapi: 3.1.0\nopenapi: 3.0.0\n", "line 2, column 1: the name 'openapi' occurs twice"),
+        (b"openapi: 3.1.0\nx: &a [*a]\n", "recursive"),
+        (b"just words", "is no object"),
+        (b"[1]", "is no object"),
+        (b"{}", "no `openapi`"),
+        (b"openapi: 4.0.0", "`openapi: 4.0.0`"),
+        (b"swagger: '1.2'", "only version 2.0"),
+        (b"openapi: 3.1.0\npaths: []", "`paths` is no object"),
+        (b"\xff\xfe\x00", ""),
+        (b"", "is no object"),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused_with_place_and_reason(raw: bytes, words: str) -> None:
+    with pytest.raises(UnreadableSpec) as refused:
+        read_spec(raw)
+    assert words in str(refused.value)
+
+
+def test_yaml_means_what_json_means() -> None:
+    text = "openapi: 3.0.3\npaths: {/x: {get: {responses: {200: {description: no}}, x: [NO, 12:30, on, 1e3]}}}\n"
+    operation = read_spec(text.encode())["paths"]["/x"]["get"]
+    assert operation == {"responses": {"200": {"description": "no"}}, "x": ["NO", "12:30", "on", 1000.0]}
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["get", "post", "parameters", "x"]), JSON, max_size=4), st.booleans())
+def test_any_path_item_is_callable_or_named_with_a_reason(item: dict[str, Any], swagger: bool) -> None:
+    made = {"swagger": "2.0", "paths": {"/p": item}} if swagger else document(paths={"/p": item})
+    operations, uncallable = operations_of(read_spec(json.dumps(made).encode()))
+    methods = [one.method for one in operations] + [one.method for one in uncallable]
+    assert {method.lower() for method in methods} == set(item) & {"get", "post"}
+    assert all(one.reason for one in uncallable)
+
+
+def test_shared_values_of_yaml_cannot_grow_without_bound() -> None:
+    rows = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    rows += [
+        f"{name}: &{name} [{', '.join(['*' + before] * 10)}]" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+    ]
+    paths = {"/p": {"get": {"parameters": [{"name": "q", "in": "query", "schema": {"default": "HERE"}}]}}}
+    text = "\n".join(rows) + "\n" + yaml.safe_dump(document(paths=paths)).replace("HERE", "*h")
+    operations, uncallable = operations_of(read_spec(text.encode()))
+    assert operations == []
+    assert uncallable[0].reason == "the schema of the arguments is too large for a model"
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}},
+    }
+    body = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}}
+    made = document(paths={"/t": {"post": {"requestBody": body}}}, components={"schemas": {"Tree": tree}})
+    (operation,), _ = operations_of(made)
+    assert operation.schema["properties"]["body"] == {"$ref": "#/$defs/Tree"}
+    assert operation.schema["$defs"]["Tree"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": True, "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        (
+            {"nullable": True, "allOf": [{"type": "string"}]},
+            {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+        ),
+        ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
+        ({"type": "integer", "minimum": 1, "exclusiveMinimum": False}, {"type": "integer", "minimum": 1}),
+        ({"type": "string", "example": "x", "x-internal": 1, "xml": {}}, {"type": "string"}),
+        (
+            {
+                "type": "object",
+                "required": ["id", "n"],
+                "properties": {"id": {"readOnly": True}, "n": {"type": "number"}},
+            },
+            {"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}},
+        ),
+    ],
+)
+def test_words_of_openapi_become_words_of_json_schema(given: dict[str, Any], made: dict[str, Any]) -> None:
+    content = {"requestBody": {"content": {"application/json": {"schema": given}}}}
+    (operation,), _ = operations_of(document(openapi="3.0.3", paths={"/p": {"post": content}}))
+    assert operation.schema["properties"]["body"] == made
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ({"parameters": [{"$ref": "https://example.com/p.json"}]}, "another document"),
+        ({"parameters": [{"$ref": "#/nowhere"}]}, "leads nowhere"),
+        ({"parameters": [{"name": "a", "in": "nowhere"}]}, "stands in 'nowhere'"),
+        ({"parameters": [{"name": "a", "in": "header", "style": "form"}]}, "does not have"),
+        ({"parameters": [{"name": "a b", "in": "header"}]}, "cannot be sent"),
+        ({"requestBody": {"required": True, "content": {"application/xml": {}}}}, "application/xml"),
+        (1, "no object"),
+    ],
+)
+def test_a_fault_costs_one_operation_alone(operation: Any, reason: str) -> None:
+    good: dict[str, Any] = {"responses": {}}
+    operations, uncallable = operations_of(document(paths={"/bad": {"post": operation}, "/good": {"get": good}}))
+    assert [one.path for one in operations] == ["/good"]
+    assert reason in uncallable[0].reason
+
+
+def test_a_path_without_its_parameter_cannot_be_called() -> None:
+    _, uncallable = operations_of(document(paths={"/a/{id}": {"get": {}}}))
+    assert uncallable[0].reason == "the path's {id} is no parameter of the operation"
+
+
+def test_swagger_2_reads_like_version_3() -> None:
+    old = {
+        "swagger": "2.0",
+        "host": "api.example.com",
+        "basePath": "/v2",
+        "schemes": ["http", "https"],
+        "consumes": ["application/json"],
+        "produces": ["application/json"],
+        "parameters": {"id": {"name": "id", "in": "path", "required": True, "type": "integer"}},
+        "definitions": {"Pet": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "paths": {
+            "/pets/{id}": {
+                "parameters": [{"$ref": "#/parameters/id"}],
+                "put": {"parameters": [{"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}}]},
+                "get": {
+                    "parameters": [
+                        {
+                            "name": "t",
+                            "in": "query",
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "collectionFormat": "pipes",
+                        }
+                    ]
+                },
+            },
+            "/photo": {"post": {"parameters": [{"name": "file", "in": "formData", "type": "file", "required": True}]}},
+        },
+    }
+    made = read_spec(json.dumps(old).encode())
+    assert made["servers"] == [{"url": "https://api.example.com/v2"}]
+    operations = {one.method + one.path: one for one in operations_of(made)[0]}
+    get, put, photo = operations["GET/pets/{id}"], operations["PUT/pets/{id}"], operations["POST/photo"]
+    assert [(one.name, one.style, one.explode) for one in get.parameters] == [
+        ("id", "simple", False),
+        ("t", "pipeDelimited", False),
+    ]
+    assert put.schema["properties"]["body"] == {"$ref": "#/$defs/Pet"}
+    assert photo.body is not None
+    assert (photo.body.media_type, photo.body.binary) == ("multipart/form-data", ("file",))

@@ -1,0 +1,256 @@
+"""Requests of actions: an independent reader of OpenAPI reads back the arguments; no value leaves its place."""
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from openapi_core import OpenAPI
+from openapi_core.testing import MockRequest
+from werkzeug.datastructures import MultiDict
+
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.openapi.operations import operations_of
+from proxy.actions.request import BadArgument, build_request
+
+BASE = "http://api.example.com/v1"
+
+
+def operation_with(*parameters: dict[str, Any], path: str = "/p", body: dict[str, Any] | None = None) -> Operation:
+    return operations_of(document(*parameters, path=path, body=body))[0][0]
+
+
+def document(*parameters: dict[str, Any], path: str = "/p", body: dict[str, Any] | None = None) -> dict[str, Any]:
+    operation: dict[str, Any] = {"parameters": list(parameters), "responses": {"200": {"description": "ok"}}}
+    if body is not None:
+        operation["requestBody"] = {"content": body}
+    item = {"post" if body is not None else "get": operation}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "t", "version": "1"},
+        "servers": [{"url": BASE}],
+        "paths": {path: item},
+    }
+
+
+def parameter(name: str, place: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, "schema": schema, **({"required": True} if place == "path" else {}), **more}
+
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}, "name": {"type": "string"}}}
+WORD = st.text(
+    st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=8
+)
+SAFE = st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True)
+
+
+@given(
+    words=st.lists(WORD, min_size=1, max_size=3),
+    number=st.integers(-(10**9), 10**9),
+    flag=st.booleans(),
+    point=st.fixed_dictionaries({"x": st.integers(0, 99), "name": WORD}),
+    segment=WORD,
+    header=st.lists(SAFE, min_size=1, max_size=3),
+)
+def test_an_independent_reader_reads_the_arguments_back(
+    words: list[str], number: int, flag: bool, point: dict[str, Any], segment: str, header: list[str]
+) -> None:
+    assume(segment not in (".", ".."))
+    spec = document(
+        parameter("id", "path", {"type": "string"}),
+        parameter("exploded", "query", STRINGS),
+        parameter("joined", "query", STRINGS, explode=False),
+        parameter("number", "query", {"type": "integer"}),
+        parameter("flag", "query", {"type": "boolean"}),
+        parameter("deep", "query", POINT, style="deepObject", explode=True),
+        parameter("X-Words", "header", STRINGS),
+        path="/a/{id}/b",
+    )
+    assume(not any("," in word for word in words))  # the reader decodes before the split
+    arguments = {
+        "id": segment,
+        "exploded": words,
+        "joined": words,
+        "number": number,
+        "flag": flag,
+        "deep": point,
+        "X-Words": header,
+    }
+    (operation,), _ = operations_of(spec)
+    request = build_request(operation, arguments, BASE)
+    url = urlsplit(request.url)
+    assert url.path.count("/") == 4  # the value stays in its segment
+    read = OpenAPI.from_dict(spec).unmarshal_request(
+        MockRequest(
+            "http://api.example.com",
+            "get",
+            url.path,
+            args=MultiDict(parse_qsl(url.query, keep_blank_values=True)),
+            headers=dict(request.headers),
+            view_args={"id": unquote(url.path.split("/")[3])},
+        )
+    )
+    assert read.errors == []
+    values = {**read.parameters.path, **read.parameters.query, **read.parameters.header}
+    assert values == arguments
+
+
+# The examples of OpenAPI 3.1.1, "Style Examples".
+LIST, OBJECT = ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "made"),
+    [
+        ("matrix", False, "blue", ";color=blue"),
+        ("matrix", False, LIST, ";color=blue,black,brown"),
+        ("matrix", False, OBJECT, ";color=R,100,G,200,B,150"),
+        ("matrix", True, LIST, ";color=blue;color=black;color=brown"),
+        ("matrix", True, OBJECT, ";R=100;G=200;B=150"),
+        ("label", False, "blue", ".blue"),
+        ("label", False, LIST, ".blue,black,brown"),
+        ("label", False, OBJECT, ".R,100,G,200,B,150"),
+        ("label", True, LIST, ".blue.black.brown"),
+        ("label", True, OBJECT, ".R=100.G=200.B=150"),
+        ("simple", False, LIST, "blue,black,brown"),
+        ("simple", False, OBJECT, "R,100,G,200,B,150"),
+        ("simple", True, OBJECT, "R=100,G=200,B=150"),
+    ],
+)
+def test_values_of_a_path_are_written_as_the_specification_shows(
+    style: str, explode: bool, value: Any, made: str
+) -> None:
+    operation = operation_with(parameter("color", "path", {}, style=style, explode=explode), path="/x/{color}")
+    assert build_request(operation, {"color": value}, BASE).url == f"{BASE}/x/{made}"
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "made"),
+    [
+        ("form", True, "", "color="),
+        ("form", True, "blue", "color=blue"),
+        ("form", False, LIST, "color=blue,black,brown"),
+        ("form", True, LIST, "color=blue&color=black&color=brown"),
+        ("form", False, OBJECT, "color=R,100,G,200,B,150"),
+        ("form", True, OBJECT, "R=100&G=200&B=150"),
+        ("spaceDelimited", False, LIST, "color=blue%20black%20brown"),
+        ("spaceDelimited", False, OBJECT, "color=R%20100%20G%20200%20B%20150"),
+        ("pipeDelimited", False, LIST, "color=blue%7Cblack%7Cbrown"),
+        ("deepObject", True, OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+        ("form", True, 0, "color=0"),
+        ("form", True, False, "color=false"),
+        ("form", True, None, "color=null"),
+        ("form", True, 2.0, "color=2"),
+        ("form", True, "a&b=c d", "color=a%26b%3Dc%20d"),
+        ("form", True, [], ""),
+    ],
+)
+def test_values_of_a_query_are_written_as_the_specification_shows(
+    style: str, explode: bool, value: Any, made: str
+) -> None:
+    operation = operation_with(parameter("color", "query", {}, style=style, explode=explode))
+    assert build_request(operation, {"color": value}, BASE).url == f"{BASE}/p" + (f"?{made}" if made else "")
+
+
+def test_reserved_characters_stay_only_where_the_document_allows_them() -> None:
+    one, other = parameter("a", "query", {}, allowReserved=True), parameter("b", "query", {})
+    url = build_request(operation_with(one, other), {"a": "x/y:z", "b": "x/y:z"}, BASE).url
+    assert url.endswith("?a=x/y:z&b=x%2Fy%3Az")
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "a\nb", "\x00", None, []])
+def test_a_value_that_would_name_another_path_is_refused(value: Any) -> None:
+    operation = operation_with(parameter("id", "path", {}), path="/a/{id}")
+    with pytest.raises(BadArgument):
+        build_request(operation, {"id": value}, BASE)
+
+
+@given(st.text(max_size=20))
+def test_no_text_leaves_its_segment(text: str) -> None:
+    operation = operation_with(parameter("id", "path", {}), path="/a/{id}/b")
+    try:
+        url = build_request(operation, {"id": text}, BASE).url
+    except BadArgument:
+        return
+    assert url.isascii()
+    parts = urlsplit(url)
+    assert (parts.netloc, parts.query, parts.fragment) == ("api.example.com", "", "")
+    assert [unquote(one) for one in parts.path.split("/")] == ["", "v1", "a", text, "b"]
+
+
+@given(st.text(max_size=20))
+def test_no_text_ends_a_header(text: str) -> None:
+    operation = operation_with(parameter("X-A", "header", {}))
+    try:
+        headers = build_request(operation, {"X-A": text}, BASE).headers
+    except BadArgument:
+        return
+    assert headers == (("X-A", text),)
+    assert text.isascii()
+    assert not any(ord(character) < 32 or ord(character) == 127 for character in text)
+
+
+def test_headers_of_the_connection_are_no_arguments() -> None:
+    names = ("Authorization", "Content-Type", "accept", "Host", "X-Forwarded-For", "Cookie")
+    assert operation_with(*[parameter(name, "header", {}) for name in names]).schema["properties"] == {}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "value", "content"),
+    [
+        ("application/json", {"a": 0, "b": None, "c": False, "d": ""}, b'{"a":0,"b":null,"c":false,"d":""}'),
+        ("application/vnd.atlas.2023-02-01+json", [1], b"[1]"),
+        ("text/plain", "words", b"words"),
+        ("application/x-www-form-urlencoded", {"a": 0, "b": "x y", "c": [1, 2]}, b"a=0&b=x%20y&c=1&c=2"),
+        ("application/x-www-form-urlencoded", {"a": {"b": 1}}, b"a=%7B%22b%22%3A1%7D"),
+        ("application/octet-stream", "AAE=", b"\x00\x01"),
+    ],
+)
+def test_bodies_are_written_in_their_media_type(media_type: str, value: Any, content: bytes) -> None:
+    request = build_request(operation_with(body={media_type: {"schema": {}}}), {"body": value}, BASE)
+    assert dict(request.headers)["content-type"] == media_type
+    assert request.body == content
+
+
+def test_a_multipart_form_has_a_part_for_each_value() -> None:
+    schema = {"type": "object", "properties": {"f": {"type": "string", "format": "binary"}, "n": {"type": "integer"}}}
+    operation = operation_with(body={"multipart/form-data": {"schema": schema}})
+    request = build_request(operation, {"body": {"f": "AAE=", "n": 1, "o": {"a": 1}, 'q"\r\nx': "v"}}, BASE)
+    boundary = dict(request.headers)["content-type"].partition("boundary=")[2]
+    parts = request.body.split(b"--" + boundary.encode())
+    assert parts[0] == b""
+    assert parts[-1] == b"--\r\n"
+    assert b'name="f"; filename="f"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\x01\r\n' in parts[1]
+    assert parts[2] == b'\r\nContent-Disposition: form-data; name="n"\r\n\r\n1\r\n'
+    assert b'Content-Type: application/json\r\n\r\n{"a":1}' in parts[3]
+    assert b'name="q%22%0D%0Ax"' in parts[4]
+
+
+def test_a_vendor_version_is_asked_for() -> None:
+    spec = document()
+    content: dict[str, Any] = {
+        "application/vnd.atlas.2023-01-01+json": {},
+        "application/vnd.atlas.2024-05-30+json": {},
+        "text/csv": {},
+    }
+    spec["paths"]["/p"]["get"]["responses"]["200"]["content"] = content
+    request = build_request(operations_of(spec)[0][0], {}, BASE)
+    assert dict(request.headers)["accept"] == "application/vnd.atlas.2024-05-30+json, text/csv"
+
+
+def test_a_missing_argument_is_named() -> None:
+    operation = operation_with(parameter("q", "query", {}, required=True))
+    with pytest.raises(BadArgument, match="q is missing"):
+        build_request(operation, {}, BASE)
+
+
+def test_a_server_has_its_variables() -> None:
+    servers = [
+        {"url": "https://{region}.example.com", "variables": {"region": {"default": "eu", "enum": ["eu", "us"]}}}
+    ]
+    spec = document()
+    spec["paths"]["/p"]["get"]["servers"] = servers
+    assert operations_of(json.loads(json.dumps(spec)))[0][0].server == "https://eu.example.com"
