@@ -30,12 +30,16 @@ TIERS = {
 
 # Folders that go to one worker, so that the other one never imports a large library: torch with sentence-transformers,
 # or litellm. Each takes 300 to 400 MB and several seconds of processor time.
-TOGETHER = ("tests/retrieval/", "tests/proxy/upstream/translated/")
+TOGETHER = {
+    "tests/retrieval/": "retrieval",
+    "tests/proxy/upstream/translated/": "litellm",
+    "tests/proxy/upstream/bridges/": "litellm",
+}
 
 
 def together(path: str) -> str:
     """What goes to one worker: the folder of a test file, or the file."""
-    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+    return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
 
 
 def tier_of(path: str) -> str:

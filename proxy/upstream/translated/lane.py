@@ -29,7 +29,7 @@ from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.translated.calls import answered, asking_once, restrain
 from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
 from proxy.upstream.translated.reply import chunks_of, completion_of
-from proxy.upstream.translated.request import parameters_of
+from proxy.upstream.translated.request import check_sound, parameters_of
 from proxy.upstream.translated.thread import LoopThread
 
 _EVENT_STREAM: Headers = [(b"content-type", b"text/event-stream")]
@@ -101,6 +101,7 @@ class Translated:
         frames, first, whole = None, b"", b""
         try:
             parameters = parameters_of(body)
+            check_sound(parameters, target.model)
             with asking_once():
                 async with _limit(self._first_byte_timeout_s, "did not begin to answer within"):
                     reply = await self._ask(target, parameters)

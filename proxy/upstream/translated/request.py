@@ -252,6 +252,16 @@ def parameters_of(body: bytes) -> Json:
     return parameters
 
 
+def check_sound(parameters: Json, model: str) -> None:
+    """Refuse sound for a Claude model: litellm would leave out the sound without an error. Raises ApiError 400."""
+    for index, message in enumerate(parameters["messages"] if "claude" in model else ()):
+        content = message.get("content")
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            if part["type"] == "input_audio":
+                at = f"messages[{index}].content[{place}]"
+                raise _refused(f"`{at}` is sound, which Claude models do not take.", at, "unsupported_by_provider")
+
+
 def _unsupported(at: str) -> ApiError:
     at = at[:_LONGEST_NAME]
     return _refused(f"`{at}` is not supported in the translated lane: leave it out.", at, "unsupported_parameter")

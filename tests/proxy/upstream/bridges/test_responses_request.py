@@ -139,6 +139,12 @@ def test_all_that_has_a_counterpart_is_translated_and_passes_the_allow_list() ->
     assert parameters_of(json.dumps(CHAT).encode()) == {name: value for name, value in CHAT.items() if name != "model"}
 
 
+def test_a_provider_with_another_dialect_gets_no_member_that_only_openai_knows() -> None:
+    chat = chat_of({**WHOLE, "model": "anthropic/claude-sonnet-4-5"})
+    assert not {"safety_identifier", "prompt_cache_key", "service_tier"} & set(chat)
+    assert chat_of({**WHOLE, "model": "gemini/g", "service_tier": "flex"})["service_tier"] == "flex"
+
+
 def item_of(kind: str, id: str) -> Json:
     if kind == "call":
         return {"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}
@@ -179,7 +185,7 @@ def test_reasoning_of_another_server_is_left_out(sealed: object) -> None:
 # --- Nothing passes unread: a member is translated, left out as documented, or refused by its place.
 
 IGNORED = {
-    (): {"store", "metadata", "truncation", "max_tool_calls", "stream_options"},
+    (): {"store", "metadata", "truncation", "max_tool_calls", "stream_options", "prompt_cache_retention"},
     ("reasoning",): {"summary", "generate_summary"},
 }
 FREE = {"parameters", "schema", "metadata", "stream_options", "annotations"}  # left out, or the provider's to read

@@ -119,6 +119,16 @@ class TestNotRouting:
         assert (refused.value.status, refused.value.code) == (400, code)
 
 
+async def test_sound_for_a_model_that_takes_none_is_refused_and_not_dropped() -> None:
+    async with claude() as (upstream, gateway):
+        answer = await raw_answer(
+            gateway, asking({"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}})
+        )
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert (error["code"], error["param"]) == ("unsupported_by_provider", "messages[0].content[1]")
+    assert upstream.connections == 0
+
+
 TEXT = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
 SCHEMA = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"enforce_validation": True}}}
