@@ -153,7 +153,7 @@ def _check_size(raw: bytes) -> None:
     steps = (raw[start : start + _STEP_BYTES] for start in range(0, len(raw), _STEP_BYTES))
     if not _within(steps) and not _within(_outside_texts(raw)):  # commas and brackets within texts do not count
         raise _too_many(_MOST_VALUES)
-    if len(raw) > _MOST_WIDE_BYTES and any(map(_is_wide, _steps(raw))) and _wide_bytes(raw) > _MOST_WIDE_BYTES:
+    if len(raw) > _MOST_WIDE_BYTES and _wide_bytes(raw) > _MOST_WIDE_BYTES:
         message = (
             f"The request body holds more than {_MOST_WIDE_BYTES >> 20} MB of texts with emoji or other characters "
             "above U+FFFF: send shorter texts."
@@ -162,22 +162,26 @@ def _check_size(raw: bytes) -> None:
 
 
 def _is_wide(text: bytes) -> bool:
-    """Whether a text, or a piece of a text, holds a character above U+FFFF. A cut may go through an escape."""
-    return any(begin in text for begin in _WIDE) or text.endswith(rb"\u")
+    """Whether a piece of a text holds a character above U+FFFF."""
+    return any(begin in text for begin in _WIDE)
 
 
 def _wide_bytes(raw: bytes) -> int:
     """The bytes of all texts with a character above U+FFFF; of any bytes, JSON or not."""
+    if not any(_is_wide(raw[start:end]) for start, end in _overlapping(raw)):
+        return 0
     total_bytes = text_bytes = 0
     inside = wide = False
+    tail = b""  # of the step before, which may end within an escape
     for step in _steps(raw):
         for number, piece in enumerate(unescaped(step).split(b'"')):
             if number:  # a quote stands before the piece
                 total_bytes += text_bytes if wide else 0
-                text_bytes, wide, inside = 0, False, not inside
+                text_bytes, wide, inside, tail = 0, False, not inside, b""
             if inside:
                 text_bytes += len(piece)
-                wide = wide or _is_wide(piece)
+                wide = wide or _is_wide(tail + piece)
+        tail = step[-2:]
     return total_bytes + (text_bytes if wide else 0)
 
 

@@ -53,6 +53,6 @@ def test_an_escape_that_two_steps_share_is_found(place: int) -> None:
 
 @pytest.mark.parametrize("wide", WIDE)
 def test_a_short_text_with_emoji_beside_long_texts_is_read(wide: bytes) -> None:
-    texts = [b"Hello " + wide, LONG, "é€".encode() * 1_000_000, rb"\\ud83d" + LONG, wide]
+    texts = [b"Hello " + wide, LONG, "é€".encode() * 1_000_000, rb"\\ud83d" + LONG, rb"\u00e9" * 2_000_000, wide]
     raw = b'{"model": "m", "input": ["' + b'", "'.join(texts) + b'"]}'
     assert JsonBody.parse(raw).raw is raw
