@@ -15,17 +15,19 @@ QUESTION = "How do I use Zephyr from Kotlin?"
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _WORDS = "apply the patch, then run – carefully – `cargo test`; “quotes” \\back\\ \x07 tab\t émojis 😀.".split(" ")
 _COMMANDS = (["bash", "-lc", "rg -n 'fn main' | head"], ["git", "status", "--short"], ["cat", "src/größe.rs"])
+_WEB_SEARCH = {"type": "web_search", "external_web_access": False}
 _LARK = 'start: begin_patch hunk+ end_patch\nbegin_patch: "*** Begin Patch" LF\nend_patch: "*** End Patch" LF?\n'
 
 
-def codex_body(seed: int) -> bytes:
-    """A request of Codex for a streamed response."""
+def codex_body(seed: int, *, model: str = MODEL, own_tools: bool = False) -> bytes:
+    """A request of Codex for a streamed response. own_tools: without `local_shell` and the provider's web search."""
     draw = random.Random(seed)
+    kinds = ["function", "custom"] if own_tools else ["function", "custom", "local_shell", "web_search"]
     body: Json = {
-        "model": MODEL,
+        "model": model,
         "instructions": _prose(draw, 20_000),
-        "input": _codex_input(draw),
-        "tools": _codex_tools(draw),
+        "input": _codex_input(draw, kinds),
+        "tools": _codex_tools(draw, kinds),
         "tool_choice": "auto",
         "parallel_tool_calls": draw.random() < 0.5,
         "reasoning": draw.choice([None, {"effort": "medium", "summary": "auto"}, {"effort": "high"}]),
@@ -54,7 +56,7 @@ def codex_headers(seed: int) -> dict[str, str]:
     }
 
 
-def _codex_input(draw: random.Random) -> list[Json]:
+def _codex_input(draw: random.Random, kinds: list[str]) -> list[Json]:
     context = "<environment_context>\n  <cwd>/home/me/code</cwd>\n  <shell>bash</shell>\n</environment_context>"
     items = [
         _codex_message("developer", "<permissions instructions>\nYou may read files.\n</permissions instructions>"),
@@ -62,13 +64,13 @@ def _codex_input(draw: random.Random) -> list[Json]:
         _codex_message("user", context),
     ]
     for _ in range(draw.randrange(3)):
-        items += [_codex_message("user", _prose(draw, 60)), *_codex_round(draw), _codex_answer(draw)]
+        items += [_codex_message("user", _prose(draw, 60)), *_codex_round(draw, kinds), _codex_answer(draw)]
     question = _codex_message("user", QUESTION)
     if draw.random() < 0.3:
         question["content"].append({"type": "input_image", "image_url": f"data:image/png;base64,{PICTURE}"})
     items.append(question)
     for _ in range(draw.randrange(3)):
-        items += _codex_round(draw)
+        items += _codex_round(draw, kinds)
     return items
 
 
@@ -84,13 +86,13 @@ def _codex_answer(draw: random.Random) -> Json:
     }
 
 
-def _codex_round(draw: random.Random) -> list[Json]:
+def _codex_round(draw: random.Random, kinds: list[str]) -> list[Json]:
     """Reasoning, a call, and the result of the call."""
     call_id = f"call_{draw.getrandbits(64):016x}"
     summary = [{"type": "summary_text", "text": f"**{_prose(draw, 40)}**"}]
     sealed = f"gAAAAAB{draw.getrandbits(256):064x}=="
     reasoning = {"type": "reasoning", "summary": summary, "content": None, "encrypted_content": sealed}
-    kind = draw.choice(["function", "custom", "local_shell", "web_search"])
+    kind = draw.choice(kinds)
     result: Json = {"type": "function_call_output", "call_id": call_id, "output": _prose(draw, 800)}
     if kind == "function":
         arguments = _compact({"command": draw.choice(_COMMANDS), "workdir": "/home/me/code"}).decode()
@@ -124,7 +126,7 @@ def _codex_round(draw: random.Random) -> list[Json]:
     return [reasoning, call, result]
 
 
-def _codex_tools(draw: random.Random) -> list[Json]:
+def _codex_tools(draw: random.Random, kinds: list[str]) -> list[Json]:
     shell = {
         "type": "function",
         "name": "shell",
@@ -142,14 +144,20 @@ def _codex_tools(draw: random.Random) -> list[Json]:
     }
     grammar = {"type": "grammar", "syntax": "lark", "definition": _LARK}
     patch = {"type": "custom", "name": "apply_patch", "description": _prose(draw, 100), "format": grammar}
-    return draw.sample([shell, patch, {"type": "local_shell"}, {"type": "web_search"}], draw.randint(1, 4))
+    tools: dict[str, Json] = {
+        "function": shell,
+        "custom": patch,
+        "local_shell": {"type": "local_shell"},
+        "web_search": _WEB_SEARCH,
+    }
+    return [tools[kind] for kind in draw.sample(kinds, draw.randint(1, len(kinds)))]
 
 
-def claude_code_body(seed: int) -> bytes:
+def claude_code_body(seed: int, *, model: str = MODEL) -> bytes:
     """A request of Claude Code for a streamed message."""
     draw = random.Random(seed)
     body: Json = {
-        "model": MODEL,
+        "model": model,
         "messages": _claude_messages(draw),
         "system": [
             {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.69; cch={draw.getrandbits(20):05x};"},

@@ -20,8 +20,12 @@ from typing import Any
 import pytest
 
 from benchmarks.common.insertions import inserted
+from proxy.dialects.messages import MESSAGES
+from proxy.dialects.responses import RESPONSES
+from tests.support.agent_bodies import claude_code_body, codex_body
 from tests.support.gateway import PATIENCE_S, ROOT, Served, serving
 from tests.support.openai_server import KEY, OpenAIServer, ReceivedRequest, openai_server
+from tests.support.scripted_responses import TEXT
 from tests.test_docs import page, rows
 
 NODE = ROOT / "tests" / "node"
@@ -192,6 +196,24 @@ def test_every_step_but_one_ends_well_with_a_model_that_knows_chat_completions_o
     for step in ("stream", "schema", "image", "cancel"):
         assert translated.steps[step] == direct.steps[step]
     assert translated.left == ["/v1/chat/completions"]
+
+
+def test_a_request_of_an_agent_is_answered_by_a_model_that_knows_chat_completions_only(
+    gateways: dict[str, Served],
+) -> None:
+    for seed in range(20):
+        codex = codex_body(seed, model="gpt-5", own_tools=True)
+        claude_code = claude_code_body(seed, model="claude-sonnet-4-6")
+        for path, body, reader in (
+            ("/v1/responses", codex, RESPONSES.reader(streamed=True)),
+            ("/v1/messages?beta=true", claude_code, MESSAGES.reader(streamed=True)),
+        ):
+            got = gateways["translated"].post(body, path)
+            assert (got.status_code, got.headers["x-rag-status"]) == (200, "augmented"), got.text
+            reader.feed(got.content)
+            reader.close()
+            assert reader.whole
+            assert reader.answer == TEXT or reader.tool_calls
 
 
 def test_the_table_of_clients_is_true(client: Client, through: Run) -> None:
