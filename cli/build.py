@@ -131,8 +131,9 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
         keepalive_s=up.keepalive_s,
         max_connections=up.max_connections,
     )
-    relay = BridgedRelay(Relay(client), relearn_after_s=up.relearn_after_s)
-    ways: dict[Lane, App] = {"relay": relay, "echo": Echo()}
+    relay = Relay(client)
+    lanes: dict[Lane, App] = {"relay": relay, "echo": Echo()}
+    bridges: dict[Lane, App] = {"relay": BridgedRelay(relay, relearn_after_s=up.relearn_after_s)}
     translated = None
     if any(row.lane == "translated" for row in rows.values()):
         # Imported on use: the module imports httpx and, on first use, litellm (seconds, 170 MB).
@@ -143,8 +144,8 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
             first_byte_timeout_s=up.first_byte_timeout_s,
             idle_timeout_s=up.idle_timeout_s,
         )
-        ways["translated"] = Bridge(translated)
-    return Upstreams(Upstream(ways), client, translated), Routes(rows)
+        lanes["translated"], bridges["translated"] = translated, Bridge(translated)
+    return Upstreams(Upstream(lanes, bridges), client, translated), Routes(rows)
 
 
 def gateway(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from proxy.access.rights import EVERYTHING, Rights
 from proxy.asgi import App, Receive, Scope, Send
+from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError, Headers
 from proxy.exchange import Lane, Target, exchange_of
 
@@ -90,8 +91,10 @@ class Routes:
 class Upstream:
     """The last app: passes the request to the target's lane, with the client's key where the target asks for one."""
 
-    def __init__(self, lanes: Mapping[Lane, App]) -> None:
+    def __init__(self, lanes: Mapping[Lane, App], bridges: Mapping[Lane, App] | None = None) -> None:
+        """bridges: the lanes for dialects that the upstream may not speak; an ordinary chat passes no bridge."""
         self._lanes = lanes
+        self._bridged = {**lanes, **(bridges or {})}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange = exchange_of(scope)
@@ -99,7 +102,8 @@ class Upstream:
         assert target is not None, "the route sets the target"
         if target.key_of_client:
             exchange.target = target = replace(target, api_key=client_key(scope["headers"]))
-        return self._lanes[target.lane](scope, receive, send)
+        lanes = self._lanes if exchange.dialect is CHAT and not target.dialects else self._bridged
+        return lanes[target.lane](scope, receive, send)
 
 
 def client_key(headers: Headers) -> str:

@@ -7,6 +7,8 @@ import pytest
 
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.asgi import Message, Receive, Scope, Send
+from proxy.dialects.chat import CHAT
+from proxy.dialects.messages import MESSAGES
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange, Lane, Target
 from proxy.upstream.routes import Routes, Upstream
@@ -137,6 +139,18 @@ async def test_a_request_goes_to_the_lane_of_its_target_and_to_no_other(lane: La
     await Upstream(lanes)(scope, _receive, _send)
     assert {name: len(noted.scopes) for name, noted in lanes.items() if noted.scopes} == {lane: 1}
     assert lanes[lane].scopes[0] is scope
+
+
+async def test_only_an_ordinary_chat_passes_no_bridge() -> None:
+    lane, bridge = Noted(), Noted()
+    app = Upstream({"relay": lane}, {"relay": bridge})
+    stated = replace(target(), dialects=("messages",))
+    chat = Exchange(target=target(), dialect=CHAT)
+    others = [Exchange(target=target(), dialect=MESSAGES), Exchange(target=stated, dialect=CHAT)]
+    for exchange in (chat, *others):
+        await app({"type": "http", KEY: exchange}, _receive, _send)
+    assert [scope[KEY] for scope in lane.scopes] == [chat]
+    assert [scope[KEY] for scope in bridge.scopes] == others
 
 
 def test_a_model_that_may_not_be_called_is_one_that_is_not_there() -> None:
