@@ -155,7 +155,7 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
             _set_of(library.store, name)
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
-        rows = [{"set": one.set, "score": one.score, **_operation_row(one.operation)} for one in found]
+        rows = [{"set": one.set, **_operation_row(one.operation)} for one in found]
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     for number, one in enumerate([] if as_json else found, 1):
         operation = one.operation

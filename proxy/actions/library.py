@@ -43,7 +43,6 @@ class FoundAction:
 
     set: str
     operation: Operation
-    score: float
 
 
 class ActionLibrary:
@@ -64,20 +63,34 @@ class ActionLibrary:
             why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
             raise UnreadableSpec(f"the document has no operation that can be called{why}")
         base = base_url or _server(document)
+        info = document.get("info")
+        title = str(info.get("title", "")) if isinstance(info, dict) else ""
+        added, changed, removed = await self.write(name, operations, uncallable, title, base, progress)
+        return AddReport(title, base, added, changed, len(operations) - added - changed, removed, uncallable)
+
+    async def write(
+        self,
+        name: str,
+        operations: Sequence[Operation],
+        uncallable: Sequence[Uncallable],
+        title: str,
+        base_url: str,
+        progress: Progress | None = None,
+    ) -> tuple[int, int, int]:
+        """Bring a set up to date with operations; returns how many were added, changed and removed.
+
+        Raises RetrievalError.
+        """
         before = self.store.revisions(name)
         now = {one.name: revision_of(one) for one in operations}
         written = [one for one in operations if before.get(one.name) != now[one.name]]
-        await self._write(name, operations if not before else written, progress)
-        info = document.get("info")
-        title = str(info.get("title", "")) if isinstance(info, dict) else ""
-        self.store.put(name, operations, uncallable, title=title, base_url=base)
+        await self._write_texts(name, written, progress)
+        self.store.put(name, operations, uncallable, title=title, base_url=base_url)
         removed = [each for each in before if each not in now]
         for each in removed:
             await self._knowledge.writing.detach(collection_of(name), each, None)
         added = sum(1 for one in written if one.name not in before)
-        return AddReport(
-            title, base, added, len(written) - added, len(operations) - len(written), len(removed), uncallable
-        )
+        return added, len(written) - added, len(removed)
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
@@ -91,9 +104,9 @@ class ActionLibrary:
     async def find(
         self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC
     ) -> list[FoundAction]:
-        """At most k operations for the latest question, the best first. Sets without documents are left out.
+        """At most k operations for the latest question, the best first, each before its producers.
 
-        Raises RetrievalError.
+        Sets without documents are left out. Raises RetrievalError.
         """
         known = {row.name for row in await self._knowledge.library.collections(view.groups)}
         collections = [collection_of(name) for name in sets if collection_of(name) in known]
@@ -107,19 +120,21 @@ class ActionLibrary:
             view=view,
             hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
         )
-        scores: dict[str, float] = {}
-        for hit in found.hits:
-            scores.setdefault(hit.passage.source, hit.score)
-        best = list(scores)[:k]
-        operations: dict[str, FoundAction] = {}
-        for name in sets:
-            wanted = [each.removeprefix(f"{name}/") for each in best if each.startswith(f"{name}/")]
-            for one in self.store.operations(name, wanted):
-                source = f"{name}/{one.name}"
-                operations[source] = FoundAction(name, one, scores[source])
-        return [operations[each] for each in best if each in operations]
+        sources = list(dict.fromkeys(hit.passage.source for hit in found.hits))[:k]
+        best = self._read(sets, sources)
+        producers = self._read(sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers])
+        return _with_producers(best, producers)[:k]
 
-    async def _write(self, name: str, operations: Sequence[Operation], progress: Progress | None) -> None:
+    def _read(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
+        """The operations of the sources "set/name", in that order."""
+        read: dict[str, FoundAction] = {}
+        for name in sets:
+            wanted = [each.removeprefix(f"{name}/") for each in sources if each.startswith(f"{name}/")]
+            for one in self.store.operations(name, wanted) if wanted else ():
+                read[f"{name}/{one.name}"] = FoundAction(name, one)
+        return [read[each] for each in sources if each in read]
+
+    async def _write_texts(self, name: str, operations: Sequence[Operation], progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
             await self._knowledge.writing.create_collection(collection_of(name), None)
         for at in range(0, len(operations), _BATCH):
@@ -131,6 +146,17 @@ class ActionLibrary:
                 raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
             if progress is not None:
                 progress(min(at + _BATCH, len(operations)), len(operations), 0)
+
+
+def _with_producers(best: Sequence[FoundAction], producers: Sequence[FoundAction]) -> list[FoundAction]:
+    """The operations, each before its producers, and each once."""
+    by_name = {(one.set, one.operation.name): one for one in [*producers, *best]}
+    ordered: dict[tuple[str, str], FoundAction] = {}
+    for one in best:
+        for name in (one.operation.name, *one.operation.producers):
+            if (one.set, name) in by_name:
+                ordered.setdefault((one.set, name), by_name[one.set, name])
+    return list(ordered.values())
 
 
 def _document(name: str, operation: Operation) -> DocumentInput:

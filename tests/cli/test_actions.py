@@ -104,3 +104,11 @@ def test_a_name_of_a_set_is_checked(folder: Path) -> None:
     done = ragway("actions", "add", "../x", "atlas.yaml", folder=folder)
     assert done.returncode == 2
     assert "NAME has small letters" in done.stderr
+
+
+def test_an_operation_is_found_with_the_operation_that_gives_its_identifier(folder: Path) -> None:
+    organizations = "  /orgs:\n    get: {operationId: listOrganizations, summary: Every tenant}\n"
+    (folder / "atlas.yaml").write_text(ATLAS + organizations)
+    actions(folder, "add", "atlas", "atlas.yaml")
+    found = json.loads(actions(folder, "search", "who are the users?", "--json", "-k", "2")[0])
+    assert [one["name"] for one in found] == ["listOrganizationUsers", "listOrganizations"]

@@ -5,5 +5,6 @@ swagger.py      a document of version 2.0 in the form of version 3.0
 references.py   `$ref` within a document
 schemas.py      a schema of the document to a JSON Schema for arguments
 operation.py    the records
+producers.py    which operation gives the identifiers that another needs
 operations.py   a document to operations, and to reasons for the operations that cannot be called
 """

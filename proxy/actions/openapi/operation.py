@@ -61,6 +61,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     accept: str = ""  # the Accept header: media types of the successful responses; "" = */*
     response_fields: tuple[str, ...] = ()  # names in the successful response, outermost first
     server: str = ""  # of this operation alone; "" = the server of the API
+    producers: tuple[str, ...] = ()  # names of operations that give the identifiers of the path
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
 
     @property

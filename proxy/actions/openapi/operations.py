@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter, Uncallable
+from proxy.actions.openapi.producers import with_producers
 from proxy.actions.openapi.references import BadReference, resolved
 from proxy.actions.openapi.schemas import SchemaReader, TooLarge
 
@@ -52,7 +53,7 @@ def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Un
         else:
             names.add(made.name)
             callable_.append(made)
-    return callable_, uncallable
+    return with_producers(callable_), uncallable
 
 
 def is_json(media_type: str) -> bool:

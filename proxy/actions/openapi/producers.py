@@ -1,0 +1,88 @@
+"""The operations that give the identifiers which another operation needs.
+
+A person names things ("Sofia Coppola"); an operation wants an identifier (`/person/{person_id}/movie_credits`). The
+search finds the operation that answers, and rarely the operation that turns the name into the identifier
+(`/search/person`). So each operation knows its producers: the reading operation without a path parameter that searches
+for the resource of each identifier, or lists the resource.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.search_text import words_of
+
+Words = tuple[str, ...]
+
+_IDENTIFIER = re.compile(r"(.*?)[_-]?(?:id|Id|ID|uuid|Uuid|slug|Slug|key|Key|name|Name)")
+_TEMPLATE = re.compile(r"\{[^{}]*\}")
+_SEARCHING = re.compile(r"q|name|terms?|keywords?|text|filter|title|.*(?:search|query).*", re.IGNORECASE)
+_IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman", "indices": "index"}
+
+
+def with_producers(operations: Sequence[Operation]) -> list[Operation]:
+    """The operations of a document, each with the names of its producers."""
+    by_word: dict[str, list[tuple[Operation, Words]]] = defaultdict(list)
+    for one in operations:
+        if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):
+            words = _path_words(one.path)
+            for word in set(words):
+                by_word[word].append((one, words))
+    known: dict[Words, str] = {}
+    made = []
+    for one in operations:
+        names: dict[str, None] = {}
+        for resource in _needed(one):
+            if resource not in known:
+                known[resource] = _best(resource, by_word)
+            if known[resource] and known[resource] != one.name:
+                names[known[resource]] = None
+        made.append(msgspec.structs.replace(one, producers=tuple(names)) if names else one)
+    return made
+
+
+def _needed(operation: Operation) -> Iterator[Words]:
+    """The resource of each parameter of the path: by the parameter's name, else by the segment before."""
+    for parameter in operation.parameters:
+        if parameter.place != "path":
+            continue
+        found = _IDENTIFIER.fullmatch(parameter.name)
+        words = _singular(words_of(found[1])) if found is not None else ()
+        if not words:
+            before = operation.path.partition(f"{{{parameter.name}}}")[0].rstrip("/").rpartition("/")[2]
+            words = _singular(words_of(before)) if "{" not in before else ()
+        if words:
+            yield words
+
+
+def _best(resource: Words, by_word: Mapping[str, Iterable[tuple[Operation, Words]]]) -> str:
+    """The name of the operation that searches for the resource, or lists the resource; "" without such an operation."""
+    best, name = (False, False, 0), ""
+    for operation, words in by_word.get(resource[-1], ()):
+        if not set(resource) <= set(words):
+            continue
+        searches = any(
+            parameter.place == "query" and _SEARCHING.fullmatch(parameter.name) for parameter in operation.parameters
+        )
+        lists = words[-len(resource) :] == resource
+        rank = (searches, lists, -len(words))
+        if (searches or lists) and (not name or rank > best):
+            best, name = rank, operation.name
+    return name
+
+
+def _path_words(path: str) -> Words:
+    return _singular(words_of(_TEMPLATE.sub("", path)))
+
+
+def _singular(words: str) -> Words:
+    return tuple(_IRREGULAR.get(word) or _without_s(word) for word in words.split())
+
+
+def _without_s(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word

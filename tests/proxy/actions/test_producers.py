@@ -1,0 +1,49 @@
+"""Producers: the operation that gives the identifier which another operation needs."""
+
+from typing import Any
+
+import pytest
+
+from proxy.actions.openapi.operations import operations_of
+
+
+def producers(*calls: str, path: str) -> list[str]:
+    """The paths of the producers of a path. calls: "/path" or "/path?parameter", all GET."""
+    paths: dict[str, Any] = {}
+    for call in (*calls, path):
+        template, _, name = call.partition("?")
+        names = [part.partition("}")[0] for part in template.split("{")[1:]]
+        rows = [{"name": one, "in": "path", "required": True, "schema": {"type": "string"}} for one in names]
+        rows += [{"name": name, "in": "query", "schema": {"type": "string"}}] if name else []
+        paths[template] = {"get": {"parameters": rows}}
+    operations, _ = operations_of({"openapi": "3.1.0", "paths": paths})
+    by_name = {one.name: one for one in operations}
+    wanted = next(one for one in operations if one.path == path)
+    return [by_name[name].path for name in wanted.producers]
+
+
+@pytest.mark.parametrize(
+    ("calls", "path", "made"),
+    [
+        (["/search/person?query", "/person/popular"], "/person/{person_id}/movie_credits", ["/search/person"]),
+        (["/orgs", "/orgs/invoices"], "/orgs/{orgId}/users", ["/orgs"]),
+        (["/people?name", "/companies"], "/person/{id}", ["/people"]),
+        (["/api/v2/groups", "/api/v2/groups/ips"], "/api/v2/groups/{groupId}/clusters", ["/api/v2/groups"]),
+        (["/orgs", "/users"], "/orgs/{orgId}/users/{userId}", ["/orgs", "/users"]),
+        (["/orders"], "/pets/{petId}", []),
+        (["/pets/{petId}/photos"], "/pets/{petId}", []),
+        (["/pets"], "/pets/{petId}/{}", ["/pets"]),
+        ([], "/{id}", []),
+    ],
+)
+def test_an_operation_knows_who_gives_its_identifiers(calls: list[str], path: str, made: list[str]) -> None:
+    assert producers(*calls, path=path) == made
+
+
+def test_ten_thousand_operations_take_linear_time() -> None:
+    """A search of the whole document for each operation would take minutes."""
+    needed = {"get": {"parameters": [{"name": "thing_id", "in": "path", "required": True}]}}
+    paths = {f"/thing{number}/{{thing_id}}": needed for number in range(5000)}
+    paths |= {f"/things/list{number}": {"get": {}} for number in range(5000)}
+    operations, _ = operations_of({"openapi": "3.1.0", "paths": paths})
+    assert len(operations) == 10_000
