@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
+from tests.support.dialect_clients import BY_DIALECT, DialectClient
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import COMPLETION, Recorder, answering
 from tests.support.upstream_servers import Received, Wire, reply
@@ -69,6 +71,33 @@ def test_a_body_that_cannot_be_read_is_a_400(
     error = error_of(gateway.post(body), 400)
     assert (error["code"], error["param"]) == (code, param)
     assert error["type"] == "invalid_request_error"
+    assert not recorder.requests
+
+
+@BY_DIALECT
+def test_every_refusal_has_the_form_of_the_dialect(gateway: Served, recorder: Recorder, client: DialectClient) -> None:
+    body = orjson.dumps(client.body("gpt-x", "Hello."))
+    cases: list[tuple[int, bytes, dict[str, str]]] = [
+        (400, b"{", {}),
+        (400, b"[]", {}),
+        (400, body.replace(b'"gpt-x"', b"7"), {}),
+        (400, body[:-1] + b', "model": "echo"}', {}),
+        (400, body[:-1] + b', "rag": {"k": 0}}', {}),
+        (400, body, {"x_rag": "perhaps"}),
+        (404, body.replace(b"gpt-x", b"nowhere"), {}),
+        (404, body, {"x_rag_collection": "nowhere"}),
+        (413, body[:-1] + b', "x": "' + b"x" * 2_000_000 + b'"}', {}),
+        (415, body, {"content_type": "text/plain"}),
+        (403, body, {"origin": "https://example.com"}),
+    ]
+    for status, sent, headers in cases:
+        reply = gateway.post(sent, client.path, **headers)
+        assert (reply.status_code, reply.headers["content-type"]) == (status, "application/json"), reply.text
+        assert reply.headers["x-rag-id"]
+        assert len(client.error_of(reply.content)[1]) > 20
+    wrong = httpx.put(gateway.url + client.path, content=body)
+    assert wrong.status_code == 405
+    assert client.error_of(wrong.content)
     assert not recorder.requests
 
 
