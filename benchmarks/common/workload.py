@@ -38,8 +38,11 @@ def chat(question: str, *, model: str = MODEL, stream: bool = False) -> bytes:
     return post(path, json.dumps(fields).encode())
 
 
-def in_dialect(path: str, question: str, *, stream: bool = False) -> bytes:
-    """The bytes of the same request in the dialect of a path: the same texts, length of the answer and temperature."""
+def in_dialect(path: str, question: str, *, stream: bool = False, stored: bool = False) -> bytes:
+    """The bytes of the same request in the dialect of a path: the same texts, length of the answer and temperature.
+
+    stored: the provider stores the response, so that the gateway stores the question for a request that continues.
+    """
     instructions: dict[str, Any] = {"/v1/responses": {"instructions": _SYSTEM}, "/v1/messages": {"system": _SYSTEM}}
     user = [{"role": "user", "content": question}]
     length = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
@@ -47,7 +50,7 @@ def in_dialect(path: str, question: str, *, stream: bool = False) -> bytes:
         return chat(question, stream=stream)
     conversation = {"input" if path == "/v1/responses" else "messages": user}
     fields = {"model": MODEL, **instructions[path], **conversation, "temperature": 0.2, length: 400, "stream": stream}
-    return post(path, json.dumps(fields).encode())
+    return post(path, json.dumps({**fields, **({"store": stored} if path == "/v1/responses" else {})}).encode())
 
 
 def through_gateway(request: bytes) -> bytes:

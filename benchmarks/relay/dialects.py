@@ -46,8 +46,13 @@ class Dialect:
     """A dialect's measurements, a value per round."""
 
     path: str
+    stored: bool = False  # of responses: the gateway stores the question for a later request
     added_ms: list[float] = field(default_factory=list)  # by the gateway, at the median of the block
     cpu_us: list[float] = field(default_factory=list)  # of the gateway's HTTP process, per request
+
+    @property
+    def title(self) -> str:
+        return f"{self.path}, stored" if self.stored else self.path
 
 
 def main() -> int:
@@ -121,6 +126,8 @@ async def _rounds(
     """The measurements of each dialect."""
     random = Random(arguments.seed)
     dialects = [Dialect(path) for path in PATHS]
+    if arguments.retrieval:  # without a search, nothing is stored
+        dialects.append(Dialect("/v1/responses", stored=True))
     direct, through = await Connection.open(mock.port), await Connection.open(gateway.port)
     status = b"augmented" if arguments.retrieval else b"off"
     for number in range(arguments.rounds + _WARM_UP // _BLOCK + 1):
@@ -128,7 +135,7 @@ async def _rounds(
             say(f"round {number} of {arguments.rounds}")
         for dialect in random.sample(dialects, len(dialects)):
             texts = list(islice(asked, _BLOCK))
-            requests = [in_dialect(dialect.path, text, stream=stream) for text in texts]
+            requests = [in_dialect(dialect.path, text, stream=stream, stored=dialect.stored) for text in texts]
             plain = [await direct.ask(request) for request in requests]
             before_s = gateway.cpu_s()["server"]
             replies = [await through.ask(request) for request in requests]
@@ -151,7 +158,7 @@ def _rows(dialects: Sequence[Dialect], request: str) -> Iterator[list[str]]:
     chats = dialects[0]
     for each in dialects:
         yield [
-            each.path,
+            each.title,
             request,
             f"{np.median(each.added_ms):.3f} ms",
             *_against(each.added_ms, chats.added_ms),
