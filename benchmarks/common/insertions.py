@@ -1,4 +1,4 @@
-"""What a gateway inserted into a body."""
+"""The bytes that a gateway inserted into a body."""
 
 
 def inserted(sent: bytes, received: bytes) -> bytes:
@@ -15,5 +15,5 @@ def inserted(sent: bytes, received: bytes) -> bytes:
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes both have in common at the start."""
+    """The number of bytes that both bodies share at the start."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

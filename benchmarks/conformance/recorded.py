@@ -10,7 +10,8 @@ NAME.json          a whole reply; an error is played with the status 400
 NAME.request.json  the request of the reply; without the file, a request of this program
 
 The dialect follows from the reply. The passages must be the only difference of the request at the upstream. Each event
-must reach the client before the upstream sends the next event. Exit code 1: something differs. Exit code 2: no
+must reach the client before the upstream sends the next event. The gateway's reader must read the reply to the end, and
+the counted tokens must be the tokens that the reader read. Exit code 1: something differs. Exit code 2: no
 recording, or the gateway does not start.
 """
 
@@ -35,7 +36,10 @@ from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance.diff import of_json, of_streams, told
 from benchmarks.conformance.lanes import learn, start
 from benchmarks.conformance.wire import EVENTS, JSON, Exchange, Script, Upstream, ask, post, upstream
+from proxy.access.usage_tap import UsageTap
+from proxy.asgi import Message
 from proxy.dialects.json_body import JsonBody
+from proxy.dialects.paths import BY_PATH
 
 _QUESTION = "How do I connect to the Zephyr server with TLS?"
 _REQUESTS: dict[str, dict[str, Any]] = {
@@ -60,17 +64,18 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A recording through the gateway: a cell for the request and for the reply, as in the conformance tables."""
+    """A recording through the gateway: cells for the request, the reply and the gateway's own reading of the reply."""
 
     recording: Recording
     request: str
     reply: str
+    reading: str
     augmented: bool
 
     @property
     def same(self) -> bool:
         """Whether nothing but the passages differs."""
-        return self.request == self.reply == "same"
+        return self.request == self.reply == self.reading == "same"
 
 
 def recordings(folder: Path) -> Iterator[Recording]:
@@ -134,7 +139,8 @@ async def compared(recording: Recording, port: int, script: Upstream) -> Result:
     await script.play(exchange)
     await ask(port, post(port, body, (), recording.path.encode()), exchange, script)
     status = exchange.answer.header(b"x-rag-status")
-    return Result(recording, request_cell(exchange), reply_cell(exchange), status == b"augmented")
+    reading = await reading_cell(recording, exchange.script)
+    return Result(recording, request_cell(exchange), reply_cell(exchange), reading, status == b"augmented")
 
 
 def _is_error(reply: bytes) -> bool:
@@ -163,6 +169,27 @@ def reply_cell(exchange: Exchange) -> str:
     if answer.body == sent:
         return "same"
     return told(of_streams(sent, answer.body) if exchange.script.marks else of_json(sent, answer.body))
+
+
+async def reading_cell(recording: Recording, script: Script) -> str:
+    """Whether the gateway reads the whole reply, and counts the tokens of the reply: "same" or the fault."""
+    dialect = BY_PATH[recording.path]
+    reader = dialect.reader(streamed=recording.streamed)
+    tap = UsageTap(_discarded, dialect)
+    await tap.send({"type": "http.response.start", "status": int(script.status[:3]), "headers": script.headers})
+    for piece in recording.pieces:
+        reader.feed(piece)
+        await tap.send({"type": "http.response.body", "body": piece})
+    reader.close()
+    if not reader.whole and not reader.error:
+        return "lost: the end"
+    if reader.usage is None:
+        return "same"  # the provider reported no tokens
+    counted = tap.tokens(recording.request)
+    return "same" if counted == reader.usage else f"changed: {reader.usage} → {counted}"
+
+
+async def _discarded(_message: Message) -> None: ...
 
 
 def main() -> int:
@@ -207,7 +234,7 @@ def summary(results: Sequence[Result]) -> str:
         augmented, same = sum(result.augmented for result in of_path), sum(result.same for result in of_path)
         lines.append(f"| `{path}` | {len(of_path)} | {len(streams)} | {events} | {augmented} | {same} |")
     lines += [
-        f"{result.recording.name}: request {result.request}; reply {result.reply}"
+        f"{result.recording.name}: request {result.request}; reply {result.reply}; reading {result.reading}"
         for result in results
         if not result.same
     ]

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.conformance.recorded import Recording, compared, measured, recordings, reply_cell, request_cell, summary
+from benchmarks.conformance.recorded import (
+    Recording,
+    compared,
+    measured,
+    reading_cell,
+    recordings,
+    reply_cell,
+    request_cell,
+    summary,
+)
 from benchmarks.conformance.wire import EVENTS, Answer, Exchange, Received, Script, upstream
 from tests.support import scripted_messages, scripted_responses
 
@@ -66,6 +75,12 @@ async def test_a_recording_without_a_gateway_between_is_the_same() -> None:
             Recording("m", "/v1/messages", json.dumps(MESSAGE).encode(), frames, True), script.port, script
         )
     assert (result.same, result.augmented) == (True, False)
+
+
+async def test_a_reply_without_an_end_is_reported() -> None:
+    frames = tuple(scripted_responses.frames_to(RESPONSE))
+    cut = Recording("r", "/v1/responses", json.dumps(RESPONSE).encode(), frames[:-1], True)
+    assert await reading_cell(cut, Script(frames[:-1], headers=EVENTS)) == "lost: the end"
 
 
 def exchange(received: bytes, answer: bytes, *, held_back: int = 0) -> Exchange:
