@@ -22,9 +22,11 @@ from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.actions.addresses import networks_of
-from proxy.actions.call import Api
+from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials
-from proxy.actions.store import ActionSet
+from proxy.actions.library import ActionLibrary
+from proxy.actions.offer import ActionLimits, Actions
+from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
@@ -88,6 +90,7 @@ class Gateway:
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
+    actions: Actions | None  # None: no API is configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ def gateway(
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     histories = Histories(history_store(settings), metrics.histories)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
+    actions = chat_actions(settings, knowledge, environ)
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -192,6 +196,7 @@ def gateway(
         receipts=receipts if settings.receipts.keep_hours else None,
         histories=histories if settings.history.keep_hours else None,
         shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
+        actions=actions,
         begun=begun,
     )
     augment = functools.partial(
@@ -204,7 +209,7 @@ def gateway(
         rewriter=rewriter(settings, ModelCalls(ways.app, ledger, settings.usage.record), routes),
     )
     count_enabled = settings.retrieval.enabled and settings.inject.augment_count
-    count_options = replace(options, enabled=count_enabled, receipts=None, shadow=None)
+    count_options = replace(options, enabled=count_enabled, receipts=None, shadow=None, actions=None)
     parts = Parts(
         chat=augment(options=options),
         count=CountTokens(augment(options=count_options), with_passages=settings.inject.augment_count),
@@ -243,7 +248,7 @@ def gateway(
         any_type_paths=tuple(up.paths),
     )
     return Gateway(
-        application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow
+        application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions
     )
 
 
@@ -465,6 +470,26 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
         return "relay"
     addressed = row.api_base or environ.get("OPENAI_BASE_URL")
     return "translated" if provider in _FOREIGN or not addressed else "relay"
+
+
+def chat_actions(settings: Settings, knowledge: Knowledge, environ: Mapping[str, str] | None = None) -> Actions | None:
+    """The action sets that chats can use; None: no API is configured. Raises SettingsError."""
+    if not settings.actions or not settings.retrieval.enabled:
+        return None
+    for name in settings.actions:  # a variable that is not set is an error of the start
+        action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
+    row = settings.action_calls
+    limits = ActionLimits(
+        k=row.k,
+        rounds=row.rounds,
+        calls=row.calls,
+        total_s=row.total_s,
+        keepalive_s=row.keepalive_s,
+        call=CallLimits(row.call_s, row.result_max_mb * 2**20, row.result_chars),
+    )
+    library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
+    offered = {name: api.offer for name, api in settings.actions.items()}
+    return Actions(library, lambda found: action_api(settings, found, environ), offered, limits)
 
 
 def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:

@@ -99,6 +99,8 @@ class Serving:
                 self._made.histories.stop()
                 self._made.shadow.keeper.stop()
                 await self._keeping
+            if self._made.actions is not None:
+                await self._made.actions.close()
             await self._knowledge.close()
             self._made.client.close()
             if self._made.translated is not None:

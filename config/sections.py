@@ -55,6 +55,19 @@ class ActionsApi:
     scope: str | None = None
     fixed: Mapping[str, str] | None = None
     networks: tuple[str, ...] | None = None
+    offer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCallsSettings:
+    k: int
+    rounds: int
+    calls: int
+    call_s: float
+    total_s: float
+    keepalive_s: float
+    result_chars: int
+    result_max_mb: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import yaml
 
 from config.checks import SettingsError, check_address, check_context, check_database, check_language
 from config.sections import (
+    ActionCallsSettings,
     ActionsApi,
     AuthSettings,
     BenchSettings,
@@ -70,6 +71,7 @@ class Settings:
     auth: AuthSettings
     models: Mapping[str, Model]
     actions: Mapping[str, ActionsApi]
+    action_calls: ActionCallsSettings
     upstream: UpstreamSettings
     retrieval: RetrievalSettings
     inject: InjectSettings
@@ -104,7 +106,7 @@ _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
                  "max_read_mb", "max_chunks",
                  "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days",
-                 "at_once", "tokens_per_day")  # fmt: skip
+                 "at_once", "tokens_per_day", "rounds", "calls", "result_chars", "result_max_mb")  # fmt: skip
 
 
 def load(

@@ -45,6 +45,7 @@ _EXPOSED = [
     "x-rag-status",
     "x-rag-reason",
     "x-rag-sources",
+    "x-rag-actions",
     "x-rag-compare",
     "x-rag-patterns",
     "server-timing",

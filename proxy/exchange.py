@@ -87,6 +87,7 @@ class Exchange:
     rag_reason: str = ""
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
+    actions: tuple[str, ...] = ()  # operations that the gateway has called for the model, in order, as SET/OPERATION
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
     comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says

@@ -9,4 +9,8 @@ request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 credentials   what an API asks for          addresses  connections to checked addresses only
 results       a response as a text for a model
+offer         which operations a chat is offered, as tools
+loop          the rounds of a chat until an answer
+execution     the model's calls: checked, grounded, made
+replies       the model's replies as they pass, and the client's one reply
 """

@@ -1,5 +1,6 @@
 """Action sets: written from an OpenAPI document, and searched by what people say."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -121,8 +122,10 @@ class ActionLibrary:
             hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
         )
         sources = list(dict.fromkeys(hit.passage.source for hit in found.hits))[:k]
-        best = self._read(sets, sources)
-        producers = self._read(sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers])
+        best = await asyncio.to_thread(self._read, sets, sources)
+        producers = await asyncio.to_thread(
+            self._read, sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers]
+        )
         return _with_producers(best, producers)[:k]
 
     def _read(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:

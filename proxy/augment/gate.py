@@ -4,6 +4,9 @@ Off wins over on: the setting, the model prefix `raw/`, the header `x-rag: off`,
 the body, forces a search for a utility request; on never overrides off. `x-rag: compare` is on, and asks for a shadow
 comparison. Collections come from the body's `rag`, else the header `x-rag-collection`, else the model prefix
 `rag/<collection>/`, else the setting.
+
+Where action sets are configured, a chat can name sets: in the body's `rag.actions`, else the header `x-rag-actions`,
+else the model prefix `rage/<set>/`, before any other prefix.
 """
 
 from collections.abc import Sequence
@@ -21,7 +24,8 @@ _MAX_TURNS = 12  # of the conversation's end: rewriting uses no more
 _MAX_TURN_CHARS = 20_000
 _MAX_K = 100
 _MAX_QUOTED_CHARS = 100  # of an unknown name, in an error
-_CONTROLS = (b"x-rag", b"x-rag-collection")
+_CONTROLS = (b"x-rag", b"x-rag-collection", b"x-rag-actions")
+HOUSEKEEPING = "housekeeping call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +41,32 @@ class Decision:
     k: int | None
     compare: bool = False  # the client asks for a shadow comparison
     continues: bool = False  # the request lacks earlier turns of a stored conversation, which the search needs
+    action_sets: tuple[str, ...] | None = None  # that the client names; None: the client names no set, () switches off
 
 
 def decide(
-    request: ModelRequest, scope: Scope, *, enabled: bool, collections: Sequence[str], utility_prompts: UtilityPrompts
+    request: ModelRequest,
+    scope: Scope,
+    *,
+    enabled: bool,
+    collections: Sequence[str],
+    utility_prompts: UtilityPrompts,
+    actions: bool = False,
 ) -> Decision:
     """utility_prompts: the prompts of programs; a request with such a prompt gets no passages.
 
+    actions: whether action sets are configured; without sets, the gateway reads no control of actions.
+
     Raises ApiError 400: a control, the model or the messages cannot be read, or two headers disagree.
     """
-    model, raw, prefix = split_model(request.model())
+    name, sets = _split_sets(request.model()) if actions else (request.model(), "")
+    model, raw, prefix = split_model(name)
     messages = request.messages()
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
     header = _header(controls, _CONTROLS[0]).lower()
     if header not in ("", "on", "off", "compare"):
         raise ApiError(400, f"The header x-rag must be on, off or compare, got {header!r}.", code="invalid_x_rag")
-    options = _rag_options(request)
+    options = _rag_options(request, actions=actions)
     chosen = options.collections or collection_names(_header(controls, _CONTROLS[1])) or collection_names(prefix)
     if not are_collections(chosen):
         raise _bad_rag(
@@ -65,12 +79,33 @@ def decide(
     if not reason:
         forced = header in ("on", "compare") or options.enabled is True
         utility = not forced and utility_prompts.match(messages)
-        turns = () if utility else _turns(messages)
+        turns = () if utility else turns_of(messages)
         status = "augmented" if turns else "skipped"
-        reason = "housekeeping call" if utility else "" if turns else "no user text"
+        reason = HOUSEKEEPING if utility else "" if turns else "no user text"
         continues = not utility and _continues(request, messages, turns)
     searched, compare = chosen or tuple(collections), header == "compare"
-    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues)
+    named = _named_sets(options, _header(controls, _CONTROLS[2]), sets) if actions else None
+    return Decision(model, status, reason, turns, searched, bool(chosen), options.k, compare, continues, named)
+
+
+def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, ...] | None:
+    """The action sets that the client names; None: none, () for the header `off` or an empty list."""
+    if options.actions is not None:
+        return options.actions
+    if header.lower() == "off":
+        return ()
+    return collection_names(header) or collection_names(prefix) or None
+
+
+def _split_sets(name: str) -> tuple[str, str]:
+    """(the rest of the name, the sets of rage/<sets>/<rest> or ""). Raises ApiError 400 for half a prefix."""
+    if not name.startswith("rage/"):
+        return name, ""
+    sets, _, rest = name.removeprefix("rage/").partition("/")
+    if not sets or not rest:
+        message = f"The model {name!r} is half a prefix: write rage/SET/MODEL."
+        raise ApiError(400, message, code="invalid_model_prefix", param="model")
+    return rest, sets.encode("utf-8", "replace").decode()
 
 
 def _continues(request: ModelRequest, messages: Sequence[ConversationMessage], turns: Sequence[Turn]) -> bool:
@@ -107,6 +142,7 @@ class RagOptions:
     enabled: bool | None  # None: the client leaves the decision to the gateway
     collections: tuple[str, ...]
     k: int | None
+    actions: tuple[str, ...] | None = None  # None: the client names no set
 
 
 _NO_OPTIONS = RagOptions(None, (), None)
@@ -139,8 +175,8 @@ def split_model(name: str) -> tuple[str, bool, str]:
     return model, False, collection.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
 
 
-def _rag_options(request: ModelRequest) -> RagOptions:
-    """The body's `rag`: {"enabled": bool, "collections": [names], "k": int}, or true or false."""
+def _rag_options(request: ModelRequest, *, actions: bool) -> RagOptions:
+    """The body's `rag`: {"enabled": bool, "collections": [names], "k": int, "actions": [sets]}, or true or false."""
     rag = request.fields.get("rag")
     if rag is None:
         return _NO_OPTIONS
@@ -148,7 +184,7 @@ def _rag_options(request: ModelRequest) -> RagOptions:
         return RagOptions(rag, (), None)
     if not isinstance(rag, dict):
         raise _bad_rag("'rag' in the request body must be an object or a boolean")
-    unknown = sorted(set(rag) - {"enabled", "collections", "k"})
+    unknown = sorted(set(rag) - {"enabled", "collections", "k", *(["actions"] if actions else [])})
     if unknown:
         raise _bad_rag(
             f"'rag' in the request body has no '{unknown[0][:_MAX_QUOTED_CHARS]}'; it takes enabled, collections and k"
@@ -156,18 +192,25 @@ def _rag_options(request: ModelRequest) -> RagOptions:
     enabled, names, k = rag.get("enabled"), rag.get("collections", []), rag.get("k")
     if not isinstance(enabled, bool) and "enabled" in rag:
         raise _bad_rag("'rag.enabled' in the request body must be true or false")
-    if not isinstance(names, list) or not all(isinstance(name, str) and name and name.isprintable() for name in names):
+    if not _are_names(names):
         raise _bad_rag("'rag.collections' in the request body must be a list of names")
+    sets = rag.get("actions")
+    if sets is not None and not _are_names(sets):
+        raise _bad_rag("'rag.actions' in the request body must be a list of names")
     if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= _MAX_K):
         raise _bad_rag(f"'rag.k' in the request body must be a whole number from 1 to {_MAX_K}")
-    return RagOptions(enabled, tuple(names), k)
+    return RagOptions(enabled, tuple(names), k, None if sets is None else tuple(sets))
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) and name and name.isprintable() for name in value)
 
 
 def _bad_rag(what: str) -> ApiError:
     return ApiError(400, f"{what}.", code="invalid_rag", param="rag")
 
 
-def _turns(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
+def turns_of(messages: Sequence[ConversationMessage]) -> tuple[Turn, ...]:
     """The conversation up to the latest user message; () where the latest user message has no text.
 
     Tool calls and tool results after the latest user message belong to the same turn: the gateway searches for the

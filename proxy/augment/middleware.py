@@ -15,15 +15,18 @@ import orjson
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
+from proxy.actions.loop import ActionLoop
+from proxy.actions.offer import Actions, Offer, suited
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
-from proxy.augment.gate import Decision, decide, with_history
+from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history
 from proxy.augment.history import Histories
 from proxy.augment.inject import Order, Template, in_order
 from proxy.augment.rewrite import Rewriter, has_history
 from proxy.augment.utility_requests import UtilityPrompts
 from proxy.body import by_size, whole_body
 from proxy.dialects.base import ModelRequest
+from proxy.dialects.json_body import Edit
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.receipt import receipt_of
@@ -95,6 +98,7 @@ class AugmentOptions:
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
     histories: Histories | None = None  # of stored conversations; None: no history is stored
+    actions: Actions | None = None  # None: no chat is offered operations
     begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
 
 
@@ -139,6 +143,7 @@ class Augment:
                 enabled=options.enabled,
                 collections=options.collections,
                 utility_prompts=options.utility_prompts,
+                actions=options.actions is not None,
             )
             return request, decision
 
@@ -162,7 +167,19 @@ class Augment:
             exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
         if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
             raise _refusal(exchange)
-        exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target))
+        await self._prepare(scope, request, decision, target, lead)
+
+    async def _prepare(
+        self, scope: Scope, request: ModelRequest, decision: Decision, target: Target, lead: str
+    ) -> None:
+        """Set the bytes for the upstream, and the app that calls the model. Raises ApiError 404: no such action set."""
+        exchange, options, raw = exchange_of(scope), self._options, request.raw
+        offer = None if options.actions is None else await self._offer(request, decision, exchange, options.actions)
+
+        def forwarded(edits: Sequence[Edit]) -> bytes:
+            return _forwarded(request, lead, decision, target, edits)
+
+        exchange.body = await by_size(raw, lambda: forwarded([] if offer is None else [offer.edit(request)]))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
         exchange.upstream = self._upstream
         stored = request.stored and target.lane != "translated"  # the translated lane stores no response
@@ -170,7 +187,11 @@ class Augment:
             exchange.upstream = options.histories.remembering(
                 self._upstream, exchange, request.conversation, decision.turns
             )
-        if options.shadow is None:
+        if offer is not None and options.actions is not None:
+            exchange.comparison = "unsuited" if decision.compare else ""
+            limits = options.actions.limits
+            exchange.upstream = ActionLoop(self._upstream, request, forwarded, offer, exchange, limits, lead)
+        elif options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
             scope[CHAT] = Chat(decision, request, target)
@@ -191,6 +212,29 @@ class Augment:
         finally:
             exchange.ended_step("history", began)
         return with_history(decision, history)
+
+    async def _offer(
+        self, request: ModelRequest, decision: Decision, exchange: Exchange, actions: Actions
+    ) -> Offer | None:
+        """The operations that the model may call; None: none. Raises ApiError 404 for an unknown set."""
+        off = decision.action_sets is None and decision.status == "off"
+        sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
+        messages = request.messages()
+        if not sets or decision.reason == HOUSEKEEPING or not suited(request, messages):
+            return None
+        turns = decision.turns or turns_of(messages)
+        if not turns:
+            return None
+        began = time.perf_counter()
+        await self._options.begun()
+        try:
+            async with asyncio.timeout(self._options.deadline_s):
+                return await actions.offer(request, turns, sets, exchange.rights)
+        except (RetrievalError, TimeoutError) as error:
+            log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
+            return None
+        finally:
+            exchange.ended_step("action_search", began)
 
     def _budget_tokens(self, request: ModelRequest, target: Target) -> int:
         """The token budget of the passages: the setting, or less where a known context window leaves less."""
@@ -286,7 +330,7 @@ def _degrade(exchange: Exchange, error: Exception) -> None:
     exchange.error = words or exchange.rag_reason
 
 
-def _forwarded(request: ModelRequest, context: str, decision: Decision, target: Target) -> bytes:
+def _forwarded(request: ModelRequest, context: str, decision: Decision, target: Target, edits: Sequence[Edit]) -> bytes:
     """The bytes for the upstream. A request without edits stays identical, byte for byte."""
     model = target.model or decision.model
-    return request.edited(context=context, position=target.position, model=model, without_rag=True)
+    return request.edited(context=context, position=target.position, model=model, without_rag=True, edits=edits)

@@ -33,7 +33,7 @@ UPSTREAM_ERRORS = (
 # Kinds of `Exchange.steps` that are measured, in the order they run.
 STAGES = (
     "parse", "history", "retrieval", "rewrite", "rewrite_model", "embed", "search", "fuse", "rerank", "pack",
-    "translate", "upstream", "total",
+    "action_search", "translate", "upstream", "action", "total",
 )  # fmt: skip
 LIMITED = (*MEASURES, "unavailable")  # unavailable: the accounts cannot be reached
 ROWS = ("written", "lost")  # of usage, receipts, and histories

@@ -89,6 +89,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append(
             (b"x-rag-patterns", ", ".join(quote(each, safe="/.-_~:@+*") for each in exchange.patterns).encode())
         )
+    if exchange.actions:
+        headers.append((b"x-rag-actions", sources_header(exchange.actions)))
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))
@@ -112,6 +114,8 @@ def _line(exchange: Exchange) -> str:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":
             parts.append(f"({exchange.rag_reason})")
+    if exchange.actions:
+        parts.append(f"actions={','.join(exchange.actions)}")
     if exchange.tokens is not None:
         about = "~" if exchange.tokens.estimated else ""
         parts.append(f"tokens={about}{exchange.tokens.prompt}+{exchange.tokens.completion}")

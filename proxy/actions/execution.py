@@ -1,0 +1,133 @@
+"""The model's calls of offered operations: checked, grounded and made, each with a text for the model."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from proxy.actions.arguments import invented, problems
+from proxy.actions.call import call
+from proxy.actions.offer import FIND, ActionLimits, Offer, OfferedOperation
+from proxy.augment.sanitize import quoted
+from proxy.dialects.replies import ToolCall, json_of
+from proxy.exchange import Exchange
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
+
+_FAILURES = 2  # of one operation's arguments; then the gateway asks the person
+_MOST_CHARS = 300  # of a description
+
+
+class Execution:
+    """The calls of one chat."""
+
+    def __init__(self, offer: Offer, limits: ActionLimits, exchange: Exchange, known: Sequence[str]) -> None:
+        """known: the texts of the conversation."""
+        self._offer = offer
+        self._limits = limits
+        self._exchange = exchange
+        self._known = list(known)
+        self._until_s = time.monotonic() + limits.total_s
+        self._left = limits.calls
+        self._failures: dict[str, int] = {}
+        self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
+
+    @property
+    def over(self) -> bool:
+        """Whether no further call may start."""
+        return self._left <= 0 or time.monotonic() >= self._until_s
+
+    async def results(self, calls: Sequence[ToolCall]) -> list[str]:
+        """The texts for the model, in the order of the calls, which run at the same time."""
+        texts = await asyncio.gather(*map(self._result, calls))
+        self._known += texts
+        return texts
+
+    async def _result(self, one: ToolCall) -> str:
+        if self.over:
+            return "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
+        self._left -= 1
+        arguments = json_of(one.arguments.encode()) if one.arguments.strip() else {}
+        if not isinstance(arguments, dict):
+            return "Nothing was sent: the arguments are no JSON object."
+        if one.name == FIND:
+            return await self._found(arguments)
+        return await self._called(self._offer.tools[one.name], arguments)
+
+    async def _found(self, arguments: dict[str, Any]) -> str:
+        """Search for operations, which become tools."""
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return "query is missing: say in a few words what the operation should do."
+        try:
+            found = await self._offer.search([Turn("user", query)])
+        except RetrievalError:
+            return "The search does not work at present."
+        if not found:
+            return "No operation was found."
+        names = self._offer.add(found)
+        rows = (
+            f"{name}: {one.operation.summary or one.operation.path}" for name, one in zip(names, found, strict=True)
+        )
+        return "These tools can be called now:\n" + "\n".join(rows)
+
+    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any]) -> str:
+        if wrong := problems(tool.schema, arguments):
+            self._failed(tool, _missing(tool, arguments))
+            return f"Nothing was sent: {'; '.join(wrong)}."
+        if made_up := invented(tool.operation, tool.schema, arguments, self._known):
+            self._failed(tool, [text.partition(":")[0] for text in made_up])
+            return (
+                f"Nothing was sent. These values stand neither in the conversation nor in an earlier result: "
+                f"{'; '.join(made_up)}. Find the values by another tool, or ask the user."
+            )
+        began = time.perf_counter()
+        seconds = max(0.1, min(self._limits.call.seconds, self._until_s - time.monotonic()))
+        try:
+            outcome = await call(tool.api, tool.operation, arguments, replace(self._limits.call, seconds=seconds))
+        finally:
+            self._exchange.ended_step("action", began, tool.label)
+            self._exchange.actions = (*self._exchange.actions, tool.label)
+        return quoted(outcome.text)
+
+    def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
+        """Count a call with wrong arguments; ask the person after the second."""
+        count = self._failures[tool.label] = self._failures.get(tool.label, 0) + 1
+        if count >= _FAILURES and names:
+            self.question = _question(tool, names)
+
+
+def _missing(tool: OfferedOperation, arguments: dict[str, Any]) -> list[str]:
+    """The required arguments without a value, else the arguments that the schema refuses."""
+    absent = [name for name in tool.schema["required"] if name not in arguments]
+    if absent:
+        return absent
+    return [name for name in arguments if name in tool.schema["properties"] and _refused(tool, name, arguments)]
+
+
+def _refused(tool: OfferedOperation, name: str, arguments: dict[str, Any]) -> bool:
+    alone = {**tool.schema, "required": []}
+    return bool(problems(alone, {name: arguments[name]}))
+
+
+def _question(tool: OfferedOperation, names: Sequence[str]) -> str:
+    """The question for values, from the descriptions of the API."""
+    subject = tool.operation.summary.strip(". ") or tool.operation.name
+    rows = "\n".join(f"- {name}{_meaning(tool.schema['properties'].get(name))}" for name in dict.fromkeys(names))
+    return f"For “{subject}” I need more information:\n{rows}"
+
+
+def _meaning(schema: Any) -> str:
+    """The description and the allowed values of an argument, where the API names any."""
+    row = schema if isinstance(schema, dict) else {}
+    words = [" ".join(str(row["description"]).split())[:_MOST_CHARS]] if row.get("description") else []
+    if isinstance(row.get("enum"), list):
+        words.append("one of " + ", ".join(_word(value) for value in row["enum"][:20]))
+    return f": {'; '.join(words)}" if words else ""
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,228 @@
+"""The operations that a chat is offered: which action sets, which operations, and the entries of the body's `tools`.
+
+The operations are found by the conversation, like passages. The entries follow the client's own tools, so the client's
+bytes stay. A chat without a found operation, and a chat whose meaning an offer could change, goes on without a change.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from proxy.access.rights import Rights
+from proxy.actions.arguments import offered_schema
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.library import ActionLibrary
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.store import ActionSet, collection_of
+from proxy.dialects.base import ConversationMessage, ModelRequest
+from proxy.dialects.chat import ChatRequest
+from proxy.dialects.json_body import Edit, member_span, unescaped
+from proxy.errors import ApiError
+from retrieval.records.search import Turn, View
+
+FIND = "find_actions"
+_PREFIX = "act_"
+_MOST_NAME_CHARS = 64  # OpenAI's limit
+_MOST_DESCRIPTION_CHARS = 1_000
+_SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
+_SETS_S = 10.0  # the list of the sets is read again after so long
+# Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
+_UNSUITED = ("functions", "function_call", "response_format", "audio", "web_search_options")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLimits:
+    """The settings of a chat's calls."""
+
+    k: int  # operations that are offered for a question
+    rounds: int  # answers of the model with calls
+    calls: int
+    total_s: float
+    keepalive_s: float
+    call: CallLimits
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedOperation:
+    """An operation that a chat may call."""
+
+    set: str
+    operation: Operation
+    api: Api
+    schema: dict[str, Any]  # of the arguments, without the fixed arguments
+
+    @property
+    def label(self) -> str:
+        """The set and the operation, for logs and headers."""
+        return f"{self.set}/{self.operation.name}"
+
+    def definition(self, tool: str) -> bytes:
+        """The entry of the body's `tools`."""
+        one = self.operation
+        words = ". ".join(text.strip(". \n") for text in (one.summary, one.description) if text.strip(". \n"))
+        description = f"{words or one.name} ({self.set}: {one.method} {one.path})"
+        if len(description) > _MOST_DESCRIPTION_CHARS:
+            description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
+        return _definition(tool, description, self.schema)
+
+
+@dataclass(slots=True)
+class Offer:
+    """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
+
+    search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
+    taken: Collection[str]  # names of the client's tools
+    tools: dict[str, OfferedOperation] = field(default_factory=dict)  # by the name of the tool
+
+    def owns(self, name: str) -> bool:
+        """Whether a tool is the gateway's."""
+        return name in self.tools or name == FIND
+
+    def add(self, found: Sequence[OfferedOperation]) -> list[str]:
+        """Append operations, each once; returns the names of the tools."""
+        names = {one.label: name for name, one in self.tools.items()}
+        for one in found:
+            if one.label not in names:
+                names[one.label] = name = self._free_name(one.operation.name)
+                self.tools[name] = one
+        return [names[one.label] for one in found]
+
+    def edit(self, request: ModelRequest) -> Edit:
+        """The edit that appends the entries to the body's `tools`."""
+        entries = b",".join([*(one.definition(name) for name, one in self.tools.items()), _FIND_DEFINITION])
+        tools = request.fields.get("tools")
+        if not tools:
+            return member_edit(request, "tools", b"[" + entries + b"]")
+        plain = unescaped(request.raw)
+        _, end = member_span(request.raw, plain, plain.index(b"{"), "tools")
+        return Edit(end - 1, end - 1, b"," + entries)
+
+    def _free_name(self, operation: str) -> str:
+        base = name = (_PREFIX + operation)[:_MOST_NAME_CHARS]
+        number = 2
+        while name in self.tools or name in self.taken:
+            end = f"_{number}"
+            name, number = base[: _MOST_NAME_CHARS - len(end)] + end, number + 1
+        return name
+
+
+def member_edit(request: ModelRequest, name: str, value: bytes) -> Edit:
+    """The edit that gives a member of the body a value, in place of the client's value or as the first member."""
+    plain = unescaped(request.raw)
+    opening = plain.index(b"{")
+    if name in request.fields:
+        return Edit(*member_span(request.raw, plain, opening, name), value)
+    return Edit(opening + 1, opening + 1, b'"%b":%b,' % (name.encode(), value))
+
+
+class Actions:
+    """The action sets that chats can use."""
+
+    def __init__(
+        self,
+        library: ActionLibrary,
+        api_of: Callable[[ActionSet], Api],
+        configured: Mapping[str, bool],
+        limits: ActionLimits,
+    ) -> None:
+        """configured: name of each set -> whether every chat is offered the operations."""
+        self._library = library
+        self._api_of = api_of
+        self._configured = configured
+        self.limits = limits
+        self._apis: dict[tuple[str, str], Api] = {}
+        self._sets: Mapping[str, ActionSet] = {}
+        self._read_s = -_SETS_S
+
+    async def close(self) -> None:
+        """Close the connections to the APIs, and the database."""
+        for api in self._apis.values():
+            await api.close()
+        self._library.store.close()
+
+    def sets_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
+        """The sets of a chat. named: by the client; None: the sets of the settings that the caller may read.
+
+        Raises ApiError 404, the same error for an unknown set and for a set that the caller may not read.
+        """
+        readable = [name for name in self._configured if collection_of(name) in rights.read]
+        if named is None:
+            return [name for name in readable if self._configured[name]]
+        for name in named:
+            if name not in readable:
+                known = ", ".join(readable) or "none"
+                message = f"The action set {name!r} is not configured on this gateway; configured sets: {known}."
+                raise ApiError(404, message, code="action_set_not_found", param="actions")
+        return list(dict.fromkeys(named))
+
+    async def offer(
+        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], rights: Rights
+    ) -> Offer | None:
+        """The tools for the latest question; None: no operation is found. Raises RetrievalError."""
+
+        def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
+            return self._search(turns, sets, rights)
+
+        offer = Offer(search, _names_of(request.fields.get("tools")))
+        offer.add(await search(turns))
+        return offer if offer.tools else None
+
+    async def _search(self, turns: Sequence[Turn], sets: Sequence[str], rights: Rights) -> Sequence[OfferedOperation]:
+        """Reading operations, the best first. Raises RetrievalError."""
+        k = self.limits.k
+        found = await self._library.find(turns, sets, k=k * _SEARCHED, view=View(rights.groups))
+        known = await self._known_sets()
+        offered = []
+        for one in [one for one in found if one.operation.reads and one.set in known][:k]:
+            api = self._api(known[one.set])
+            offered.append(OfferedOperation(one.set, one.operation, api, offered_schema(one.operation, api.fixed)))
+        return offered
+
+    async def _known_sets(self) -> Mapping[str, ActionSet]:
+        if time.monotonic() - self._read_s > _SETS_S:
+            rows = await asyncio.to_thread(self._library.store.sets)
+            self._sets, self._read_s = {row.name: row for row in rows}, time.monotonic()
+        return self._sets
+
+    def _api(self, action_set: ActionSet) -> Api:
+        key = action_set.name, action_set.base_url
+        if key not in self._apis:
+            self._apis[key] = self._api_of(action_set)
+        return self._apis[key]
+
+
+def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:
+    """Whether an offer leaves the meaning of a request: a chat completion whose newest message is the user's."""
+    fields = request.fields
+    if not isinstance(request, ChatRequest) or any(fields.get(name) for name in _UNSUITED):
+        return False
+    if fields.get("n") not in (None, 1) or fields.get("tool_choice") not in (None, "auto"):
+        return False
+    return isinstance(fields.get("tools"), list | None) and bool(messages) and messages[-1].role == "user"
+
+
+def _names_of(tools: Any) -> Collection[str]:
+    """The names of the client's tools."""
+    functions = [tool.get("function") or tool.get("custom") for tool in tools or () if isinstance(tool, dict)]
+    return {str(one.get("name")) for one in functions if isinstance(one, dict)}
+
+
+def _definition(name: str, description: str, schema: Mapping[str, Any]) -> bytes:
+    function = {"name": name, "description": description, "parameters": schema}
+    return orjson.dumps({"type": "function", "function": function})
+
+
+_FIND_DEFINITION = _definition(
+    FIND,
+    "Search for further operations of the APIs, where no other tool fits. The operations found are tools afterwards.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "What the operation should do, in a few words"}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)

@@ -1,0 +1,386 @@
+"""The model's reply of a round, read as the reply passes, and the client's single reply of all rounds.
+
+The calls of the gateway's tools never reach the client. Until such a call begins, a reply passes byte for byte. A reply
+of a later round gets the id of the reply that the client has begun to read, no second role, and the sum of the usage.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from proxy.actions.offer import Offer
+from proxy.asgi import Message, Send
+from proxy.dialects import sse
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.chat import CHAT
+from proxy.dialects.json_body import member_span, unescaped
+from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
+from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
+from proxy.errors import ApiError, upstream_error
+
+_ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
+_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
+_NOTHING = Tokens(0, 0)
+
+Json = dict[str, Any]
+
+
+class ClientReply:
+    """The reply to the client: a single lifecycle for all rounds."""
+
+    def __init__(self, send: Send, request: ModelRequest) -> None:
+        self._send = send
+        self._request = request
+        self.start: Message = {}  # of the first good reply of the model
+        self.started = False
+        self.tokens = _NOTHING  # of all rounds so far
+        self.sends = 0
+        self._seen: Json = {}  # envelope of the newest reply of the model
+        self._sent: Json | None = None  # the envelope that the client has seen; None: no event was sent
+        self._later = False  # the round after the first event that was sent
+        self._role = False
+        self._text = ""  # the end of the text that was sent
+        self._gap = False  # the next text begins a paragraph
+
+    def next_round(self) -> None:
+        """Begin the next round."""
+        self._later = self._sent is not None
+        self._gap = bool(self._text) and not self._text.endswith("\n")
+
+    async def begin(self, start: Message | None = None, length: int | None = None) -> None:
+        """Send the head of the reply, once. length: of a body that is not the upstream's."""
+        if self.started:
+            return
+        self.started = True
+        start = start or self.start
+        headers = start.get("headers", [])
+        if length is not None:
+            headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
+            headers.append((b"content-length", b"%d" % length))
+        await self._send({**start, "headers": headers})
+
+    async def body(self, content: bytes, *, more: bool) -> None:
+        """Send a part of the body."""
+        await self.begin()
+        self.sends += 1
+        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Note the id and the model of an event or of a whole reply, for a text of the gateway."""
+        self._seen = {name: event[name] for name in _ENVELOPE if name in event} or self._seen
+
+    def frame(self, raw: bytes, event: Json | None, *, changed: bool = False) -> bytes:
+        """The frame of an event for the client; `raw` itself where nothing changes."""
+        if event is None:
+            return raw
+        delta = _delta_of(event)
+        if self._later:
+            event |= {name: value for name, value in (self._sent or {}).items() if name in event}
+            if delta.pop("role", None) is not None and not any(delta.values()) and _finish_of(event) is None:
+                return b""
+            if self._gap and isinstance(delta.get("content"), str) and delta["content"]:
+                delta["content"], self._gap = "\n\n" + delta["content"], False
+            changed = True
+        elif changed and not self._role and event.get("choices"):
+            event["choices"][0]["delta"] = delta = {"role": "assistant", **delta}
+        if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
+            event["usage"] = _summed(event["usage"], self.tokens)
+            changed = True
+        self._role = self._role or "role" in delta
+        if isinstance(delta.get("content"), str) and delta["content"]:
+            self._text = delta["content"]
+        if self._sent is None:
+            self._sent = self._seen
+        return sse.frame(json_bytes(event)) if changed else raw
+
+    def whole(self, body: bytes, usage: object) -> bytes:
+        """A whole reply, with the usage of all rounds."""
+        if not isinstance(usage, dict) or self.tokens == _NOTHING:
+            return body
+        plain = unescaped(body)
+        start, end = member_span(body, plain, plain.index(b"{"), "usage")
+        return body[:start] + orjson.dumps(_summed(usage, self.tokens)) + body[end:]
+
+    async def keep_alive(self) -> None:
+        """Send an empty chunk; some clients do not take comments."""
+        delta = {} if self._role else {"role": "assistant", "content": ""}
+        self._role = True
+        self._sent = self._sent or self._seen
+        await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
+
+    async def say(self, text: str) -> None:
+        """End the reply with a text of the gateway."""
+        if not self._request.streamed:
+            named = {**orjson.loads(CHAT.reply(self._request, text, self.tokens)), **self._seen}
+            whole = json_bytes({**named, "object": "chat.completion"})
+            await self.begin(length=len(whole))
+            await self.body(whole, more=False)
+            return
+        self.next_round()
+        sent = []
+        for raw in CHAT.reply_frames(self._request, [text], _NOTHING):
+            event = json_of(sse.data_of(raw) or b"")
+            if isinstance(event, dict):
+                event |= {name: value for name, value in self._seen.items() if name in event}
+            sent.append(self.frame(raw, event if isinstance(event, dict) else None, changed=True))
+        await self.body(b"".join(sent), more=False)
+
+    async def fail(self, error: ApiError, id: str) -> None:
+        """End the reply with an error. Raises the error where no part of the reply was sent."""
+        if not self.started:
+            raise error
+        await self.body(CHAT.error_frame(error, id), more=False)
+
+
+class ModelReply:
+    """The model's reply of a round: text and calls of the client's tools pass, calls of the gateway's tools stay."""
+
+    def __init__(self, client: ClientReply, offer: Offer) -> None:
+        self._client = client
+        self._offer = offer
+        self._start: Message = {}
+        self._streamed = False
+        self._refused = False  # an error, or a reply in another encoding than identity
+        self._frames = sse.FrameSplitter()
+        self._pieces: list[bytes] = []
+        self._reader = CHAT.reader(streamed=True)  # replaced at the head of the reply
+        self._ended = False
+        self._passes = False  # the reply is not read
+        self._open = False  # frames pass
+        self._held: list[tuple[bytes, Json | None]] = []  # before the first text or call
+        self._owned: dict[int, bool] = {}  # index of each call -> whether the gateway owns the tool
+        self.calls: list[ToolCall] = []  # of the gateway's tools
+        self.text: str | None = None
+        self.foreign = False  # whether the client's tools are called, too
+
+    async def send(self, message: Message) -> None:
+        """Take one message of the upstream."""
+        if message["type"] == "http.response.start":
+            self._begin(message)
+            return
+        more = message.get("more_body", False)
+        self._ended = not more
+        chunk = message.get("body", b"")
+        if self._passes or (self._refused and not self._client.started):
+            self._passes = True
+            await self._client.begin(self._start)
+            await self._client.body(chunk, more=more)
+        elif self._refused or not self._streamed:
+            self._pieces.append(chunk)
+        else:
+            frames = self._frames.whole(chunk)
+            if not more and (rest := self._frames.rest()):
+                frames.append(rest)
+            if sent := b"".join(part for frame in frames for part in self._passed(frame)):
+                await self._client.body(sent, more=True)
+
+    def _begin(self, message: Message) -> None:
+        self._start = message
+        headers = dict(message.get("headers", ()))
+        encoding = headers.get(b"content-encoding", b"identity")
+        self._refused = message["status"] != 200 or encoding != b"identity"
+        self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        self._reader = CHAT.reader(streamed=self._streamed, max_bytes=sys.maxsize)
+        if not self._refused:
+            self._client.start = self._client.start or message
+
+    async def end(self, id: str) -> bool:
+        """Whether the gateway has calls to make; else the reply to the client is ended.
+
+        Raises ApiError where no part of a reply was sent.
+        """
+        if self._passes:
+            return False
+        if self._refused:
+            words, _ = read_error(b"".join(self._pieces))
+            message = f"The model answered a later request with status {self._start['status']}: {words}"
+            await self._client.fail(upstream_error(502, message, "upstream_error"), id)
+            return False
+        if not self._ended:
+            if not self._client.started:
+                raise upstream_error(502, "The upstream closed the connection before the reply.", "upstream_closed")
+            return False
+        if not self._streamed:
+            return await self._end_whole()
+        self._reader.close()
+        self._take_calls()
+        if self.calls and not self.foreign:
+            return True
+        held = b"".join(self._client.frame(*one) for one in self._held)
+        await self._client.body(held, more=False)
+        return False
+
+    @property
+    def unread(self) -> bool:
+        """Whether the reply passed without a look."""
+        return self._passes
+
+    def tokens(self, request: bytes) -> Tokens:
+        """The tokens of the round. request: the body, for an estimate."""
+        if self._refused or not self._start:
+            return _NOTHING
+        if self._reader.usage is not None:
+            return self._reader.usage
+        size = self._reader.text_bytes() + sum(len(call.arguments) for call in self._reader.tool_calls)
+        return Tokens(estimated_tokens(request), -(-size // BYTES_PER_TOKEN), estimated=True)
+
+    async def _end_whole(self) -> bool:
+        body = b"".join(self._pieces)
+        self._reader.feed(body)
+        self._reader.close()
+        self._take_calls()
+        read = json_of(body)
+        reply: Json = read if isinstance(read, dict) else {}
+        self._client.see(reply)
+        if self.calls and not self.foreign:
+            return True
+        if self.calls:
+            body = self._without_calls(reply)
+        whole = self._client.whole(body, reply.get("usage"))
+        await self._client.begin(self._start, None if whole is body and not self.calls else len(whole))
+        await self._client.body(whole, more=False)
+        return False
+
+    def _take_calls(self) -> None:
+        self.text = self._reader.answer
+        calls = self._reader.tool_calls
+        self.calls = [
+            replace(call, id=call.id or f"call_{number}")
+            for number, call in enumerate(calls)
+            if self._offer.owns(call.name)
+        ]
+        self.foreign = len(self.calls) < len(calls)
+
+    def _without_calls(self, reply: Json) -> bytes:
+        """The whole reply without the gateway's calls."""
+        message = reply["choices"][0]["message"]
+        names = [(call.get("function") or {}).get("name") for call in message["tool_calls"]]
+        message["tool_calls"] = [
+            call for call, name in zip(message["tool_calls"], names, strict=True) if not self._offer.owns(str(name))
+        ]
+        return json_bytes(reply)
+
+    def _passed(self, raw: bytes) -> Iterator[bytes]:
+        """The frames for the client, after one more frame of the model."""
+        self._reader.feed(raw)
+        data = sse.data_of(raw)
+        read = json_of(data) if data is not None else None
+        event: Json | None = read if isinstance(read, dict) else None
+        if event is not None:
+            self._client.see(event)
+            self._note(event)
+        ours = any(self._owned.values())
+        if not self._open:
+            if event is None or _is_prelude(event):
+                if data is None and not self._held:  # a comment that keeps the connection alive
+                    yield raw
+                else:
+                    self._held.append((raw, event))
+                return
+            if ours and (event := self._without_ours(event)) is None:
+                return
+            self._open = True
+            yield from (self._client.frame(*one) for one in self._held)
+            self._held = []
+            yield self._client.frame(raw, event, changed=ours)
+            return
+        if not ours:
+            yield self._client.frame(raw, event)
+        elif event is not None and (rest := self._without_ours(event)) is not None:
+            yield self._client.frame(raw, rest, changed=True)
+        elif event is None and (data is None or not all(self._owned.values())):  # a comment, [DONE]
+            yield raw
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        """Note the owners of the calls that begin."""
+        for index, call in _calls_of(event):
+            name = (call.get("function") or call.get("custom") or {}).get("name")
+            if index not in self._owned:
+                self._owned[index] = isinstance(name, str) and self._offer.owns(name)
+
+    def _without_ours(self, event: Json) -> Json | None:
+        """The event without the gateway's calls; None: nothing is left for the client."""
+        foreign = [index for index, owned in self._owned.items() if not owned]
+        delta = _delta_of(event)
+        calls = [
+            {**call, "index": foreign.index(index)} for index, call in _calls_of(event) if not self._owned.get(index)
+        ]
+        delta.pop("tool_calls", None)
+        if calls:
+            delta["tool_calls"] = calls
+        finish = _finish_of(event)
+        if finish is not None and not foreign:
+            event["choices"][0]["finish_reason"] = finish = None
+        left = calls or finish is not None or any(delta.get(name) for name in _TEXTS)
+        if left or (foreign and not event.get("choices")):
+            return event
+        return None
+
+
+def _is_prelude(event: Mapping[str, Any]) -> bool:
+    """Whether an event has a choice without text, call and end: the role, mostly."""
+    delta = _delta_of(event)
+    if not event.get("choices") or _finish_of(event) is not None:
+        return False
+    return not any(delta.get(name) for name in (*_TEXTS, "tool_calls", "function_call", "audio"))
+
+
+def _choice_of(event: Mapping[str, Any]) -> Json:
+    choices = event.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
+
+
+def _delta_of(event: Mapping[str, Any]) -> Json:
+    delta = _choice_of(event).get("delta")
+    return delta if isinstance(delta, dict) else {}
+
+
+def _finish_of(event: Mapping[str, Any]) -> Any:
+    return _choice_of(event).get("finish_reason")
+
+
+def _calls_of(event: Mapping[str, Any]) -> Iterator[tuple[int, Json]]:
+    """The index and the piece of each call."""
+    calls = _delta_of(event).get("tool_calls")
+    for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        if isinstance(call, dict):
+            index = call.get("index", place)
+            yield index if isinstance(index, int) else place, call
+
+
+def _chunk(envelope: Json, delta: Json) -> Json:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    return {"object": "chat.completion.chunk", **envelope, "choices": [choice]}
+
+
+def _summed(usage: Json, earlier: Tokens) -> Json:
+    """The usage of a reply with the tokens of the rounds before."""
+    counts = {"prompt_tokens": earlier.prompt, "completion_tokens": earlier.completion}
+    counts["total_tokens"] = earlier.prompt + earlier.completion
+    summed = {name: _plus(value, counts.get(name, 0)) for name, value in usage.items()}
+    for group, name, count in (
+        ("prompt_tokens_details", "cached_tokens", earlier.cached),
+        ("completion_tokens_details", "reasoning_tokens", earlier.reasoning),
+    ):
+        if isinstance(summed.get(group), dict) and name in summed[group]:
+            summed[group] = {**summed[group], name: _plus(summed[group][name], count)}
+    return summed
+
+
+def _plus(value: Any, count: int) -> Any:
+    return value + count if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def added(one: Tokens, other: Tokens) -> Tokens:
+    """The tokens of two calls together."""
+    return Tokens(
+        one.prompt + other.prompt,
+        one.completion + other.completion,
+        one.cached + other.cached,
+        one.reasoning + other.reasoning,
+        one.estimated or other.estimated,
+    )

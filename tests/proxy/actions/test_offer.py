@@ -1,0 +1,94 @@
+"""The offered tools: whose sets, under which names, and where the entries stand in the body."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.actions.arguments import offered_schema
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.library import ActionLibrary
+from proxy.actions.offer import ActionLimits, Actions, Offer, OfferedOperation, member_edit
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.store import ActionStore
+from proxy.dialects.chat import ChatRequest
+from proxy.errors import ApiError
+from tests.support.unasked import Unasked
+
+LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
+
+
+def actions(folder: Path) -> Actions:
+    library = ActionLibrary(ActionStore(folder), Unasked())
+    return Actions(library, lambda found: Api(found.name, found.base_url), {"atlas": True, "shop": False}, LIMITS)
+
+
+def operation(name: str, **properties: Any) -> OfferedOperation:
+    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    one, api = Operation(name, "GET", "/things", schema), Api("atlas", "https://x.example", fixed={"groupId": "secret"})
+    return OfferedOperation("atlas", one, api, offered_schema(one, api.fixed))
+
+
+async def nothing(_turns: object) -> Any:
+    return []
+
+
+def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
+    made = Offer(nothing, taken)
+    made.add(found)
+    return made
+
+
+def test_a_chat_has_the_offered_sets_that_the_key_may_read(tmp_path: Path) -> None:
+    made = actions(tmp_path)
+    assert made.sets_of(None, EVERYTHING) == ["atlas"]
+    assert made.sets_of(["shop", "atlas", "shop"], EVERYTHING) == ["shop", "atlas"]
+    assert made.sets_of((), EVERYTHING) == []
+    shop = Rights(read=Names(["actions.shop"]))
+    assert made.sets_of(None, shop) == []
+    for rights, name in ((shop, "atlas"), (EVERYTHING, "nothing")):
+        with pytest.raises(ApiError) as refused:
+            made.sets_of([name], rights)
+        assert (refused.value.status, refused.value.code) == (404, "action_set_not_found")
+
+
+BODIES = [
+    b'{"model":"m","messages":[]}',
+    b' {"model":"m" , "tools" : [ {"a": 1} ] ,"messages":[]}',
+    b'{"model":"m","tools":[],"messages":[]}',
+    b'{"tools":null,"model":"m","messages":[]}',
+    rb'{"model":"m","tool\u0073":[{"function":{"name":"\"tools\":["}}],"x":1.50}',
+]
+
+
+@pytest.mark.parametrize("raw", BODIES)
+def test_the_entries_follow_the_clients_tools_and_all_other_bytes_stay(raw: bytes) -> None:
+    request = ChatRequest.parse(raw)
+    made = offer(operation("listUsers", orgId={"type": "string"}, groupId={"type": "string"}))
+    edit = made.edit(request)
+    edited = request.edited(edits=[edit])
+    assert edited.replace(edit.new, raw[edit.start : edit.end]) == raw
+    theirs, tools = request.fields.get("tools") or [], orjson.loads(edited)["tools"]
+    assert tools[: len(theirs)] == theirs
+    assert [tool["function"]["name"] for tool in tools[len(theirs) :]] == ["act_listUsers", "find_actions"]
+    assert b"groupId" not in edit.new, "a fixed argument is in no schema"
+
+
+@pytest.mark.parametrize("raw", [b'{"model":"m"}', b'{"tool_choice": "auto" ,"model":"m"}'])
+def test_a_member_is_replaced_or_becomes_the_first(raw: bytes) -> None:
+    request = ChatRequest.parse(raw)
+    assert orjson.loads(request.edited(edits=[member_edit(request, "tool_choice", b'"none"')])) == {
+        "model": "m",
+        "tool_choice": "none",
+    }
+
+
+def test_names_are_free_and_short_and_stay() -> None:
+    long = "x" * 64
+    made = offer(operation("a"), operation(long), taken=("act_a",))
+    names = list(made.tools)
+    assert names == ["act_a_2", ("act_" + long)[:64]]
+    assert made.add([operation("b"), operation("a")]) == ["act_b", "act_a_2"]
+    assert list(made.tools) == [*names, "act_b"]

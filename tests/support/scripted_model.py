@@ -1,0 +1,80 @@
+"""A model with scripted answers, behind a recording upstream: the answers are written whole, or as a stream."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tests.support.recording_upstream import Recorder
+from tests.support.upstream_servers import Received, Wire, chunked, head, reply, single_bytes
+
+Json = dict[str, Any]
+Turn = Json | Callable[[Json], Json]  # a message; or the request's body -> a message
+USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
+
+
+def says(text: str) -> Json:
+    """An answer in text."""
+    return {"role": "assistant", "content": text}
+
+
+def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
+    """Calls of tools."""
+    rows = [
+        {"id": f"call_{name}_{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        for number, (name, given) in enumerate(named)
+    ]
+    return {"role": "assistant", "content": text, "tool_calls": rows}
+
+
+class ScriptedModel:
+    """Answers one request after another; `received` has the bodies."""
+
+    def __init__(self, recorder: Recorder, turns: Sequence[Turn], *, one_byte: bool = False) -> None:
+        self.received: list[Json] = []
+        self.sent: list[bytes] = []  # the bodies of the replies
+        self._turns = list(turns)
+        self._one_byte = one_byte
+        recorder.answer = self._answer
+
+    async def _answer(self, wire: Wire, received: Received) -> None:
+        asked = json.loads(received.body)
+        self.received.append(asked)
+        turn = self._turns.pop(0)
+        message = turn(asked) if callable(turn) else turn
+        number = len(self.received)
+        finish = "tool_calls" if message.get("tool_calls") else "stop"
+        envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
+        if not asked.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": finish}
+            body = json.dumps({**envelope, "object": "chat.completion", "choices": [choice], "usage": USAGE}, indent=1)
+            self.sent.append(body.encode())
+            await wire.send(reply(self.sent[-1], b"content-type: application/json"))
+            return
+        with_usage = bool((asked.get("stream_options") or {}).get("include_usage"))
+        frames = [b"data: %b\n\n" % frame for frame in _frames(envelope, message, finish, with_usage=with_usage)]
+        self.sent.append(b"".join(frames))
+        pieces = single_bytes(self.sent[-1]) if self._one_byte else frames
+        start = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
+        await wire.send(start, *chunked(pieces))
+
+
+def _frames(envelope: Json, message: Json, finish: str, *, with_usage: bool) -> Iterator[bytes]:
+    def chunk(delta: Json, finish: str | None = None) -> bytes:
+        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+        return json.dumps({**envelope, "object": "chat.completion.chunk", "choices": choices}).encode()
+
+    yield chunk({"role": "assistant", "content": ""})
+    text = message.get("content") or ""
+    yield from (chunk({"content": text[at : at + 5]}) for at in range(0, len(text), 5))
+    for index, call in enumerate(message.get("tool_calls", ())):
+        function = call["function"]
+        begun = {"name": function["name"], "arguments": ""}
+        yield chunk({"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": begun}]})
+        for at in range(0, len(function["arguments"]), 7):
+            part = {"arguments": function["arguments"][at : at + 7]}
+            yield chunk({"tool_calls": [{"index": index, "function": part}]})
+    yield chunk({}, finish)
+    if with_usage:
+        body = {**envelope, "object": "chat.completion.chunk", "choices": [], "usage": USAGE}
+        yield json.dumps(body).encode()
+    yield b"[DONE]"

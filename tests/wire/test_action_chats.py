@@ -1,0 +1,277 @@
+"""Chats whose model calls an API, through a real gateway: the unchanged openai SDK, a scripted model, a digest API."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.support.atlas_api import GROUP, MEDIA, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
+from tests.support.gateway import Served, ragway, serving
+from tests.support.recording_upstream import Recorder, recording
+from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
+
+SETTINGS = """
+embedder: {{model: hash}}
+server: {{log_level: debug}}
+models:
+  gpt-x: {{api_base: "{model}/v1"}}
+actions:
+  atlas:
+    auth: digest
+    user_env: ATLAS_USER
+    secret_env: ATLAS_PASSWORD
+    fixed: {{groupId: {group}}}
+    networks: ["127.0.0.0/8"]
+  unread: {{}}
+action_calls: {{rounds: 3, keepalive_s: 0.05}}
+"""
+QUESTION = "who are the users in my organization?"
+ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
+USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
+ANSWER = "The users are Ann and Ben."
+CANARIES = (USER, PASSWORD, GROUP)
+CLIENT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+
+
+class Team:
+    """A gateway with an action set, the API, and the model."""
+
+    def __init__(self, served: Served, api: AtlasApi, recorder: Recorder) -> None:
+        self.served = served
+        self.api = api
+        self._recorder = recorder
+        self.model: ScriptedModel
+
+    def script(self, *turns: Turn, one_byte: bool = False) -> ScriptedModel:
+        self.api.seen.clear()
+        self.api.accepted.clear()
+        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte)
+        return self.model
+
+    def client(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=self.served.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+    def ask(self, question: str = QUESTION, *, model: str = "rage/atlas/gpt-x", **more: Any) -> Any:
+        """The parsed completion of the SDK, with the headers."""
+        with self.client() as client:
+            given: Any = [{"role": "user", "content": question}]
+            return client.chat.completions.with_raw_response.create(model=model, messages=given, **more)
+
+    def stream(self, question: str = QUESTION, **more: Any) -> list[Any]:
+        """The chunks of the SDK."""
+        with self.client() as client:
+            given: Any = [{"role": "user", "content": question}]
+            chunks: Any = client.chat.completions.create(
+                model="rage/atlas/gpt-x", messages=given, stream=True, stream_options={"include_usage": True}, **more
+            )
+            return list(chunks)
+
+    def tools(self, number: int = 0) -> list[str]:
+        return [tool["function"]["name"] for tool in self.model.received[number].get("tools", [])]
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("actions")
+    with atlas_api() as api, recording() as recorder:
+        settings = SETTINGS.format(model=recorder.url, group=GROUP)
+        (folder / "atlas.json").write_text(json.dumps(document(api.url)))
+        (folder / "ragway.yaml").write_text(settings)
+        secrets = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
+        added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=secrets)
+        assert added.returncode == 0, added.stderr
+        with serving(folder / "data", folder, settings, **secrets) as served:
+            yield Team(served, api, recorder)
+
+
+def test_the_users_of_an_organization_come_from_the_api(team: Team) -> None:
+    model = team.script(calls(ORGS), calls(USERS), says(ANSWER))
+    raw = team.ask()
+    reply = raw.parse()
+    assert reply.choices[0].message.content == ANSWER
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    assert set(team.api.accepted) == {MEDIA}
+    assert raw.headers["x-rag-actions"] == "atlas/listOrganizations,atlas/listUsers"
+    assert reply.usage.prompt_tokens == 3 * USAGE["prompt_tokens"], "the usage is the sum of all rounds"
+    assert reply.usage.total_tokens == 3 * USAGE["total_tokens"]
+    assert model.received[0]["model"] == "gpt-x"
+    assert [message["role"] for message in model.received[2]["messages"]] == [
+        "user", "assistant", "tool", "assistant", "tool",
+    ]  # fmt: skip
+    assert "ben@example.com" in model.received[2]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("one_byte", [False, True], ids=["frames", "bytes"])
+def test_a_stream_is_one_reply_with_one_end(team: Team, one_byte: bool) -> None:
+    team.script(calls(ORGS, text="Let me look."), calls(USERS), says(ANSWER), one_byte=one_byte)
+    chunks = team.stream()
+    assert len({chunk.id for chunk in chunks}) == 1
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert "".join(choice.delta.content or "" for choice in choices) == f"Let me look.\n\n{ANSWER}"
+    assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["stop"]
+    assert sum(1 for choice in choices if choice.delta.role) == 1
+    assert not any(choice.delta.tool_calls for choice in choices)
+    (usage,) = [chunk.usage for chunk in chunks if chunk.usage]
+    assert usage.total_tokens == 3 * USAGE["total_tokens"]
+
+
+def test_a_stream_names_the_operations_that_ran_before_the_first_text(team: Team) -> None:
+    team.script(calls(ORGS), says(ANSWER))
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    assert reply.headers["x-rag-actions"] == "atlas/listOrganizations"
+    assert reply.content.count(b"data: [DONE]") == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_without_calls_passes_byte_for_byte(team: Team, stream: bool) -> None:
+    model = team.script(says("I do not know."), one_byte=True)
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    assert reply.content == model.sent[0]
+    assert "x-rag-actions" not in reply.headers
+
+
+def test_the_tools_follow_the_clients_and_leave_the_clients_bytes(team: Team) -> None:
+    team.script(says("Hm."))
+    taken = {"type": "function", "function": {"name": "act_listUsers", "parameters": {"type": "object"}}}
+    team.ask(tools=[CLIENT_TOOL, taken])
+    names = team.tools()
+    assert names[:2] == ["weather", "act_listUsers"]
+    assert "act_listUsers_2" in names, "a name of the client's is not taken"
+    assert names[-1] == "find_actions"
+    assert "act_createCluster" not in names, "an operation that does not read is not offered"
+    assert team.model.received[0]["tools"][:2] == [CLIENT_TOOL, taken]
+
+
+def test_a_call_of_the_clients_own_tool_goes_to_the_client(team: Team) -> None:
+    for stream in (False, True):
+        model = team.script(calls(("weather", {"city": "Bonn"})))
+        body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+        reply = httpx.post(f"{team.served.url}/v1/chat/completions", json={**body, "tools": [CLIENT_TOOL]}, timeout=60)
+        assert reply.content == model.sent[0]
+
+
+UNSUITED: list[dict[str, Any]] = [
+    {"tool_choice": "required", "tools": [CLIENT_TOOL]},
+    {"tool_choice": "none", "tools": [CLIENT_TOOL]},
+    {"n": 2},
+    {"response_format": {"type": "json_object"}},
+    {"functions": [{"name": "f"}]},
+    {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Well,"}]},
+    {"model": "gpt-x"},
+]
+
+
+@pytest.mark.parametrize("more", UNSUITED, ids=lambda more: next(iter(more)))
+def test_a_chat_that_an_offer_could_change_goes_on_without_a_change(team: Team, more: dict[str, Any]) -> None:
+    team.script(says("Hm."))
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], **more}
+    assert httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
+    assert team.model.received == [{**body, "model": "gpt-x"}]
+
+
+@pytest.mark.parametrize("how", ["header", "body", "prefix"])
+def test_the_client_names_a_set_in_three_ways(team: Team, how: str) -> None:
+    team.script(says("Hm."))
+    named: dict[str, dict[str, Any]] = {
+        "header": {"model": "gpt-x", "extra_headers": {"x-rag-actions": "atlas"}},
+        "body": {"model": "gpt-x", "extra_body": {"rag": {"actions": ["atlas"]}}},
+        "prefix": {"model": "rage/atlas/raw/gpt-x"},
+    }
+    team.ask(**named[how])
+    assert "act_listUsers" in team.tools()
+    assert "rag" not in team.model.received[0]
+
+
+@pytest.mark.parametrize("model", ["rage/nothing/gpt-x", "rage/atlas/", "rage/atlas"])
+def test_an_unknown_set_and_half_a_prefix_are_refused(team: Team, model: str) -> None:
+    team.script()
+    with pytest.raises(openai.APIStatusError) as refused:
+        team.ask(model=model)
+    assert refused.value.status_code in (400, 404)
+
+
+def test_a_value_that_the_model_makes_up_is_not_sent(team: Team) -> None:
+    team.script(calls(("act_listUsers", {"orgId": "your_organization_id"})), calls(ORGS), calls(USERS), says(ANSWER))
+    assert team.ask().parse().choices[0].message.content == ANSWER
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    told = team.model.received[1]["messages"][-1]["content"]
+    assert "your_organization_id" in told
+    assert told.startswith("Nothing was sent")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_gateway_asks_the_person_where_arguments_are_missing_again(team: Team, stream: bool) -> None:
+    team.script(calls(("act_findShirts", {})), calls(("act_findShirts", {"size": "huge"})))
+    question = "which shirts are there?"
+    if stream:
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in team.stream(question) if chunk.choices)
+    else:
+        text = team.ask(question).parse().choices[0].message.content
+    assert text == "For “Find shirts of a size” I need more information:\n- size: Size; one of S, M, L"
+    assert team.api.seen == []
+
+
+def test_the_last_round_must_answer(team: Team) -> None:
+    team.script(calls(ORGS), calls(ORGS), calls(ORGS), says("That is all I know."))
+    assert team.ask().parse().choices[0].message.content == "That is all I know."
+    assert [asked.get("tool_choice") for asked in team.model.received] == [None, None, None, "none"]
+    team.script(calls(ORGS), calls(ORGS), calls(ORGS), calls(ORGS))
+    assert "limit" in team.ask().parse().choices[0].message.content
+
+
+def test_operations_found_by_the_model_become_tools(team: Team) -> None:
+    team.script(calls(("find_actions", {"query": "wait for the slow report"})), says("Found."))
+    team.ask("which shirts are there?")
+    before, after = (team.tools(number)[:-1] for number in (0, 1))
+    assert after[: len(before)] == before, "tools are only appended"
+    assert "act_waitForReport" in team.model.received[1]["messages"][-1]["content"]
+
+
+def test_a_call_that_is_no_json_reaches_the_model_as_an_error(team: Team) -> None:
+    wrong = calls(ORGS)
+    wrong["tool_calls"][0]["function"]["arguments"] = "{not json"
+    team.script(wrong, says("Sorry."))
+    assert team.ask().parse().choices[0].message.content == "Sorry."
+    assert "no JSON object" in team.model.received[1]["messages"][-1]["content"]
+
+
+def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:
+    team.script(calls(("act_waitForReport", {})), says("Done."))
+    with team.client() as client:
+        given: Any = [{"role": "user", "content": "wait for the slow report"}]
+        chunks: Any = client.chat.completions.create(model="rage/atlas/gpt-x", messages=given, stream=True)
+        first = next(chunks)
+        assert (first.choices[0].delta.role, first.choices[0].delta.content) == ("assistant", "")
+        assert not next(chunks).choices[0].delta.role
+        httpx.post(f"{team.api.url}/go", timeout=60)
+        rest = list(chunks)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in rest) == "Done."
+    assert {chunk.id for chunk in rest} == {first.id}
+
+
+def test_a_client_that_leaves_ends_the_call(team: Team) -> None:
+    team.script(calls(("act_waitForReport", {})))
+    with team.client() as client:
+        given: Any = [{"role": "user", "content": "wait for the slow report"}]
+        chunks: Any = client.chat.completions.create(model="rage/atlas/gpt-x", messages=given, stream=True)
+        next(chunks)
+        chunks.close()
+    assert team.api.left.get(timeout=60) == "/slow"
+
+
+def test_no_secret_and_no_fixed_argument_is_seen(team: Team) -> None:
+    clusters = "which clusters are in the project?"
+    model = team.script(calls(("act_listClusters", {})), calls(("act_listClusters", {"groupId": "x1"})), says("One."))
+    raw = team.ask(clusters)
+    assert team.api.seen == [f"GET /groups/{GROUP}/clusters"]
+    assert raw.parse().choices[0].message.content == "One."
+    seen = json.dumps(model.received) + raw.text + repr(raw.headers) + team.served.log.read_text()
+    seen += team.served.get("/metrics").text
+    assert "groupId" not in json.dumps(model.received[0]["tools"][0]["function"]["parameters"])
+    assert [canary for canary in CANARIES if canary in seen] == []
+    assert "actions=atlas/listClusters" in team.served.log.read_text()
