@@ -147,7 +147,7 @@ def upstreams(settings: Settings, environ: Mapping[str, str] | None = None) -> t
             first_byte_timeout_s=up.first_byte_timeout_s,
             idle_timeout_s=up.idle_timeout_s,
         )
-        lanes["translated"], bridges["translated"] = translated, Bridge(translated)
+        lanes["translated"], bridges["translated"] = translated, Bridge(translated, relearn_after_s=up.relearn_after_s)
     return Upstreams(Upstream(lanes, bridges), client, translated), Routes(rows)
 
 

@@ -70,7 +70,10 @@ async def page() -> str:
     relay = BridgedRelay(Relay(client), relearn_after_s=_PATIENCE_S)
     try:
         with recording() as upstream:
-            runs = Runs(upstream, {"relay": relay, **dict.fromkeys(list(COLUMNS)[1:], Bridge(lane))})
+            runs = Runs(
+                upstream,
+                {"relay": relay, **dict.fromkeys(list(COLUMNS)[1:], Bridge(lane, relearn_after_s=_PATIENCE_S))},
+            )
             return "\n".join([line async for line in _lines(runs)]) + "\n"
     finally:
         client.close()
@@ -139,7 +142,7 @@ class Runs:
             "m" if relayed else column,
             "relay" if relayed else "translated",
             base,
-            "k",
+            "sk-of-the-upstream",
             dialects=("chat",) if relayed else (),
         )
         sent = json.dumps({**body, "model": target.model}).encode()

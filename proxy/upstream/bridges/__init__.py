@@ -1,6 +1,7 @@
 """Bridges: an upstream that knows only chat completions answers a request of another dialect.
 
 missing_paths      the relay with a bridge, for upstreams that lack a path
+lacking            what upstreams lack, learned from answers
 bridge             the app around a lane: a request of another dialect in, the dialect's reply out
 members            the members of a client's objects, read strictly
 responses_request  a request for a response as a request for a chat completion

@@ -6,7 +6,7 @@ of any client. The lane's reply is read as the reply passes: each chunk becomes 
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_token
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
+from proxy.upstream.bridges.lacking import Lacking
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.messages_reply import MessageWriter
 from proxy.upstream.bridges.reply import ReplyWriter, cut
@@ -31,6 +32,9 @@ from proxy.upstream.relay import OF_THE_BODY
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream")
 _DONE = b"[DONE]"
+# An upstream that does not know one of these members refuses the request; the answer stays the same without the member:
+# a model that cannot reason has no effort.
+_HINTS = ("reasoning_effort", "prompt_cache_key", "prompt_cache_options", "safety_identifier")
 # OpenAI's reasoning models refuse `max_tokens`; some other servers know no other name. litellm knows who takes which.
 _NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
 # Headers of the client's request about the reply's coding, and of another API.
@@ -54,8 +58,9 @@ TRANSLATIONS: Mapping[str, Translation] = {
 class Bridge:
     """An app that answers every dialect, around an app that answers chat completions alone."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, relearn_after_s: float) -> None:
         self._app = app
+        self._lacking = Lacking(relearn_after_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError 400 for a request that has no counterpart, else as the app around which the bridge stands."""
@@ -63,39 +68,57 @@ class Bridge:
         if exchange.dialect is CHAT or exchange.listed or scope["path"] != exchange.dialect.path:
             await self._app(scope, receive, send)
         else:
-            await bridged(self._app, scope, receive, send)
+            await bridged(self._app, scope, receive, send, self._lacking)
 
 
-async def bridged(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking: Lacking) -> None:
     """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`."""
-    exchange = exchange_of(scope)
-    dialect, translation = exchange.dialect, TRANSLATIONS[exchange.dialect.path]
-    body = await read_body(receive) if exchange.body is None else exchange.body
-    began = time.perf_counter()
-    api_base = exchange.target.api_base if exchange.target is not None else ""
-    fields, chat = await by_size(body, lambda: _translated(translation, body, api_base))
-    exchange.ended_step("translate", began, CHAT.path)
-    repeated = exchange.fields or fields  # without the passages
-    reply = _Reply(exchange, send, translation.writer(repeated, streamed=bool(fields.get("stream"))))
-    exchange.dialect, exchange.body = CHAT, chat  # as the app writes errors, and what the app asks
-    exchange.target = _with_client_key(exchange.target, scope["headers"])
-    try:
-        await app(_scope_of_chat(scope), receive, reply.send)
-        await reply.close()
-    except _Broken:
-        return
-    finally:
-        exchange.dialect, exchange.body = dialect, body
-        exchange.tokens = exchange.tokens or reply.tokens(body)
+    exchange, target = exchange_of(scope), exchange_of(scope).target
+    assert target is not None, "the route sets the target"
+    dialect, body = exchange.dialect, await read_body(receive) if exchange.body is None else exchange.body
+    exchange.target = _with_client_key(target, scope["headers"])
+    asked = True
+    while asked:
+        asked = False
+        began = time.perf_counter()
+        request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, lacking))
+        exchange.ended_step("translate", began, CHAT.path)
+        reply = _Reply(exchange, send, request)
+        exchange.dialect, exchange.body = CHAT, request.chat  # as the app writes errors, and what the app asks
+        try:
+            await app(_scope_of_chat(scope), receive, reply.send)
+            await reply.close()
+        except _Broken:
+            pass
+        except _LacksHints as error:
+            for name in error.names:
+                lacking.learn(target, name, "the member is left out", model=target.model)
+            asked, exchange.error = True, ""
+        finally:
+            exchange.dialect, exchange.body = dialect, body
+            exchange.tokens = exchange.tokens or reply.tokens(body)
 
 
-def _translated(translation: Translation, body: bytes, api_base: str) -> tuple[Json, bytes]:
-    """The members of the request, and the body of the chat completion. Raises ApiError 400."""
-    fields = json_of(body)
-    chat = translation.chat_of(fields)
-    if "max_tokens" in chat and _NEWER_LIMIT.match(api_base):
-        chat["max_completion_tokens"] = chat.pop("max_tokens")
-    return fields, json_bytes(chat)
+@dataclass(frozen=True, slots=True)
+class TranslatedRequest:
+    """A request of another dialect as a request for a chat completion."""
+
+    fields: Json  # of the client's request
+    chat: bytes  # the body of the chat completion
+    hints: Sequence[str]  # members of the chat completion without which the answer stays the same
+    writer: Callable[..., ReplyWriter]
+
+    @classmethod
+    def of(cls, dialect: Dialect, body: bytes, target: Target, lacking: Lacking) -> "TranslatedRequest":
+        """Raises ApiError 400."""
+        translation, fields = TRANSLATIONS[dialect.path], json_of(body)
+        chat = translation.chat_of(fields)
+        if "max_tokens" in chat and _NEWER_LIMIT.match(target.api_base):
+            chat["max_completion_tokens"] = chat.pop("max_tokens")
+        for name in _HINTS:
+            if name in chat and lacking.knows(target, name, model=target.model):
+                del chat[name]
+        return cls(fields, json_bytes(chat), [name for name in _HINTS if name in chat], translation.writer)
 
 
 def _scope_of_chat(scope: Scope) -> Scope:
@@ -104,9 +127,9 @@ def _scope_of_chat(scope: Scope) -> Scope:
     return {**scope, **path, "headers": headers}
 
 
-def _with_client_key(target: Target | None, headers: Headers) -> Target | None:
+def _with_client_key(target: Target, headers: Headers) -> Target:
     """The target with the client's key for an upstream, where Anthropic's clients send the key."""
-    if target is None or target.api_key or not target.key_of_client:
+    if target.api_key or not target.key_of_client:
         return target
     keys = [value for name, value in headers if name == X_API_KEY and not carries_key(name, value)]
     return replace(target, api_key=keys[0].decode("ascii", "ignore")) if len(keys) == 1 else target
@@ -116,15 +139,25 @@ class _Broken(Exception):
     """The reply cannot go on: the client has the error, and the app must end the call."""
 
 
+class _LacksHints(Exception):
+    """The upstream refused the request for hints; the client has no byte of the answer."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.names = names
+
+
 class _Reply:
     """Sends the reply to a chat completion on, in the client's dialect."""
 
-    def __init__(self, exchange: Exchange, send: Send, writer: ReplyWriter) -> None:
+    def __init__(self, exchange: Exchange, send: Send, request: TranslatedRequest) -> None:
         self._exchange = exchange
         self._dialect: Dialect = exchange.dialect
         self._send = send
-        self._writer = writer
-        self._streamed = writer.streamed
+        self._hints = request.hints
+        self._streamed = bool(request.fields.get("stream"))
+        repeated = exchange.fields or request.fields  # without the passages
+        self._writer = request.writer(repeated, streamed=self._streamed)
         self._status = 0
         self._headers: Headers = []
         self._stream = False  # an event stream comes
@@ -215,7 +248,9 @@ class _Reply:
         raise _Broken
 
     async def _send_whole(self, body: bytes) -> None:
-        """Raises ApiError 502."""
+        """Raises ApiError 502, _LacksHints."""
+        if self._status in (400, 422) and (named := [name for name in self._hints if name.encode() in body]):
+            raise _LacksHints(named)
         if self._status != 200:
             await send_json(self._send, self._status, self._error_body(body), self._headers)
             return

@@ -141,7 +141,11 @@ def _result(block: Json, at: str) -> Json:
 
 
 def _cached(block: Json) -> Json:
-    return {"cache_control": block["cache_control"]} if "cache_control" in block else {}
+    """The mark of a cache, without members that only Anthropic's own API knows."""
+    mark = block.get("cache_control")
+    if not isinstance(mark, dict):
+        return {}
+    return {"cache_control": {name: mark[name] for name in ("type", "ttl") if name in mark}}
 
 
 def _block(block: Json, at: str) -> Json:

@@ -4,9 +4,7 @@ Which paths an upstream lacks is learned from the upstream's answer, once in `re
 and in each process. A row of `models` may state the dialects of the upstream: then no request is a try.
 """
 
-import logging
 import re
-import time
 from collections.abc import Awaitable
 
 from proxy.asgi import App, Message, Receive, Scope, Send
@@ -16,10 +14,9 @@ from proxy.dialects.paths import DIALECT_NAMES
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges.bridge import bridged
-from proxy.upstream.client import host_of
+from proxy.upstream.bridges.lacking import Lacking
 
-log = logging.getLogger("ragway")
-
+_INSTEAD = f"its models are asked by {CHAT.path} (models.NAME.dialects states the dialects)"
 _NO_SUCH_PATH = (404, 405, 501)
 # Words of a 404 for another thing than the path: https://platform.openai.com/docs/api-reference and answers of vLLM,
 # Ollama and llama.cpp.
@@ -34,8 +31,7 @@ class BridgedRelay:
 
     def __init__(self, relay: App, *, relearn_after_s: float) -> None:
         self._relay = relay
-        self._relearn_after_s = relearn_after_s
-        self._missing_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
+        self._lacking = Lacking(relearn_after_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises as the relay and as the bridge; ApiError 404 where the upstream has neither the path nor the other."""
@@ -47,13 +43,13 @@ class BridgedRelay:
             if DIALECT_NAMES[path] in target.dialects:
                 await self._relay(scope, receive, send)
             elif DIALECT_NAMES[CHAT.path] in target.dialects:
-                await bridged(self._relay, scope, receive, send)
+                await bridged(self._relay, scope, receive, send, self._lacking)
             else:
                 raise _not_spoken(exchange, target)
         elif path == CHAT.path:
             await self._relay(scope, receive, send)
-        elif self._missing_until.get((target.api_base, path), 0.0) > time.monotonic():
-            await bridged(self._relay, scope, receive, send)
+        elif self._lacking.knows(target, path):
+            await bridged(self._relay, scope, receive, send, self._lacking)
         else:
             await self._try(target, scope, receive, send)
 
@@ -71,17 +67,10 @@ class BridgedRelay:
 
         async def confirm(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] not in _NO_SUCH_PATH:
-                self._remember(target, path)
+                self._lacking.learn(target, path, _INSTEAD)
             await send(message)
 
-        await bridged(self._relay, scope, receive, confirm)
-
-    def _remember(self, target: Target, path: str) -> None:
-        self._missing_until[target.api_base, path] = time.monotonic() + self._relearn_after_s
-        log.warning(
-            "upstream %s has no %s: for %g s its models are asked by %s (models.NAME.dialects states the dialects)",
-            host_of(target.api_base), path, self._relearn_after_s, CHAT.path,
-        )  # fmt: skip
+        await bridged(self._relay, scope, receive, confirm, self._lacking)
 
 
 def _not_spoken(exchange: Exchange, target: Target) -> ApiError:

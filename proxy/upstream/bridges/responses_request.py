@@ -13,11 +13,12 @@ import orjson
 
 from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
 
-_SAME = "model temperature top_p parallel_tool_calls stream user service_tier moderation"
-# Only OpenAI's dialect knows these members: a provider that litellm translates would refuse the request.
-_HINTS = "safety_identifier prompt_cache_key prompt_cache_options"
+_SAME = "model temperature top_p stream user moderation safety_identifier prompt_cache_key prompt_cache_options"
 _USUAL_TIERS = ("auto", "default")
-_TRANSLATED = "instructions input max_output_tokens reasoning text tools tool_choice include top_logprobs"
+_TRANSLATED = (
+    "instructions input max_output_tokens reasoning text tools tool_choice parallel_tool_calls service_tier include "
+    "top_logprobs"
+)
 # `prompt_cache_retention` makes a provider's cache cheaper, and litellm never sends the member. `truncation`: a
 # conversation that is too long for the model is the upstream's error, as with "disabled". `max_tool_calls` limits tools
 # that the provider runs: such tools are refused.
@@ -37,14 +38,12 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
     for name, remedy in _STATE.items():
         if fields.get(name):
             unsupported(name, remedy)
-    known = f"{_SAME} {_HINTS} {_TRANSLATED}"
-    sent = members_of(dict(fields), "", known, f"{_LEFT_OUT} {' '.join(_STATE)}")
-    same = _SAME.split()
-    if _speaks_openai(str(sent.get("model"))):
-        same += _HINTS.split()
-    elif sent.get("service_tier") in _USUAL_TIERS:
-        same.remove("service_tier")
-    chat: Json = {name: sent[name] for name in same if name in sent}
+    sent = members_of(dict(fields), "", f"{_SAME} {_TRANSLATED}", f"{_LEFT_OUT} {' '.join(_STATE)}")
+    chat: Json = {name: sent[name] for name in _SAME.split() if name in sent}
+    if sent.get("parallel_tool_calls", True) is not True:  # true is the default of every API
+        chat["parallel_tool_calls"] = sent["parallel_tool_calls"]
+    if sent.get("service_tier", "auto") not in _USUAL_TIERS:  # few providers have tiers
+        chat["service_tier"] = sent["service_tier"]
     chat["messages"] = _messages(sent)
     if "max_output_tokens" in sent:
         chat["max_tokens"] = sent["max_output_tokens"]
@@ -63,12 +62,6 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
     if chat.get("stream"):
         chat["stream_options"] = {"include_usage": True}  # a response always reports usage
     return chat
-
-
-def _speaks_openai(model: str) -> bool:
-    """Whether the model has no provider of litellm's in the name, or one with OpenAI's dialect."""
-    provider, slash, _ = model.partition("/")
-    return not slash or provider in ("openai", "azure")
 
 
 def _names(value: object, at: str) -> list[str]:

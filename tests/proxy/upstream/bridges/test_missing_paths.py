@@ -12,6 +12,8 @@ import pytest
 from proxy.dialects.paths import BY_PATH
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
+from proxy.upstream.bridges.bridge import TranslatedRequest
+from proxy.upstream.bridges.lacking import Lacking
 from proxy.upstream.bridges.missing_paths import BridgedRelay
 from proxy.upstream.client import Client
 from proxy.upstream.relay import Relay
@@ -222,7 +224,34 @@ async def test_a_path_that_is_listed_is_relayed_as_the_upstream_answers() -> Non
     ("base", "name"), [("http://h/v1", "max_tokens"), ("https://api.openai.com/v1", "max_completion_tokens")]
 )
 def test_openai_gets_the_newer_name_of_the_limit(base: str, name: str) -> None:
-    from proxy.upstream.bridges.bridge import TRANSLATIONS, _translated
+    body, target = json.dumps(ASKED[MESSAGES]).encode(), Target("m", "relay", base, "")
+    assert json.loads(TranslatedRequest.of(BY_PATH[MESSAGES], body, target, Lacking(9)).chat)[name] == 9
 
-    body = json.dumps(ASKED[MESSAGES]).encode()
-    assert json.loads(_translated(TRANSLATIONS[MESSAGES], body, base)[1])[name] == 9
+
+EFFORT = b'{"error":{"message":"Unsupported parameter: \'reasoning_effort\'","type":"t","param":"reasoning_effort"}}'
+
+
+async def test_a_hint_that_an_upstream_refuses_is_left_out_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Unreasoning(Server):
+        async def __call__(self, wire: Wire) -> None:
+            while True:
+                asked = json.loads((await wire.request()).body)
+                refused = not_found(EFFORT, status=b"400 Bad Request")
+                await wire.send(refused if "reasoning_effort" in asked else ANSWER)
+
+    async with relaying(Unreasoning(b""), dialects=("chat",)) as asking:
+        for _ in range(2):
+            call = await asking.ask(RESPONSES, reasoning={"effort": "high"})
+            assert (call.status, asking.exchange.error) == (200, "")
+        asked = ["reasoning_effort" in json.loads(request.body) for request in asking.running.requests]
+    assert asked == [True, False, False]
+    assert [record.message for record in caplog.records] == [
+        f"model 'm' of 127.0.0.1:{asking.running.port} has no reasoning_effort: for 100 s the member is left out"
+    ]
+
+
+async def test_an_error_about_another_member_is_passed_on() -> None:
+    error = not_found(b'{"error":{"message":"`temperature` is too high"}}', status=b"400 Bad Request")
+    async with relaying(Server(b"", chat=error), dialects=("chat",)) as asking:
+        call = await asking.ask(RESPONSES, reasoning={"effort": "high"}, temperature=9)
+        assert (call.status, len(asking.running.requests)) == (400, 1)

@@ -239,6 +239,23 @@ class TestStreams:
         assert not answer.endswith(b"0\r\n\r\n")
 
 
+class TestHints:
+    async def test_a_hint_that_a_provider_lacks_is_left_out_and_said_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        replies = [json_reply(anthropic.message(anthropic.text("Hello."))) for _ in range(2)]
+        async with claude(*replies) as (upstream, gateway):
+            for _ in range(2):
+                answer = await gateway.client.responses.create(
+                    model="mine", input="Q", prompt_cache_key="k", safety_identifier="s"
+                )
+                assert answer.output_text == "Hello."
+        assert upstream.connections == 2
+        said = [record.message.partition(" has no ")[2].partition(":")[0] for record in caplog.records]
+        assert sorted(said) == ["prompt_cache_key", "safety_identifier"]
+        assert [exchange.error for exchange in gateway.exchanges] == ["", ""]
+
+
 class TestErrors:
     async def test_an_error_of_the_provider_keeps_status_words_and_headers(self) -> None:
         busy = {"error": {"message": f"Not now, {API_KEY}.", "type": "requests", "param": None, "code": "limit"}}

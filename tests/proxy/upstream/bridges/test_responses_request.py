@@ -78,7 +78,7 @@ WHOLE: Json = {
     "user": "u",
     "safety_identifier": "s",
     "prompt_cache_key": "k",
-    "service_tier": "auto",
+    "service_tier": "flex",
     "background": False,
     "previous_response_id": None,
 }
@@ -130,7 +130,7 @@ CHAT: Json = {
     "user": "u",
     "safety_identifier": "s",
     "prompt_cache_key": "k",
-    "service_tier": "auto",
+    "service_tier": "flex",
 }
 
 
@@ -139,10 +139,10 @@ def test_all_that_has_a_counterpart_is_translated_and_passes_the_allow_list() ->
     assert parameters_of(json.dumps(CHAT).encode()) == {name: value for name, value in CHAT.items() if name != "model"}
 
 
-def test_a_provider_with_another_dialect_gets_no_member_that_only_openai_knows() -> None:
-    chat = chat_of({**WHOLE, "model": "anthropic/claude-sonnet-4-5"})
-    assert not {"safety_identifier", "prompt_cache_key", "service_tier"} & set(chat)
-    assert chat_of({**WHOLE, "model": "gemini/g", "service_tier": "flex"})["service_tier"] == "flex"
+def test_what_is_the_default_everywhere_is_left_out() -> None:
+    chat = chat_of({**WHOLE, "parallel_tool_calls": True, "service_tier": "default"})
+    assert not {"parallel_tool_calls", "service_tier"} & set(chat)
+    assert chat_of({**WHOLE, "service_tier": "flex"})["service_tier"] == "flex"
 
 
 def item_of(kind: str, id: str) -> Json:

@@ -50,6 +50,7 @@ class Gateway:
 
     def __init__(self, lane: Translated, target: Target) -> None:
         self.lane = lane
+        self.app = Bridge(lane, relearn_after_s=100)
         self.target = target
         self.port = 0
         self.exchanges: list[Exchange] = []
@@ -63,7 +64,7 @@ class Gateway:
         self.exchanges.append(exchange)
         scope[KEY] = exchange
         try:
-            await Bridge(self.lane)(scope, receive, send)
+            await self.app(scope, receive, send)
         except ApiError as error:
             await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
         except asyncio.CancelledError:

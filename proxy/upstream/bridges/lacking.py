@@ -1,0 +1,32 @@
+"""What upstreams lack, learned from the answers of the upstreams, each for a time: no upstream is asked each time."""
+
+import logging
+import time
+
+from proxy.exchange import Target
+from proxy.upstream.client import host_of
+
+log = logging.getLogger("ragway")
+
+_MOST = 1000  # entries: clients may name models without end
+
+
+class Lacking:
+    """The knowledge of a process."""
+
+    def __init__(self, relearn_after_s: float) -> None:
+        self._relearn_after_s = relearn_after_s
+        self._until: dict[tuple[str, str, str], float] = {}  # (address, model, name) -> a time of the monotonic clock
+
+    def knows(self, target: Target, name: str, *, model: str = "") -> bool:
+        """Whether the upstream lacks a path or a member. model: for a member."""
+        return self._until.get((target.api_base, model, name), 0.0) > time.monotonic()
+
+    def learn(self, target: Target, name: str, instead: str, *, model: str = "") -> None:
+        """Remember, and write a line to the log. instead: what ragway does."""
+        if len(self._until) >= _MOST:
+            self._until.clear()
+        self._until[target.api_base, model, name] = time.monotonic() + self._relearn_after_s
+        upstream = host_of(target.api_base) if target.api_base else "litellm's provider"
+        of_model = f"model {model!r} of {upstream}" if model else f"upstream {upstream}"
+        log.warning("%s has no %s: for %g s %s", of_model, name, self._relearn_after_s, instead)
