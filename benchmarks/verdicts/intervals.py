@@ -3,9 +3,9 @@
     python benchmarks/verdicts/intervals.py [--runs N] [--seed N]
 
 Draws many runs of the bench from scores, tokens, times and dollars with a known true mean. Counts how many intervals
-cover the truth, and in brackets how many lie above and below; –: no interval ("too few to say"). A second column counts
-Student's t over the same questions. For verdicts the table counts the words. No model is called, and the same seed
-prints the same tables. 1,000 runs take about three minutes on one core.
+cover the truth, and in brackets how many lie above and below; in italics: bounds in place of intervals; –: neither. A
+second column counts Student's t over the same questions. For verdicts the table counts the words. No model is called,
+and the same seed prints the same tables. 1,000 runs take about three minutes on one core.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
 
 SIZES = (15, 30, 60, 75, 150)
-VERDICT_SIZES = (15, 30, 60, 150, 600)
+VERDICT_SIZES = (15, 30, 60, 75, 150, 600)
 _RESAMPLES = 1_000
 
 
@@ -122,6 +122,11 @@ SCORES: Mapping[str, Way] = {
     "five in a group, N(0.1, 0.2) between": grouped(0.1, 0.2, 0.1, 1.0),
     "no question changes": Way(lambda _, n: np.zeros(n), 0.0),
 }  # fmt: skip
+# Scores with a case rarer than one question of twenty, which FEWEST questions may not include.
+RARER: Mapping[str, Way] = {
+    "2 % gain 0.57, the others lose 0.0116": rare(0.02, 0.57, 0.0116),
+    "3 % gain 0.9, the others N(0, 0.02)": rare(0.03, 0.9, 0.0, 0.02),
+}
 COSTS: Mapping[str, Way] = {
     "tokens, N(700, 10)": normal(700, 10),
     "tokens, 30 % none, else N(700, 10)": Way(
@@ -181,12 +186,14 @@ def cells(name: str, n: int, way: Way, *, runs: int, seed: int) -> tuple[str, st
         units = changes.reshape(-1, way.group).mean(axis=1).tolist()
         found = of_few(units, seed=at, most=way.most, resamples=_RESAMPLES)
         ours["none" if np.isinf(found.high) else _place(found.low, found.high, way.truth)] += 1
+        ours["bounds"] += found.bounds
         peer += _place(*student(changes), way.truth) == "held"
     if ours["none"] == runs:
         return "–", f"{100 * peer / runs:.1f}"
     held, above, below = (100 * ours[what] / (runs - ours["none"]) for what in ("held", "above", "below"))
     without = f", {100 * ours['none'] / runs:.1f} without" if ours["none"] else ""
-    return f"{held:.1f} ({above:.1f}, {below:.1f}){without}", f"{100 * peer / runs:.1f}"
+    cell = f"{held:.1f} ({above:.1f}, {below:.1f}){without}"
+    return f"*{cell}*" if ours["bounds"] == runs else cell, f"{100 * peer / runs:.1f}"
 
 
 def words(name: str, n: int, way: Way, *, runs: int, seed: int) -> str:
@@ -210,7 +217,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     wanted = options.parse_args()
     head = ("changes", *(f"{n} questions" for n in SIZES), *(f"t, {n}" for n in SIZES))
-    for title, ways in (("Scores", SCORES), ("Tokens, times and dollars", COSTS)):
+    for title, ways in (("Scores", SCORES), ("Scores with a rarer case", RARER), ("Tokens, times and dollars", COSTS)):
         print(f"\n{title}\n")
         rows = []
         for name, way in ways.items():

@@ -3,7 +3,7 @@
 `difference` is the paired bootstrap (Efron & Tibshirani 1993; for retrieval Sakai 2006): the questions are drawn again
 with replacement, both runs together, and the middle 95 % of the mean differences is the interval. An interval that
 contains 0 shows no difference. For few questions this interval is too narrow; use `of_few`
-(`benchmarks/verdicts/intervals.py` measures both).
+(`benchmarks/verdicts/intervals.py` measures `of_few`).
 """
 
 import bisect
@@ -15,13 +15,15 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-# Times, tokens and dollars of fewer questions get no interval. Suppose that one request of twenty is ten times slower:
-# 30 questions include no slow request in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
+# Fewer questions get no interval. Suppose that one question of twenty changes much more than the others: 30 questions
+# include no such question in 21 runs of 100, 72 questions in 2.5 (0.95 ** 72).
 FEWEST = 72
 _GAP = 3  # ranks between the largest change and the change that estimates the reach of a long tail
 _RESAMPLES = 10_000
 _TAIL = 0.025  # on each side of an interval
 _Z_TAIL, _Z_POWER, _Z_BOTH = (NormalDist().inv_cdf(share) for share in (1 - _TAIL, 0.8, 0.9))
+# The quantile 0.975 of the share of half a question among n is this / (n + 1) (chi-squared, 1 degree of freedom).
+_HALF_QUESTION = NormalDist().inv_cdf(1 - _TAIL / 2) ** 2 / 2
 _ALIKE = 1e-9  # of the largest change: the rounding error between equal changes
 _AT_ONCE = 2_000_000  # numbers drawn at a time: 16 MB
 
@@ -34,6 +36,7 @@ class Difference:
     low: float  # -inf: the questions are too few to rule out any value
     high: float
     questions: int
+    bounds: bool = False  # in place of an interval: the ends hold the mean in 95 to 100 of 100 runs
 
     @property
     def certain(self) -> bool:
@@ -42,10 +45,12 @@ class Difference:
 
 
 def interval(change: Difference, form: str = "+z.3f") -> str:
-    """For example 0.1 [-0.05, 0.25]; for infinite ends, the reason in place of the ends."""
-    if math.isinf(change.high):
-        return f"{change.mean:{form}} [{'too few to say' if change.questions < FEWEST else 'all alike'}]"
-    return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
+    """For example 0.1 [-0.05, 0.25]; for bounds, the reason and the bounds, unless the bounds are infinite."""
+    if not change.bounds:
+        return f"{change.mean:{form}} [{change.low:{form}}, {change.high:{form}}]"
+    reason = "too few to say" if change.questions < FEWEST else "all alike"
+    ends = "" if math.isinf(change.high) else f": {change.low:{form}} to {change.high:{form}}"
+    return f"{change.mean:{form}} [{reason}{ends}]"
 
 
 def difference(before: Sequence[float], after: Sequence[float], *, seed: int) -> Difference:
@@ -69,41 +74,61 @@ def mean_difference(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], *,
 
 
 def of_few(changes: Sequence[float], *, seed: int, most: float | None = 1.0, resamples: int = _RESAMPLES) -> Difference:
-    """The mean of paired differences, with an interval that keeps the stated cover for few questions, too.
+    """The mean of paired differences, with an interval that keeps the stated cover, or with bounds.
 
     most: the largest possible change of a question (1 for scores); None: no limit (times, tokens).
 
     The Bayesian bootstrap (Rubin 1981) weighs the questions at random. Each end of the interval adds one imagined
-    question for changes that the sample does not show: a gain of `most` for the upper end, a loss of `most` for the
-    lower end (Gaffke 2005; Learned-Miller & Thomas 2020). So neither end rules out the effect of a rare large change,
-    and for right and wrong answers the ends equal the interval of Clopper & Pearson. Without `most`, the imagined
-    change lies as far above the largest change as the fourth largest change lies below (for the lower end the same with
-    the smallest changes): a long tail reaches beyond the sample (after Robson & Whitlock 1964). The ends are infinite
-    where this method is known to fail: with fewer than FEWEST questions, and where all changes are equal. Raises
-    ValueError without any question.
+    question for changes that the sample does not show.
+
+    Interval, from FEWEST questions on: the imagined change lies as far above the largest change as the fourth largest
+    change lies below (for the lower end the same with the smallest changes): a long tail reaches beyond the sample
+    (after Robson & Whitlock 1964). With `most`, both imagined changes are equally far from the mean, because a score
+    that can gain can also lose; at most `most`; and have the weight of half a question, so that right and wrong answers
+    get the interval of Jeffreys (Brown, Cai & DasGupta 2001).
+
+    Bounds, for fewer questions or equal changes: the imagined question gains or loses `most` (Gaffke 2005;
+    Learned-Miller & Thomas 2020). So the bounds do not rule out the effect of a rare large change, and for right and
+    wrong answers equal the interval of Clopper & Pearson. Without `most` the bounds are infinite.
+
+    Raises ValueError without any question.
     """
     values = np.asarray(changes, np.float64)
     n = len(values)
     if not n:
         raise ValueError("a difference needs at least one question")
-    mean, lowest, highest = (float(each) for each in (values.mean(), values.min(), values.max()))
-    if most is None and (n < FEWEST or highest - lowest <= _ALIKE * max(abs(lowest), abs(highest))):
-        return Difference(mean, -math.inf, math.inf, n)
-    if most is None:
-        rising = np.sort(values)
-        lowest, highest = 2 * lowest - float(rising[_GAP]), 2 * highest - float(rising[-1 - _GAP])
+    mean, reach = float(values.mean()), _reach_of(values, most)
+    if reach is not None:
+        below, above = reach
+        share = 1.0 if most is None else 0.5
+    elif most is None:
+        return Difference(mean, -math.inf, math.inf, n, bounds=True)
     else:
-        lowest, highest = min(-most, lowest), max(most, highest)
+        below, above, share = min(-most, float(values.min())), max(most, float(values.max())), 1.0
     random, lower, upper = np.random.default_rng(seed), [], []
     rows = max(1, _AT_ONCE // n)
     for start in range(0, resamples, rows):
         weights = random.standard_exponential((min(rows, resamples - start), n))
-        imagined = random.standard_exponential(len(weights))
+        imagined = random.standard_gamma(share, len(weights))
         known, whole = weights @ values, weights.sum(axis=1) + imagined
-        lower.append((known + imagined * lowest) / whole)
-        upper.append((known + imagined * highest) / whole)
+        lower.append((known + imagined * below) / whole)
+        upper.append((known + imagined * above) / whole)
     low, high = np.quantile(np.concatenate(lower), _TAIL), np.quantile(np.concatenate(upper), 1 - _TAIL)
-    return Difference(mean, min(float(low), mean), max(float(high), mean), n)
+    return Difference(mean, min(float(low), mean), max(float(high), mean), n, bounds=reach is None)
+
+
+def _reach_of(values: NDArray[np.float64], most: float | None) -> tuple[float, float] | None:
+    """The imagined changes of an interval, for the lower and the upper end; None if the sample allows bounds only."""
+    rising = np.sort(values)
+    lowest, highest = float(rising[0]), float(rising[-1])
+    if len(values) < FEWEST or highest - lowest <= _ALIKE * max(abs(lowest), abs(highest)):
+        return None
+    below, above = 2 * lowest - float(rising[_GAP]), 2 * highest - float(rising[-1 - _GAP])
+    if most is None:
+        return below, above
+    mean = float(values.mean())
+    reach = max(above - mean, mean - below)
+    return max(mean - reach, min(-most, lowest)), min(mean + reach, max(most, highest))
 
 
 def detectable(changes: Sequence[float], *, beyond: float = 0.0) -> float:
@@ -113,7 +138,7 @@ def detectable(changes: Sequence[float], *, beyond: float = 0.0) -> float:
     """
     size = 0.0
     for _ in range(20):  # a larger mean lies further from the imagined question, which lost everything
-        size = min(1.0, beyond + _reach(changes, len(changes), _Z_POWER, most=1 + size))
+        size = min(1.0, beyond + _half(changes, len(changes), _Z_POWER, most=1 + size))
     return size
 
 
@@ -127,7 +152,7 @@ def needed(changes: Sequence[float], *, margin: float) -> int:
     distance = max(margin, mean - margin)
 
     def tells(n: int) -> bool:
-        return _reach(changes, n, _Z_BOTH, most=1 + mean) <= distance
+        return _half(changes, n, _Z_BOTH, most=1 + mean) <= distance
 
     most = 1
     while not tells(most):
@@ -135,14 +160,25 @@ def needed(changes: Sequence[float], *, margin: float) -> int:
     return 1 + bisect.bisect_left(range(1, most), True, key=tells)
 
 
-def _reach(changes: Sequence[float], n: int, deviations: float, most: float = 1.0) -> float:
-    """Half the interval of `of_few` over n questions with the spread of `changes`, plus `deviations` standard errors.
+def _half(changes: Sequence[float], n: int, deviations: float, most: float) -> float:
+    """Half the width of `of_few` over n questions with the spread of `changes`, plus `deviations` standard errors.
 
-    The parts of the spread and of the imagined question add up like the sides of a right angle: within a tenth of
-    `of_few`, for n from 15 to 150 and standard deviations from 0.01 to 0.6.
+    most: the distance of the imagined change from the mean, for bounds. The parts of the spread and of the imagined
+    question add up like the sides of a right angle: within a tenth of `of_few`, for n from 15 to 150 and standard
+    deviations from 0.01 to 0.6.
     """
     error = float(np.std(changes, ddof=1)) / math.sqrt(n) if len(changes) > 1 else 0.0
-    return math.hypot(_Z_TAIL * error, most * (1 - _TAIL ** (1 / n))) + deviations * error
+    imagined = most * (1 - _TAIL ** (1 / n))
+    if n >= FEWEST and error > 0:
+        imagined = min(most, _distance(changes)) * _HALF_QUESTION / (n + 1)
+    return math.hypot(_Z_TAIL * error, imagined) + deviations * error
+
+
+def _distance(changes: Sequence[float]) -> float:
+    """The distance of the imagined change of an interval from the mean of these changes."""
+    rising, mean = sorted(changes), math.fsum(changes) / len(changes)
+    gap = min(_GAP, len(rising) - 1)
+    return max(2 * rising[-1] - rising[-1 - gap] - mean, mean - 2 * rising[0] + rising[gap])
 
 
 def _means(

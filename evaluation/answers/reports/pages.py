@@ -18,6 +18,7 @@ from evaluation.answers.reports.report import BenchReport, as_json
 from evaluation.answers.reports.view import ChangedQuestion, ReportView, VerdictCard, failures
 from evaluation.answers.scoring.verdict import SAME, ScoreComparison, Word
 from evaluation.retrieval.tables import table
+from evaluation.stats.significance import interval
 
 _TONES: dict[Word, Tone] = {
     "better": "good", "worse": "bad", "no better": "flat", "undecided": "unsure", "depends": "unsure",
@@ -156,7 +157,8 @@ def _plots(report: BenchReport) -> list[tuple[str, str]]:
 
 
 def _bar(label: str, comparison: ScoreComparison) -> Bar:
-    return Bar(label, comparison.change.mean, comparison.change.low, comparison.change.high, _TONES[comparison.word])
+    change = comparison.change
+    return Bar(label, interval(change, "+z.2f"), change.mean, change.low, change.high, _TONES[comparison.word])
 
 
 def _line(text: str) -> str:

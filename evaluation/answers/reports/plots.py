@@ -37,6 +37,7 @@ class Bar:
     """A row of an interval plot."""
 
     label: str
+    value: str  # in words
     mean: float
     low: float
     high: float
@@ -52,7 +53,7 @@ def intervals(rows: Sequence[Bar], *, title: str, axis: str) -> str:
             hue = _TONES[row.tone]
             axes.plot([row.low, row.high], [at, at], color=hue, linewidth=3, solid_capstyle="round")
             axes.plot([row.mean], [at], "o", color=hue, markersize=8)
-            _label(axes, at, row.label, f"{row.mean:+z.2f} [{row.low:+z.2f}, {row.high:+z.2f}]")
+            _label(axes, at, row.label, row.value)
         edge = max(0.1, *(abs(end) for row in rows for end in (row.low, row.high))) * 1.08
         axes.set_xlim(-edge, edge)
         axes.set_xlabel(axis)

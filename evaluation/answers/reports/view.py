@@ -38,12 +38,14 @@ _TITLES = {
 }  # fmt: skip
 _READING = (
     "A question counts once: the score is the mean of the repeats, between 0 and 1. A question is helped or harmed if "
-    f"the score moved by more than {SAME:g}. Brackets hold 95 % intervals of the mean change. A variant helps if the "
-    f"whole interval is above +{MATTERS:g}, makes answers worse if the interval is below -{MATTERS:g}, and does not "
-    "help if the interval is between both. In all other cases, and if failures counted as wrong answers change the "
-    "verdict, the result is no verdict. Detectable is the smallest true difference that this number of questions shows "
-    "to matter in four of five runs; needed is the number of questions for a verdict. With many tags or scores, one "
-    f"interval in twenty misses the truth by chance. Costs of fewer than {FEWEST} questions have no interval."
+    f"the score moved by more than {SAME:g}. Brackets hold 95 % intervals of the mean change. Fewer than {FEWEST} "
+    "questions are too few for an interval: the brackets hold bounds of a score, which hold the truth in 95 runs of "
+    f"100 or more. A variant helps if the whole interval is above +{MATTERS:g}, makes answers worse if the interval is "
+    f"below -{MATTERS:g}, and does not help if the interval is between both; the same with bounds. In all other cases, "
+    "and if failures counted as wrong answers change the verdict, the result is no verdict. Detectable is the smallest "
+    "true difference that this number of questions shows to matter in four of five runs; needed is the number of "
+    "questions for a verdict. With many tags or scores, one interval in twenty misses the truth by chance. Costs of "
+    f"fewer than {FEWEST} questions have neither interval nor bounds."
 )
 
 
