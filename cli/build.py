@@ -23,7 +23,7 @@ from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.actions.addresses import networks_of
 from proxy.actions.call import Api, CallLimits
-from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials
+from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.store import ActionSet, ActionStore
@@ -512,7 +512,7 @@ def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, 
         case "bearer":
             auth = Bearer(secret)
         case "digest":
-            auth = httpx.DigestAuth(user, secret)
+            auth = Digest(user, secret)
         case "oauth2":
             auth = ClientCredentials(row.token_url or "", user, secret, row.scope or "")
     fixed = dict(row.fixed or {})
@@ -522,7 +522,7 @@ def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, 
         auth,
         fixed,
         networks_of(row.networks or ()),
-        secrets=tuple(text for text in (secret, *fixed.values()) if text),
+        secrets=tuple(text for text in (secret, f"{user}:{secret}" if user else "", *fixed.values()) if text),
     )
 
 

@@ -8,7 +8,7 @@ arguments     whether the arguments of a call can be sent
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 credentials   what an API asks for          addresses  connections to checked addresses only
-results       a response as a text for a model
+body          a response's bytes, within a limit        results    a response as a text for a model
 offer         which operations a chat is offered, as tools
 loop          the rounds of a chat until an answer
 execution     the model's calls: checked, grounded, made

@@ -7,6 +7,7 @@ resolution could give another address (DNS rebinding). TLS still verifies the na
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,11 +17,17 @@ import httpx
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-_V4_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # with the IPv4 address of any public host
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all public IPv6 addresses (RFC 4291 §2.4) but for NAT64
 _ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # bytes 8 to 11 of an address that ends with an IPv4 address
-_SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT
-_METADATA = ipaddress.IPv4Address("169.254.169.254")  # refused even where link-local addresses are allowed
+# Addresses of a cloud's machine that give credentials: refused even where their network is allowed.
+_METADATA = frozenset(
+    map(
+        ipaddress.ip_address,
+        "169.254.169.254 169.254.170.2 169.254.170.23 fd00:ec2::254 fd00:ec2::23 fd20:ce::254 100.100.100.200 "
+        "168.63.129.16 192.0.0.192".split(),
+    )
+)
 
 
 class ForbiddenAddress(Exception):
@@ -37,22 +44,22 @@ def check(address: str, allowed: Sequence[IPNetwork] = ()) -> None:
 
     An IPv6 address that contains an IPv4 address (mapped, 6to4, Teredo, NAT64, ISATAP) is checked as both.
     """
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    for one in (ip, *_embedded(ip)):
-        if one == _METADATA or not (_is_public(one) or any(_within(one, network) for network in allowed)):
-            raise ForbiddenAddress(f"{ip} is no public address (allow the network in actions.NAME.networks)")
+    given = ipaddress.ip_address(address.partition("%")[0])
+    for ip in (given, *_embedded(given)):
+        if ip in _METADATA:
+            raise ForbiddenAddress(f"{given} is the address of a cloud's metadata, which is never called")
+        if not (_is_public(ip) or any(ip.version == network.version and ip in network for network in allowed)):
+            raise ForbiddenAddress(f"{given} is no public address (allow the network in actions.NAME.networks)")
 
 
 def _is_public(ip: IPAddress) -> bool:
-    return ip.is_global and not ip.is_multicast and not (ip.version == 4 and ip in _SHARED)
-
-
-def _within(ip: IPAddress, network: IPNetwork) -> bool:
-    return ip.version == network.version and ip in network
+    if isinstance(ip, ipaddress.IPv6Address):
+        return ip in _NAT64 or (ip in _GLOBAL_UNICAST and ip.is_global)
+    return ip.is_global and not ip.is_multicast
 
 
 def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
-    if not isinstance(ip, ipaddress.IPv6Address):
+    if isinstance(ip, ipaddress.IPv4Address):
         return
     if ip.ipv4_mapped is not None:
         yield ip.ipv4_mapped
@@ -60,11 +67,8 @@ def _embedded(ip: IPAddress) -> Iterator[ipaddress.IPv4Address]:
         yield ip.sixtofour
     if ip.teredo is not None:
         yield from ip.teredo
-    last = ipaddress.IPv4Address(ip.packed[12:])
-    if any(ip in network for network in _NAT64) or ip.packed[8:12] in _ISATAP:
-        yield last
-    if ip in _V4_COMPATIBLE and int(ip) > 1:
-        yield last
+    if ip in _NAT64 or ip.packed[8:12] in _ISATAP:
+        yield ipaddress.IPv4Address(ip.packed[12:])
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
@@ -82,15 +86,7 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(timeout):
-                rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(f"the name {host} is not known") from error
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
-        addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+        addresses = await _addresses(host, port, timeout)
         for address in addresses:
             check(address, self._allowed)
         failure: Exception = httpcore.ConnectError(f"the name {host} has no address")
@@ -108,14 +104,28 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
+async def _addresses(host: str, port: int, seconds: float | None) -> list[str]:
+    """The addresses of a name. Raises httpcore's errors of a connection."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds):
+            rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except TimeoutError as error:
+        raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
+    except (OSError, UnicodeError) as error:
+        raise httpcore.ConnectError(f"the name {host} is not known") from error
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
 class CheckedTransport(httpx.AsyncHTTPTransport):
     """httpx's transport with checked connections, and without the proxies of the environment."""
 
     def __init__(self, allowed: Sequence[IPNetwork], *, max_connections: int = 20) -> None:
-        super().__init__(trust_env=False)
+        context = ssl.create_default_context()
+        super().__init__(verify=context, trust_env=False)
         # httpx has no public way to choose the backend of its pool.
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False),
+            ssl_context=context,
             max_connections=max_connections,
             keepalive_expiry=30.0,
             network_backend=_CheckedBackend(allowed),

@@ -4,23 +4,34 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 """
 
 import asyncio
+import html
+import json
+import math
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import httpx
 
 from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork
-from proxy.actions.credentials import NoToken
+from proxy.actions.body import read_within
+from proxy.actions.credentials import ClientCredentials, NoToken
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import result_text
 
-_TRIES = 3
 _PASSING = frozenset({429, 502, 503, 504})
+_BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError, httpx.InvalidURL)
 _MOST_REDIRECTS = 3
-_FIRST_PAUSE_S = 0.3
+_MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
+_SHORTEST_MASKED = 3  # a shorter text stands in every result
+_WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,7 @@ class CallLimits:
     """The limits of one call."""
 
     seconds: float = 30.0
+    pause_s: float = 0.3  # before the second try; twice as long before the third
     max_bytes: int = 1 << 20  # of a response
     max_chars: int = 8_000  # of a result
 
@@ -59,29 +71,50 @@ class Api:
     fixed: Mapping[str, Any] = field(default_factory=dict, repr=False)  # arguments that no model sees
     networks: Sequence[IPNetwork] = ()  # that are not public, and allowed
     secrets: Sequence[str] = field(default=(), repr=False)  # masked where the API sends a secret back
-    _client: httpx.AsyncClient | None = field(default=None, repr=False)
+    _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
 
     @property
-    def client(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(transport=CheckedTransport(self.networks), trust_env=False)
-        return self._client
+    def transport(self) -> CheckedTransport:
+        if self._transport is None:
+            self._transport = CheckedTransport(self.networks)
+        return self._transport
 
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument."""
         fixed = {name: value for name, value in self.fixed.items() if name in operation.schema["properties"]}
         return build_request(operation, {**arguments, **fixed}, operation.server or self.base_url)
 
-    def masked(self, text: str) -> str:
-        """The text without the API's secrets and fixed arguments."""
-        for secret in self.secrets:
-            text = text.replace(secret, "…")
-        return text
+    def masked(self, content: bytes) -> bytes:
+        """The content without the API's secrets and fixed arguments, as written or encoded in a usual way."""
+        token = self.auth.token if isinstance(self.auth, ClientCredentials) else ""
+        for secret in (*self.secrets, *([token] if token else [])):
+            content = _masked(content, secret)
+        return content
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        if self._transport is not None:
+            await self._transport.aclose()
+
+
+def _masked(content: bytes, secret: str) -> bytes:
+    if len(secret) < _SHORTEST_MASKED:
+        return content
+    if secret.isdecimal():  # a number of JSON becomes a text, and the JSON stays JSON
+        number = re.escape(secret.encode())
+        content = re.sub(rb"([\[:,]\s*)" + number + rb"(?=\s*[,\]}])", '\\1"…"'.encode(), content)
+    whole_word = len(secret) < _WHOLE_WORD_BELOW or secret.isdecimal()
+    for form in sorted(set(_forms(secret)), key=len, reverse=True):
+        pattern = re.escape(form.encode("utf-8", "replace"))
+        content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)" if whole_word else pattern, "…".encode(), content)
+    return content
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret), html.escape(secret))
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    packed = b64encode(secret.encode("utf-8", "replace")).decode().rstrip("=")
+    yield from (packed, packed.replace("+", "-").replace("/", "_"))
 
 
 async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits) -> Outcome:
@@ -104,73 +137,77 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
     except TimeoutError:
         outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True)
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
-        outcome = Outcome(f"The API cannot be reached: {_reason(error)}.")
-    return Outcome(
-        api.masked(outcome.text),
-        outcome.status,
-        outcome.sent or outcome.status > 0,
-        (time.perf_counter() - began) * 1000,
-        outcome.size,
-        outcome.content,
-        outcome.media_type,
-    )
+        outcome = Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error))
+    text = api.masked(outcome.text.encode("utf-8", "replace")).decode("utf-8", "replace")
+    return replace(outcome, text=text, ms=(time.perf_counter() - began) * 1000)
 
 
 async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:
-    pause_s = _FIRST_PAUSE_S
-    for attempt in range(1, _TRIES + 1):
+    """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
+    end_s = time.monotonic() + limits.seconds
+    for least_s in (limits.pause_s, limits.pause_s * 2, math.inf):  # seconds before the next try
+        pause_s = least_s
         try:
-            outcome, again_s = await _once(api, request, limits)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError):
-            if attempt == _TRIES:
+            outcome, asked_s = await _once(api, request, limits)
+        except _BROKEN:
+            if time.monotonic() + pause_s > end_s:
                 raise
         else:
-            if outcome.status not in _PASSING or attempt == _TRIES:
-                return outcome
-            pause_s = max(pause_s, again_s)
-            if pause_s > limits.seconds / 2:
+            pause_s = max(pause_s, asked_s)
+            if outcome.status not in _PASSING or time.monotonic() + pause_s > end_s:
                 return outcome
         await asyncio.sleep(pause_s)
-        pause_s *= 2
-    raise AssertionError("the last attempt returns or raises")
+    raise AssertionError("the last try returns or raises")
 
 
 async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Outcome, float]:
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
-    timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds))
-    request = httpx.Request(
-        given.method,
-        given.url,
-        headers=given.headers,
-        content=given.body or None,
-        extensions={"timeout": timeout.as_dict()},
-    )
+    url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
-        response = await api.client.send(request, auth=api.auth or httpx.Auth(), stream=True)
+        response = await _response(api, given, url, limits)
         try:
-            target = response.next_request
-            if target is not None and _origin(target.url) == _origin(request.url) and target.method == request.method:
-                request = httpx.Request(
-                    given.method, target.url, headers=given.headers, extensions={"timeout": timeout.as_dict()}
-                )
-                continue
-            content, whole = await _read(response, limits.max_bytes)
+            target = _redirect_target(response, url, given.method)
+            if target is None:
+                content, whole = await read_within(response, limits.max_bytes)
+                return _outcome(response, api.masked(content), whole, limits), _retry_after_s(response)
+            url = target
         finally:
             await response.aclose()
-        break
-    else:
-        return Outcome("The API redirects without an end.", sent=True), 0.0
-    return _outcome(response, content, whole, limits), _retry_after_s(response)
+    return Outcome("The API redirects without an end.", sent=True), 0.0
 
 
-async def _read(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
-    """The body, and whether the body is whole."""
-    content = bytearray()
-    async for piece in response.aiter_bytes():
-        content += piece
-        if len(content) > max_bytes:
-            return bytes(content[:max_bytes]), False
-    return bytes(content), True
+async def _response(api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits) -> httpx.Response:
+    """The response to the request with credentials, not yet read."""
+    timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
+    headers = [("user-agent", "ragway"), ("accept-encoding", "gzip"), *given.headers]
+    first = httpx.Request(given.method, url, headers=headers, content=given.body or None)
+    tries = (api.auth or httpx.Auth()).async_auth_flow(first)
+    try:
+        request = await anext(tries)
+        while True:
+            request.extensions = {"timeout": timeout}
+            response = await api.transport.handle_async_request(request)
+            try:
+                request = await tries.asend(response)
+                if not response.is_stream_consumed:
+                    await read_within(response, _MOST_DRAINED_BYTES)
+            except StopAsyncIteration:
+                return response
+            except BaseException:
+                await response.aclose()
+                raise
+            await response.aclose()
+    finally:
+        await tries.aclose()
+
+
+def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> httpx.URL | None:
+    """The address to call next, within the origin and by the same method. Raises httpx.InvalidURL."""
+    if not response.has_redirect_location:
+        return None
+    target = url.join(response.headers["location"])
+    same = (target.scheme, target.host, target.port) == (url.scheme, url.host, url.port)
+    return target if same and (method in ("GET", "HEAD") or response.status_code in (307, 308)) else None
 
 
 def _outcome(response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
@@ -181,23 +218,32 @@ def _outcome(response: httpx.Response, content: bytes, whole: bool, limits: Call
         text += result_text(
             content, media_type if "json" not in media_type else "text/plain", max_chars=limits.max_chars
         )
-    elif response.is_redirect:
+    elif response.has_redirect_location:
         text = "The API redirects to another server, which is not called."
     else:
         text = result_text(content, media_type, max_chars=limits.max_chars)
     if not 200 <= status < 300:
-        again = response.headers.get("retry-after", "")
-        text = f"The API answered with status {status}{f', Retry-After: {again}' if again.isdecimal() else ''}. {text}"
+        again_s = _retry_after_s(response)
+        wait = f" and asks for a pause of {again_s:.0f} s" if again_s else ""
+        text = f"The API answered with status {status}{wait}. {text}"
+    elif not content:
+        text = f"The API answered with status {status} and no content."
     return Outcome(text, status, True, 0.0, len(content), content, media_type)
 
 
 def _retry_after_s(response: httpx.Response) -> float:
+    """The seconds of Retry-After, a number or a date; 0: none."""
     text = response.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+    if text.isdecimal():
+        return float(text) if len(text) < 8 else 0.0
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
+def _was_sent(error: Exception) -> bool:
+    return isinstance(error, httpx.HTTPError) and not isinstance(error, _NOT_SENT)
 
 
 def _reason(error: Exception) -> str:
@@ -208,4 +254,6 @@ def _reason(error: Exception) -> str:
         return "no connection"
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
+    if isinstance(error, httpx.DecodingError):
+        return "the response cannot be unpacked"
     return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"

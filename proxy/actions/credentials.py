@@ -1,17 +1,28 @@
 """The credentials of an API: added to a request last, so that no other part of the gateway sees a secret."""
 
 import asyncio
+import hashlib
+import re
+import secrets
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Literal
+from urllib.parse import quote_plus
 
 import httpx
 import orjson
+
+from proxy.actions.body import read_within
 
 Kind = Literal["none", "api_key", "basic", "bearer", "digest", "oauth2"]
 Where = Literal["header", "query", "cookie"]
 
 _EARLY_S = 30.0  # a token is renewed before the end
+_MOST_TOKEN_BYTES = 1 << 16  # of the token endpoint's response
+_MOST_CHALLENGE_CHARS = 4_000
+_HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512-256": "sha512_256"}  # RFC 7616 §6.1
+# [scheme] name=value, where the value may stand in quotes
+_CHALLENGE_PART = re.compile(r'(?<![\w-])(?:([\w-]+)\s+)?([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 
 class NoToken(Exception):
@@ -48,44 +59,136 @@ class Bearer(httpx.Auth):
         yield request
 
 
+class Digest(httpx.Auth):
+    """HTTP Digest (RFC 7616) with qop=auth. A nonce is used again, with the next count.
+
+    httpx.DigestAuth ignores `stale`, fails on an algorithm that httpx does not know, and starts the count again when
+    two requests get the same nonce.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        self._user, self._password = user, password
+        self._challenge: dict[str, str] = {}
+        self._count = 0  # of requests with the nonce
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        for attempt in (1, 2, 3):
+            answered = bool(self._challenge)
+            if answered:
+                request.headers["authorization"] = self._answer(request)
+            response = yield request
+            challenge = _digest_challenge(response) if response.status_code == 401 else {}
+            if not challenge:
+                return
+            if challenge["nonce"] != self._challenge.get("nonce"):
+                self._challenge, self._count = challenge, 0
+            if answered and attempt > 1 and challenge.get("stale", "").lower() != "true":
+                return  # the API refuses the user or the password
+
+    def _answer(self, request: httpx.Request) -> str:
+        row = self._challenge
+        algorithm = row.get("algorithm", "MD5")
+        bare = algorithm.lower().removesuffix("-sess")
+
+        def hashed(*parts: str) -> str:
+            return hashlib.new(_HASHES[bare], ":".join(parts).encode(), usedforsecurity=False).hexdigest()
+
+        self._count += 1
+        realm, nonce, count, own_nonce = row["realm"], row["nonce"], f"{self._count:08x}", secrets.token_hex(16)
+        user = hashed(self._user, realm, self._password)
+        if bare != algorithm.lower():
+            user = hashed(user, nonce, own_nonce)
+        uri = request.url.raw_path.decode("ascii")
+        middle = (nonce, count, own_nonce, "auth") if "qop" in row else (nonce,)  # without qop: RFC 2069
+        hides_user = row.get("userhash", "").lower() == "true"
+        quoted = {
+            "username": hashed(self._user, realm) if hides_user else self._user,
+            "realm": realm,
+            "nonce": nonce,
+            "uri": uri,
+            "response": hashed(user, *middle, hashed(request.method, uri)),
+        }
+        bare_values = {"algorithm": algorithm} if "algorithm" in row else {}
+        if "qop" in row:
+            quoted["cnonce"] = own_nonce
+            bare_values |= {"qop": "auth", "nc": count}
+        if "opaque" in row:
+            quoted["opaque"] = row["opaque"]
+        if hides_user:
+            bare_values["userhash"] = "true"
+        values = [f'{name}="{_escaped(value)}"' for name, value in quoted.items()]
+        return "Digest " + ", ".join([*values, *(f"{name}={value}" for name, value in bare_values.items())])
+
+
 class ClientCredentials(httpx.Auth):
     """OAuth 2.0 client credentials (RFC 6749 §4.4): a cached token, fetched by one request at a time.
 
     A 401 has the token fetched again, once.
     """
 
-    requires_response_body = False
-
-    def __init__(self, token_url: str, client_id: str, client_secret: str, scope: str = "") -> None:
-        self._token_url, self._client, self._scope = token_url, (client_id, client_secret), scope
-        self._token, self._until_s = "", 0.0
+    def __init__(
+        self,
+        token_url: str,
+        client_id: str,
+        client_secret: str,
+        scope: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._token_url, self._scope, self._clock = token_url, scope, clock
+        self._client = quote_plus(client_id), quote_plus(client_secret)  # RFC 6749 §2.3.1
+        self.token, self._until_s = "", 0.0
         self._fetching = asyncio.Lock()
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Raises NoToken."""
         for attempt in (1, 2):
             async with self._fetching:
-                if not self._token or time.monotonic() > self._until_s:
+                if not self.token or self._clock() > self._until_s:
                     answer = yield self._token_request()
-                    await answer.aread()
-                    self._keep(answer)
-            sent = self._token
+                    self._keep(answer.status_code, (await read_within(answer, _MOST_TOKEN_BYTES))[0])
+            sent = self.token
             request.headers["authorization"] = f"Bearer {sent}"
             response = yield request
             if response.status_code != 401 or attempt == 2:
                 return
-            if self._token == sent:  # no other request has fetched a new token meanwhile
-                self._token = ""
+            if self.token == sent:  # no other request has fetched a new token meanwhile
+                self.token = ""
 
     def _token_request(self) -> httpx.Request:
         fields = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
-        asked = httpx.Request("POST", self._token_url, data=fields, headers={"accept": "application/json"})
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        asked = httpx.Request("POST", self._token_url, data=fields, headers=headers)
         return next(httpx.BasicAuth(*self._client).auth_flow(asked))
 
-    def _keep(self, answer: httpx.Response) -> None:
+    def _keep(self, status: int, content: bytes) -> None:
         try:
-            row = orjson.loads(answer.content) if answer.status_code == 200 else {}
-            self._token, seconds = row["access_token"], float(row.get("expires_in", 300))
+            row = orjson.loads(content) if status == 200 else {}
+            token, seconds = row["access_token"], float(row.get("expires_in") or 300)
+            if not isinstance(token, str) or not token:
+                raise TypeError("the token is no text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NoToken(f"the token endpoint answered with status {answer.status_code} and no token") from error
-        self._until_s = time.monotonic() + max(seconds - _EARLY_S, seconds / 2)
+            raise NoToken(f"the token endpoint answered with status {status} and no token") from error
+        self.token, self._until_s = token, self._clock() + max(seconds - _EARLY_S, seconds / 2)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _digest_challenge(response: httpx.Response) -> dict[str, str]:
+    """The parts of the first challenge that Digest can answer; none: {}."""
+    challenges: list[dict[str, str]] = []
+    for scheme, name, quoted, bare in _CHALLENGE_PART.findall(
+        ", ".join(response.headers.get_list("www-authenticate"))[:_MOST_CHALLENGE_CHARS]
+    ):
+        if scheme:
+            challenges.append({"": scheme.lower()})
+        if challenges:
+            challenges[-1][name.lower()] = re.sub(r"\\(.)", r"\1", quoted) if quoted else bare
+    return next(filter(_is_supported, challenges), {})
+
+
+def _is_supported(row: dict[str, str]) -> bool:
+    algorithm = row.get("algorithm", "MD5").lower().removesuffix("-sess")
+    qops = [one.strip().lower() for one in row.get("qop", "auth").split(",")]
+    return row[""] == "digest" and {"realm", "nonce"} <= row.keys() and algorithm in _HASHES and "auth" in qops

@@ -1,0 +1,321 @@
+"""Calls of real servers: tries, limits, redirects, results, and what an API sends back."""
+
+import asyncio
+import base64
+import gzip
+import json
+import socket
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from urllib.parse import quote
+
+import pytest
+
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.credentials import Bearer, ClientCredentials
+from tests.proxy.actions.calling import LOOPBACK, OK, QUICK, accepts, called, operation, served_api
+from tests.support.api_server import ApiRequest, Handler, Reply
+
+JSON = ("Content-Type", "application/json")
+
+
+def replies(*given: Reply) -> Handler:
+    """A server that gives these replies, one after the other; the last again and again."""
+    left: Iterator[Reply] = iter(given)
+
+    async def handler(_: ApiRequest) -> Reply:
+        return next(left, given[-1])
+
+    return handler
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_call_that_could_change_something_is_not_sent(method: str) -> None:
+    async with served_api(accepts) as (server, api):
+        outcome = await called(api, operation(method))
+    assert server.requests == []
+    assert (outcome.sent, outcome.status) == (False, 0)
+    assert outcome.text == f"{method} /things could change something. This gateway only reads: nothing was sent."
+
+
+# --- tries -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_a_reading_call_is_tried_three_times(status: int) -> None:
+    async with served_api(replies(Reply(status), Reply(status), OK)) as (server, api):
+        assert (await called(api)).succeeded
+    assert len(server.requests) == 3
+    async with served_api(replies(Reply(status, b"busy"))) as (server, api):
+        assert (await called(api)).text == f"The API answered with status {status}. busy"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 500, 501])
+async def test_another_status_is_the_outcome_of_the_first_try(status: int) -> None:
+    async with served_api(replies(Reply(status, b"no"))) as (server, api):
+        outcome = await called(api)
+    assert outcome.text == f"The API answered with status {status}. no"
+    assert (outcome.status, outcome.sent, len(server.requests)) == (status, True, 1)
+
+
+async def test_a_connection_that_breaks_off_is_tried_again() -> None:
+    for broken in (b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"):
+        async with served_api(replies(Reply(raw=broken), Reply(raw=broken), OK)) as (server, api):
+            assert (await called(api)).succeeded
+        assert len(server.requests) == 3
+        async with served_api(replies(Reply(raw=broken))) as (server, api):
+            outcome = await called(api)
+        assert (outcome.text, outcome.sent) == ("The call failed: the connection broke off.", True)
+        assert len(server.requests) == 3
+
+
+async def test_a_server_that_does_not_listen_is_no_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    api = Api("things", f"http://127.0.0.1:{port}", networks=LOOPBACK)
+    outcome = await called(api)
+    await api.close()
+    assert (outcome.text, outcome.sent) == ("The call failed: no connection.", False)
+
+
+async def test_a_pause_longer_than_the_call_may_last_is_left_to_the_model() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=600, milliseconds=500), usegmt=True)
+    for value, pause in (("600", "600"), (soon, "(?:599|600)")):
+        async with served_api(replies(Reply(429, b"slow down", [("Retry-After", value)]))) as (server, api):
+            outcome = await called(api)
+        assert len(server.requests) == 1
+        expected = "The API answered with status 429 and asks for a pause of {} s. slow down"
+        assert outcome.text in [expected.format(one) for one in pause.strip("(?:)").split("|")]
+
+
+async def test_a_retry_after_that_is_no_time_is_ignored() -> None:
+    for value in (
+        "soon",
+        "-5",
+        "1e9",
+        "99999999999",
+        "Wed, 99 Foo 2015 07:28:00 GMT",
+        "0",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+    ):
+        async with served_api(replies(Reply(503, b"", [("Retry-After", value)]), OK)) as (server, api):
+            assert (await called(api)).succeeded
+        assert len(server.requests) == 2
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_ends_at_the_limit_of_time() -> None:
+    async with served_api(replies(Reply(hold=True))) as (server, api):
+        outcome = await called(api, limits=CallLimits(seconds=0.2))
+        await server.left.wait()
+    assert (outcome.text, outcome.sent, outcome.status) == ("The API did not answer within 0.2 s.", True, 0)
+
+
+async def test_a_cancelled_call_closes_the_connection() -> None:
+    async with served_api(replies(Reply(hold=True), OK)) as (server, api):
+        running = asyncio.create_task(called(api))
+        await server.arrived.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await server.left.wait()
+        assert (await called(api)).succeeded
+
+
+async def test_a_response_is_read_up_to_the_limit_of_bytes() -> None:
+    endless = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + b"x" * 3_000_000
+    async with served_api(replies(Reply(raw=endless))) as (server, api):
+        outcome = await called(api, limits=CallLimits(max_bytes=1000, max_chars=100))
+        await server.left.wait()
+    assert (outcome.size, len(outcome.content)) == (1000, 1000)
+    assert outcome.text.startswith("(the first 1,000 bytes of a longer response)\nxxx")
+    assert len(outcome.text) < 250
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_packed_response_is_unpacked_within_the_limit(encoding: str) -> None:
+    pack = gzip.compress if encoding == "gzip" else zlib.compress
+    bomb = Reply(body=pack(b" " * 100_000_000), headers=[("Content-Encoding", encoding), JSON])
+    small = Reply(body=pack(b'{"a": 1}'), headers=[("Content-Encoding", encoding.upper()), JSON])
+    async with served_api(replies(bomb, small)) as (server, api):
+        outcome = await called(api)
+        assert outcome.size == QUICK.max_bytes
+        assert (await called(api)).text == '{"a":1}'
+    assert server.requests[0].headers["accept-encoding"] == "gzip"
+
+
+async def test_an_endless_refusal_of_credentials_is_not_read_to_the_end() -> None:
+    refusal = b"HTTP/1.1 401 X\r\nContent-Type: text/plain\r\n\r\n" + b"x" * 3_000_000
+    async with served_api(replies(Reply(raw=refusal))) as (server, api):
+        api.auth = ClientCredentials(f"{server.base_url}/token", "id", "secret")
+        outcome = await called(api)
+    assert outcome.text == "The call failed: the token endpoint answered with status 401 and no token."
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip", "gzip, gzip"])
+async def test_a_response_that_cannot_be_unpacked_is_a_sentence(encoding: str) -> None:
+    async with served_api(replies(Reply(body=b"nonsense", headers=[("Content-Encoding", encoding)]))) as (_, api):
+        assert (await called(api)).text == "The call failed: the response cannot be unpacked."
+
+
+# --- redirects and connections ---------------------------------------------------------------------------------------
+
+
+async def test_calls_share_a_connection_and_keep_no_cookies() -> None:
+    cookie = Reply(body=b"{}", headers=[JSON, ("Set-Cookie", "session=1; Path=/")])
+    async with served_api(replies(cookie)) as (server, api):
+        for _ in range(3):
+            await called(api)
+    assert server.connections == 1
+    assert all("cookie" not in one.headers for one in server.requests)
+
+
+async def test_redirects_within_the_origin_are_followed_with_the_method() -> None:
+    async def steps(request: ApiRequest) -> Reply:
+        number = int(request.target.rpartition("/")[2] or 0) if request.target != "/things" else 0
+        return OK if number == 3 else Reply(302, b"", [("Location", f"/step/{number + 1}")])
+
+    async with served_api(steps) as (server, api):
+        assert (await called(api)).succeeded
+        assert (await called(api, operation("HEAD"))).succeeded
+    assert [one.method for one in server.requests] == ["GET"] * 4 + ["HEAD"] * 4
+
+
+async def test_redirects_without_an_end_are_ended() -> None:
+    async with served_api(replies(Reply(302, b"", [("Location", "/things")]))) as (server, api):
+        assert (await called(api)).text == "The API redirects without an end."
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    "location", ["https://127.0.0.1/", "http://127.0.0.1:1/", "//example.com/", "ftp://127.0.0.1/"]
+)
+async def test_a_redirect_to_another_origin_is_not_followed(location: str) -> None:
+    async with served_api(replies(Reply(301, b"", [("Location", location)]))) as (server, api):
+        outcome = await called(api)
+    assert outcome.text == "The API answered with status 301. The API redirects to another server, which is not called."
+    assert len(server.requests) == 1
+
+
+async def test_a_redirect_to_an_address_that_is_not_valid_is_a_sentence() -> None:
+    async with served_api(replies(Reply(301, b"", [("Location", "http://[::1/")]))) as (_, api):
+        assert (await called(api)).text == "The call failed: the address is not valid."
+
+
+async def test_a_status_300_without_a_place_is_no_redirect() -> None:
+    async with served_api(replies(Reply(304))) as (_, api):
+        assert (await called(api)).text == "The API answered with status 304. (empty)"
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+async def test_problem_details_of_a_refusal_reach_the_model() -> None:
+    problem = b'{"title": "Not allowed", "detail": "groupId must be 24 hex digits", "status": 400}'
+    reply = Reply(400, problem, [("Content-Type", "application/problem+json")])
+    async with served_api(replies(reply)) as (_, api):
+        text = (await called(api)).text
+    assert text.startswith("The API answered with status 400. {")
+    assert json.loads(text.partition(". ")[2]) == json.loads(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "expected"),
+    [
+        (b"", "", "The API answered with status 200 and no content."),
+        (b'{"a": [1]}', "application/vnd.atlas.2023-02-01+json", '{"a":[1]}'),
+        (b"\xef\xbb\xbf{}", "application/json", "{}"),
+        (b'{"a": ', "application/json", '{"a": '),
+        (b'{"a": NaN}', "application/json", '{"a": NaN}'),
+        ("Zürich".encode("latin-1"), "text/plain; charset=ISO-8859-1", "Zürich"),
+        ('{"a": "Zürich"}'.encode("utf-16"), "application/json; charset=utf-16", '{"a":"Zürich"}'),
+        ("Zürich".encode(), 'text/plain; charset="utf-8"', "Zürich"),
+        (b"plain", "text/plain; charset=unknown-1", "plain"),
+        (b"\xff\xfe\x00", "image/png", "(image/png, 3 bytes)"),
+        (b"%PDF-1.7", "application/pdf", "(application/pdf, 8 bytes)"),
+        (b"<html><head><title>t</title></head><body><p>Out of order</p></body></html>", "text/html", "Out of order"),
+    ],
+)
+async def test_a_response_is_a_text_for_the_model(body: bytes, media_type: str, expected: str) -> None:
+    headers = [("Content-Type", media_type)] if media_type else []
+    async with served_api(replies(Reply(body=body, headers=headers))) as (_, api):
+        assert (await called(api)).text == expected
+
+
+async def test_a_head_call_has_a_status_and_no_content() -> None:
+    async with served_api(replies(Reply(204), Reply(404))) as (_, api):
+        assert (await called(api, operation("HEAD"))).text == "The API answered with status 204 and no content."
+        assert (await called(api, operation("HEAD"))).text == "The API answered with status 404. (empty)"
+
+
+async def test_a_large_result_is_cut_by_structure() -> None:
+    rows = [{"id": number, "name": "x" * 50} for number in range(5000)]
+    async with served_api(replies(Reply(body=json.dumps(rows).encode(), headers=[JSON]))) as (_, api):
+        outcome = await called(api)
+    cut = json.loads(outcome.text)
+    assert cut[0] == rows[0]
+    assert cut[-1] == f"… {5000 - len(cut) + 1:,} more".replace(",", "")
+    assert len(outcome.text) <= QUICK.max_chars
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+SECRET = 'pa"ss/wörd+<1>\\'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    ],
+)
+async def test_a_secret_that_the_api_sends_back_is_masked(form: str) -> None:
+    for status in (200, 500):
+        reply = Reply(status, f"before {form} after".encode(), [("Content-Type", "text/plain")])
+        async with served_api(replies(reply), Bearer("x"), secrets=[SECRET]) as (_, api):
+            outcome = await called(api)
+        assert "…" in outcome.text
+        assert outcome.text.replace('"', "").replace("=", "").endswith("before … after")
+        assert form.strip("=").encode() not in outcome.content
+
+
+async def test_a_secret_at_a_cut_is_masked() -> None:
+    body = b"a" * 45 + b"secret-value-123" + b"b" * 900
+    async with served_api(replies(Reply(body=body)), secrets=["secret-value-123"]) as (_, api):
+        text = (await called(api, limits=CallLimits(max_chars=100))).text
+    assert "secret" not in text
+
+
+async def test_a_secret_number_is_masked_and_json_stays_json() -> None:
+    body = b'{"groupId": 123456789, "rows": [123456789,5], "text": "id 123456789, 5", "other": 91234567890}'
+    async with served_api(replies(Reply(body=body, headers=[JSON])), secrets=["123456789"]) as (_, api):
+        text = (await called(api)).text
+    assert json.loads(text) == {"groupId": "…", "rows": ["…", 5], "text": "id …, 5", "other": 91234567890}
+
+
+async def test_a_short_fixed_argument_is_masked_as_a_whole_word_only() -> None:
+    async with served_api(replies(Reply(body=b"acme acmeology eu neutral")), secrets=["acme", "eu"]) as (_, api):
+        assert (await called(api)).text == "… acmeology eu neutral"
+
+
+async def test_a_token_that_the_api_sends_back_is_masked() -> None:
+    async def echoes(request: ApiRequest) -> Reply:
+        if request.target == "/token":
+            return Reply(body=b'{"access_token": "fetched-token-1"}')
+        return Reply(403, request.headers["authorization"].encode())
+
+    async with served_api(echoes) as (server, api):
+        api.auth = ClientCredentials(f"{server.base_url}/token", "id", "secret")
+        assert (await called(api)).text == "The API answered with status 403. Bearer …"
