@@ -57,6 +57,11 @@ class ActionLoop:
             reply = await self._ask(plain, receive, client, hidden, last=last)
             if reply is None:
                 return
+            if reply.refuses_tools:
+                self._offer.note_refusal()
+                self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
+                await self._upstream(scope, receive, send)
+                return
             if last:
                 await client.say(_NO_ANSWER)
                 return
@@ -73,11 +78,11 @@ class ActionLoop:
         exchange, raw = self._exchange, self._request.raw
         exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(hidden, last=last)))
         client.next_round()
-        reply = ModelReply(client, self._offer)
+        reply = ModelReply(client, self._offer, only_ours=not hidden and not self._request.fields.get("tools"))
         asking = self._upstream(scope, receive, reply.send)
         try:
             await (self._kept_alive(asking, client) if hidden else asking)
-            going_on = await reply.end(exchange.id)
+            going_on = reply.refuses_tools or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.code
             if not client.started:

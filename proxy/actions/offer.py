@@ -22,6 +22,7 @@ from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.errors import ApiError
+from proxy.exchange import Target
 from retrieval.records.search import Turn, View
 
 FIND = "find_actions"
@@ -29,6 +30,8 @@ _PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
 _SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
+_REFUSAL_S = 3600.0  # a model that refused tools is tried again after so long
+_MOST_REFUSALS = 1_000
 _SETS_S = 10.0  # the list of the sets is read again after so long
 # Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
 _UNSUITED = ("functions", "function_call", "response_format", "audio", "web_search_options")
@@ -75,12 +78,17 @@ class Offer:
     """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
 
     search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
+    note_refusal: Callable[[], None]  # the model refuses tools
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation] = field(default_factory=dict)  # by the name of the tool
 
     def owns(self, name: str) -> bool:
         """Whether a tool is the gateway's."""
         return name in self.tools or name == FIND
+
+    def owns_beginning(self, letters: str) -> bool:
+        """Whether the name of a tool of the gateway's begins with these letters."""
+        return any(name.startswith(letters) for name in (*self.tools, FIND))
 
     def add(self, found: Sequence[OfferedOperation]) -> list[str]:
         """Append operations, each once; returns the names of the tools."""
@@ -137,12 +145,23 @@ class Actions:
         self._apis: dict[tuple[str, str], Api] = {}
         self._sets: Mapping[str, ActionSet] = {}
         self._read_s = -_SETS_S
+        self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
 
     async def close(self) -> None:
         """Close the connections to the APIs, and the database."""
         for api in self._apis.values():
             await api.close()
         self._library.store.close()
+
+    def takes_tools(self, target: Target) -> bool:
+        """Whether the model may get tools: the model has not refused tools in the last hour."""
+        return time.monotonic() >= self._without_tools.get((target.api_base, target.model), 0.0)
+
+    def _note_refusal(self, target: Target) -> None:
+        """Note that a model refuses tools."""
+        if len(self._without_tools) >= _MOST_REFUSALS:
+            self._without_tools.clear()
+        self._without_tools[target.api_base, target.model] = time.monotonic() + _REFUSAL_S
 
     def sets_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
         """The sets of a chat. named: by the client; None: the sets of the settings that the caller may read.
@@ -160,14 +179,14 @@ class Actions:
         return list(dict.fromkeys(named))
 
     async def offer(
-        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], rights: Rights
+        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], rights: Rights, target: Target
     ) -> Offer | None:
         """The tools for the latest question; None: no operation is found. Raises RetrievalError."""
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
             return self._search(turns, sets, rights)
 
-        offer = Offer(search, _names_of(request.fields.get("tools")))
+        offer = Offer(search, lambda: self._note_refusal(target), _names_of(request.fields.get("tools")))
         offer.add(await search(turns))
         return offer if offer.tools else None
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from proxy.actions.offer import Offer
+from proxy.actions.written_calls import may_become_call, written_call
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
@@ -24,6 +25,7 @@ from proxy.errors import ApiError, upstream_error
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _NOTHING = Tokens(0, 0)
+_REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
 
 Json = dict[str, Any]
 
@@ -138,8 +140,10 @@ class ClientReply:
 class ModelReply:
     """The model's reply of a round: text and calls of the client's tools pass, calls of the gateway's tools stay."""
 
-    def __init__(self, client: ClientReply, offer: Offer) -> None:
+    def __init__(self, client: ClientReply, offer: Offer, *, only_ours: bool = False) -> None:
+        """only_ours: the first request, whose only tools are the gateway's: a refusal may be one of tools."""
         self._client = client
+        self._only_ours = only_ours
         self._offer = offer
         self._start: Message = {}
         self._streamed = False
@@ -164,7 +168,7 @@ class ModelReply:
         more = message.get("more_body", False)
         self._ended = not more
         chunk = message.get("body", b"")
-        if self._passes or (self._refused and not self._client.started):
+        if self._passes or (self._refused and not self._client.started and not self._may_refuse_tools):
             self._passes = True
             await self._client.begin(self._start)
             await self._client.body(chunk, more=more)
@@ -194,6 +198,10 @@ class ModelReply:
         """
         if self._passes:
             return False
+        if self._refused and not self._client.started:
+            await self._client.begin(self._start)
+            await self._client.body(b"".join(self._pieces), more=False)
+            return False
         if self._refused:
             words, _ = read_error(b"".join(self._pieces))
             message = f"The model answered a later request with status {self._start['status']}: {words}"
@@ -216,7 +224,16 @@ class ModelReply:
     @property
     def unread(self) -> bool:
         """Whether the reply passed without a look."""
-        return self._passes
+        return self._passes or self._refused
+
+    @property
+    def refuses_tools(self) -> bool:
+        """Whether the upstream refused the request for the gateway's tools."""
+        return self._may_refuse_tools and self._ended and b"tool" in b"".join(self._pieces).lower()
+
+    @property
+    def _may_refuse_tools(self) -> bool:
+        return self._only_ours and self._start.get("status") in _REFUSALS and not self._passes
 
     def tokens(self, request: bytes) -> Tokens:
         """The tokens of the round. request: the body, for an estimate."""
@@ -253,6 +270,8 @@ class ModelReply:
             if self._offer.owns(call.name)
         ]
         self.foreign = len(self.calls) < len(calls)
+        if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
+            self.calls, self.text = [replace(call, id="call_0")], None
 
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
@@ -274,7 +293,7 @@ class ModelReply:
             self._note(event)
         ours = any(self._owned.values())
         if not self._open:
-            if event is None or _is_prelude(event):
+            if event is None or _is_prelude(event) or self._may_be_written:
                 if data is None and not self._held:  # a comment that keeps the connection alive
                     yield raw
                 else:
@@ -293,6 +312,13 @@ class ModelReply:
             yield self._client.frame(raw, rest, changed=True)
         elif event is None and (data is None or not all(self._owned.values())):  # a comment, [DONE]
             yield raw
+
+    @property
+    def _may_be_written(self) -> bool:
+        """Whether the answer so far may be a call as text."""
+        if self._owned or not (text := self._reader.answer):
+            return False
+        return may_become_call(text, self._offer.owns_beginning)
 
     def _note(self, event: Mapping[str, Any]) -> None:
         """Note the owners of the calls that begin."""

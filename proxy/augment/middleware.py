@@ -174,7 +174,9 @@ class Augment:
     ) -> None:
         """Set the bytes for the upstream, and the app that calls the model. Raises ApiError 404: no such action set."""
         exchange, options, raw = exchange_of(scope), self._options, request.raw
-        offer = None if options.actions is None else await self._offer(request, decision, exchange, options.actions)
+        offer = (
+            None if options.actions is None else await self._offer(request, decision, target, exchange, options.actions)
+        )
 
         def forwarded(edits: Sequence[Edit]) -> bytes:
             return _forwarded(request, lead, decision, target, edits)
@@ -214,7 +216,7 @@ class Augment:
         return with_history(decision, history)
 
     async def _offer(
-        self, request: ModelRequest, decision: Decision, exchange: Exchange, actions: Actions
+        self, request: ModelRequest, decision: Decision, target: Target, exchange: Exchange, actions: Actions
     ) -> Offer | None:
         """The operations that the model may call; None: none. Raises ApiError 404 for an unknown set."""
         off = decision.action_sets is None and decision.status == "off"
@@ -223,13 +225,13 @@ class Augment:
         if not sets or decision.reason == HOUSEKEEPING or not suited(request, messages):
             return None
         turns = decision.turns or turns_of(messages)
-        if not turns:
+        if not turns or not actions.takes_tools(target):
             return None
         began = time.perf_counter()
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await actions.offer(request, turns, sets, exchange.rights)
+                return await actions.offer(request, turns, sets, exchange.rights, target)
         except (RetrievalError, TimeoutError) as error:
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None

@@ -44,6 +44,10 @@ class ScriptedModel:
         number = len(self.received)
         finish = "tool_calls" if message.get("tool_calls") else "stop"
         envelope = {"id": f"chatcmpl-{number}", "created": 1700000000 + number, "model": "gpt-x-2024"}
+        if "error" in message:
+            refusal = json.dumps(message).encode()
+            await wire.send(reply(refusal, b"content-type: application/json", status=b"400 Bad Request"))
+            return
         if not asked.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish}
             body = json.dumps({**envelope, "object": "chat.completion", "choices": [choice], "usage": USAGE}, indent=1)

@@ -18,6 +18,7 @@ embedder: {{model: hash}}
 server: {{log_level: debug}}
 models:
   gpt-x: {{api_base: "{model}/v1"}}
+  gpt-without-*: {{api_base: "{model}/v1"}}
 actions:
   atlas:
     auth: digest
@@ -238,6 +239,57 @@ def test_a_call_that_is_no_json_reaches_the_model_as_an_error(team: Team) -> Non
     team.script(wrong, says("Sorry."))
     assert team.ask().parse().choices[0].message.content == "Sorry."
     assert "no JSON object" in team.model.received[1]["messages"][-1]["content"]
+
+
+WRITTEN = [
+    '```json\n{\n  "name": "act_listOrganizations",\n  "arguments": {}\n}\n```',
+    '{"name": "act_listOrganizations", "arguments": {}}',
+    '<tool_call>\n{"name": "act_listOrganizations", "arguments": {}}\n</tool_call>',
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN, ids=["fenced", "bare", "tagged"])
+def test_a_call_that_the_model_writes_as_text_is_made_and_not_shown(team: Team, text: str) -> None:
+    team.script(says(text), says(ANSWER))
+    assert team.ask().parse().choices[0].message.content == ANSWER
+    team.script(says(text), says(ANSWER), one_byte=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in team.stream() if chunk.choices) == ANSWER
+    assert team.api.seen == ["GET /orgs"]
+
+
+OTHER_JSON = [
+    '```json\n{"name": "Ann", "age": 3}\n```',
+    '{"name": "act_listOrganizations", "arguments": {}, "note": "an example"}',
+    '{"name": "act_listOrganizations", "arguments": {}} is the call.',
+    "```python\nprint(1)\n```",
+    "{",
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", OTHER_JSON)
+def test_other_json_is_an_answer(team: Team, text: str, stream: bool) -> None:
+    model = team.script(says(text), one_byte=True)
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+    assert httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60).content == model.sent[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_that_refuses_tools_answers_without_tools(team: Team, stream: bool) -> None:
+    name = f"gpt-without-tools-{stream}"
+    team.script({"error": {"message": f"{name} does not support tools"}}, says("Hi."), says("Hi again."))
+    for answer in ("Hi.", "Hi again."):
+        given: dict[str, Any] = {"model": f"rage/atlas/{name}", "messages": [{"role": "user", "content": QUESTION}]}
+        url = f"{team.served.url}/v1/chat/completions"
+        assert answer[:3] in httpx.post(url, json={**given, "stream": stream}, timeout=60).text
+    assert ["tools" in asked for asked in team.model.received] == [True, False, False]
+
+
+def test_another_refusal_passes_as_the_model_wrote_the_refusal(team: Team) -> None:
+    team.script({"error": {"message": "too long", "code": "context_length_exceeded"}})
+    with pytest.raises(openai.BadRequestError) as refused:
+        team.ask()
+    assert refused.value.code == "context_length_exceeded"
 
 
 def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:

@@ -36,7 +36,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
-    made = Offer(nothing, taken)
+    made = Offer(nothing, lambda: None, taken)
     made.add(found)
     return made
 
