@@ -1,5 +1,4 @@
-"""What a response and a message keep where the upstream knows only chat completions: writes docs/bridges.md, every cell
-from a run.
+"""The losses of responses and messages over a chat completion: writes docs/bridges.md, every cell from a run.
 
     python benchmarks/conformance/bridges.py [--output FILE]
 
@@ -89,13 +88,13 @@ class Runs:
         self._plain: dict[tuple[str, str], Json] = {}  # (path, column) -> what the upstream gets of a plain request
 
     async def request(self, path: str, row: Row, column: str) -> str:
-        """What the upstream gets of the row's members, or the refusal."""
+        """The row's members as the upstream gets the members, or the refusal."""
         if (path, column) not in self._plain:
             self._plain[path, column] = (await self._received(path, {}, column))[1]
         status, got = await self._received(path, row.fields, column)
         if status != 200:
             return f"{status} `{got['code'] or got['type']}`"
-        return _told(self._plain[path, column], got)
+        return _shown_differences(self._plain[path, column], got)
 
     async def _received(self, path: str, fields: Json, column: str) -> tuple[int, Json]:
         """200 and the upstream's JSON, or the status and the error."""
@@ -111,7 +110,7 @@ class Runs:
         return 200, got
 
     async def reply(self, path: str, row: ReplyRow, *, streamed: bool) -> str:
-        """What the client gets."""
+        """The reply as the client gets the reply."""
         frames = chunked([sse.frame(json.dumps(chunk).encode()) for chunk in _chunks(row)] + [sse.DONE])
         answer = reply(json.dumps(_completion(row)).encode(), _AS_JSON)
         if row.end == "429":
@@ -201,8 +200,8 @@ def _then_closing(answer: bytes) -> Any:
 # --- Cells
 
 
-def _told(plain: Json, got: Json) -> str:
-    """The difference to a plain request: what came, what changed and what went."""
+def _shown_differences(plain: Json, got: Json) -> str:
+    """The difference to a plain request: new, changed and missing members."""
     return "; ".join(_differences(plain, got, "")).replace("|", "\\|") or "left out"
 
 
@@ -277,7 +276,7 @@ def _seen_stream(path: str, body: bytes, *, whole: bool) -> str:
 
 
 def _accumulated(events: Sequence[Json]) -> Json:
-    """The message that a client puts together from the events."""
+    """The message of the events, as a client puts the message together."""
     message: Json = {**events[0]["message"], "content": []}
     for event in events:
         if event["type"] == "content_block_start":

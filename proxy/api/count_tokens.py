@@ -4,12 +4,18 @@ import orjson
 
 from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.body import by_size
+from proxy.dialects.messages import MESSAGES
+from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.token_counts import Tokens, estimated_tokens
 from proxy.exchange import exchange_of
+from proxy.upstream.bridges.missing_paths import FirstLook, NoSuchPathError
 
 
 class CountTokens:
-    """The route of counts: the request goes the way of a message; outside the relay lane, an estimate answers."""
+    """The route of counts: the request goes the way of a message.
+
+    An estimate answers outside the relay lane, and where the upstream has no such path.
+    """
 
     def __init__(self, augment: App, *, with_passages: bool) -> None:
         """augment: prepares the call of the model, as for a message. with_passages: whether `augment` adds passages."""
@@ -24,8 +30,23 @@ class CountTokens:
         if not self._with_passages:
             exchange.rag_reason = "inject.augment_count is false"
         assert exchange.target is not None, "the route sets the target"
-        if exchange.target.lane != "relay":
+        dialects = exchange.target.dialects
+        if exchange.target.lane != "relay" or (dialects and DIALECT_NAMES[MESSAGES.path] not in dialects):
             exchange.upstream = _estimate
+        elif exchange.upstream is not None:
+            exchange.upstream = _or_estimate(exchange.upstream)
+
+
+def _or_estimate(upstream: App) -> App:
+    """The app, with an estimate where the app answers that the path is missing."""
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await upstream(scope, receive, FirstLook(scope["path"], send).send)
+        except NoSuchPathError:
+            await _estimate(scope, receive, send)
+
+    return counted
 
 
 async def _estimate(scope: Scope, _receive: Receive, send: Send) -> None:

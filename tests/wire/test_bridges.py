@@ -37,7 +37,7 @@ def anthropic_client(lanes: Served) -> Any:
 
 
 def received(text: str) -> Any:
-    """The request that the upstream says it received."""
+    """The request, as the upstream repeats the request in the answer."""
     return json.loads(text)["received"]
 
 

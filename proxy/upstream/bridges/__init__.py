@@ -1,14 +1,14 @@
 """Bridges: an upstream that knows only chat completions answers a request of another dialect.
 
-missing_paths      the relay with a bridge, for upstreams that lack a path
-lacking            what upstreams lack, learned from answers
+missing_paths      the relay with a bridge, for upstreams without a path
 bridge             the app around a lane: a request of another dialect in, the dialect's reply out
+lacking            the paths and members that upstreams lack, learned from answers
 members            the members of a client's objects, read strictly
 responses_request  a request for a response as a request for a chat completion
 messages_request   the same for a request for a message of Anthropic's API
-reply              the base of reply writers: chunks of a chat completion in, events of a dialect out
-responses_reply    a chat completion as a response
-messages_reply     a chat completion as a message
+reply_writer       the base of writers: chunks of a chat completion in, events of a dialect out
+response_writer    a chat completion as a response
+message_writer     a chat completion as a message
 
 litellm has bridges of its own, which the gateway does not use. Tried with litellm 1.106.2, the bridges end a cut stream
 as a whole reply, drop a streamed refusal, drop `previous_response_id`, `prompt` and `background` without an error, and

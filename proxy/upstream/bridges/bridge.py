@@ -25,9 +25,9 @@ from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges import messages_request, responses_request
 from proxy.upstream.bridges.lacking import Lacking
 from proxy.upstream.bridges.members import Json
-from proxy.upstream.bridges.messages_reply import MessageWriter
-from proxy.upstream.bridges.reply import ReplyWriter, cut
-from proxy.upstream.bridges.responses_reply import ResponseWriter
+from proxy.upstream.bridges.message_writer import MessageWriter
+from proxy.upstream.bridges.reply_writer import ReplyWriter, cut
+from proxy.upstream.bridges.response_writer import ResponseWriter
 from proxy.upstream.relay import OF_THE_BODY
 
 _EVENT_STREAM = (b"content-type", b"text/event-stream")

@@ -60,9 +60,9 @@ class BridgedRelay:
         """
         path = scope["path"]
         try:
-            await self._relay(scope, receive, _FirstLook(path, send).send)
+            await self._relay(scope, receive, FirstLook(path, send).send)
             return
-        except _NoSuchPathError:
+        except NoSuchPathError:
             pass
 
         async def confirm(message: Message) -> None:
@@ -82,12 +82,12 @@ def _not_spoken(exchange: Exchange, target: Target) -> ApiError:
     return ApiError(404, message, code="path_not_supported", param="model")
 
 
-class _NoSuchPathError(Exception):
+class NoSuchPathError(Exception):
     """The upstream lacks the path; the client has no byte of the answer."""
 
 
-class _FirstLook:
-    """Sends an answer on; holds back an answer that may say that the path is missing."""
+class FirstLook:
+    """Sends the answer to a request of the path on; holds back an answer that may say that the path is missing."""
 
     __slots__ = ("_held", "_passed", "_path", "_size", "_to")
 
@@ -99,7 +99,7 @@ class _FirstLook:
         self._passed = False
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a message on, or hold the message back. The awaitable raises _NoSuchPathError.
+        """Send a message on, or hold the message back. The awaitable raises NoSuchPathError.
 
         An ordinary answer costs one plain call for each message.
         """
@@ -116,7 +116,7 @@ class _FirstLook:
             if message["type"] == "http.response.start" or message.get("more_body", False):
                 return
             if self._is_about_path(self._held[0]["status"]):
-                raise _NoSuchPathError
+                raise NoSuchPathError
         self._passed = True
         for each in self._held:
             await self._to(each)

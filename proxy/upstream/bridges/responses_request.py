@@ -20,8 +20,8 @@ _TRANSLATED = (
     "top_logprobs"
 )
 # `prompt_cache_retention` makes a provider's cache cheaper, and litellm never sends the member. `truncation`: a
-# conversation that is too long for the model is the upstream's error, as with "disabled". `max_tool_calls` limits tools
-# that the provider runs: such tools are refused.
+# conversation too long for the model is the upstream's error, as with "disabled". `max_tool_calls` limits the
+# provider's own tools, which the bridge refuses.
 _LEFT_OUT = "store metadata truncation max_tool_calls stream_options prompt_cache_retention"
 _STATE = {
     "previous_response_id": "send the whole conversation in `input`",
@@ -29,7 +29,7 @@ _STATE = {
     "prompt": "send the text of the prompt in `instructions`",
     "background": "wait for the response, or ask for a stream",
 }
-_OF_REPLIES = "id status phase"  # members of the items of a response that mean nothing to the model
+_OF_REPLIES = "id status phase"  # members of the items of a response, without a meaning for the model
 _FUNCTIONS_ONLY = "send tools of type function or custom, or ask a model whose upstream has /v1/responses"
 
 
@@ -48,7 +48,7 @@ def chat_of(fields: Mapping[str, Any]) -> Json:
     if "max_output_tokens" in sent:
         chat["max_tokens"] = sent["max_output_tokens"]
     if "reasoning" in sent:
-        # A reply has the reasoning that the upstream shows, whatever `summary` asks for.
+        # `summary`: a reply has all reasoning that the upstream shows.
         reasoning = members_of(sent["reasoning"], "reasoning", "effort", "summary generate_summary")
         chat.update({"reasoning_effort": reasoning["effort"]} if "effort" in reasoning else {})
     if "text" in sent:
@@ -117,7 +117,7 @@ def _messages(sent: Json) -> list[Json]:
 
 
 def _add_to_turn(messages: list[Json], part: Json) -> None:
-    """Add to the assistant's message at the end, or begin such a message.
+    """Add to the assistant's message at the end, or begin a message of the assistant.
 
     A second text begins a second message, and so do thoughts after a text or a call.
     """
@@ -204,7 +204,7 @@ def _result(item: Json, at: str) -> Json:
 
 # --- Reasoning: the signed blocks of a provider travel in `encrypted_content`, to the client and back.
 
-_MARK = "ragway:"  # at the beginning of an `encrypted_content` that a bridge wrote
+_MARK = "ragway:"  # at the beginning of an `encrypted_content` of a bridge
 
 
 def packed(blocks: list[Json]) -> str:
@@ -213,7 +213,7 @@ def packed(blocks: list[Json]) -> str:
 
 
 def _thinking(item: Json) -> list[Any]:
-    """The signed blocks of a reasoning item. Other reasoning means nothing to a chat completion."""
+    """The signed blocks of a reasoning item. A chat completion has no place for other reasoning."""
     sealed = item.get("encrypted_content")
     if not isinstance(sealed, str) or not sealed.startswith(_MARK):
         return []

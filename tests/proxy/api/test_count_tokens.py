@@ -5,7 +5,7 @@ import json
 import pytest
 
 from proxy.api.count_tokens import CountTokens
-from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.asgi import App, Receive, Scope, Send, send_json
 from proxy.dialects.messages import COUNT_PATH
 from proxy.dialects.token_counts import Tokens
 from proxy.exchange import Exchange, Lane, Target, exchange_of
@@ -18,12 +18,22 @@ async def upstream(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send_json(send, 200, b'{"input_tokens": 7}')
 
 
-async def counted(lane: Lane, *, with_passages: bool) -> tuple[Exchange, int]:
-    """The exchange, and the counted tokens."""
+async def without_counts(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_json(send, 404, b'{"error":{"message":"File Not Found"}}')
+
+
+async def without_model(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_json(send, 404, b'{"error":{"message":"model: m"}}')
+
+
+async def counted(
+    lane: Lane, *, with_passages: bool, app: App = upstream, dialects: tuple[str, ...] = ()
+) -> tuple[Exchange, int]:
+    """The exchange, and the counted tokens; 0: an error."""
 
     async def augment(scope: Scope, _receive: Receive, _send: Send) -> None:
         exchange = exchange_of(scope)
-        exchange.target, exchange.body, exchange.upstream = Target("m", lane, "", ""), BODY, upstream
+        exchange.target, exchange.body, exchange.upstream = Target("m", lane, "", "", dialects=dialects), BODY, app
         exchange.rag_status, exchange.rag_reason = ("augmented", "first question") if with_passages else ("off", "")
 
     exchange = Exchange()
@@ -31,7 +41,7 @@ async def counted(lane: Lane, *, with_passages: bool) -> tuple[Exchange, int]:
     await call.to(CountTokens(augment, with_passages=with_passages), scope)
     assert exchange.upstream is not None
     await call.to(exchange.upstream, scope)
-    return exchange, json.loads(call.body)["input_tokens"]
+    return exchange, json.loads(call.body).get("input_tokens", 0)
 
 
 @pytest.mark.parametrize("lane", ["translated", "echo"])
@@ -45,3 +55,11 @@ async def test_the_upstream_of_a_relay_counts() -> None:
     exchange, tokens = await counted("relay", with_passages=False)
     assert (exchange.tokens, tokens) == (Tokens(0, 0), 7)
     assert (exchange.rag_status, exchange.rag_reason) == ("off", "inject.augment_count is false")
+
+
+async def test_an_upstream_without_the_path_gets_an_estimate_and_another_error_passes() -> None:
+    estimate = -(-len(BODY) // 4)
+    assert (await counted("relay", with_passages=False, app=without_counts))[1] == estimate
+    assert (await counted("relay", with_passages=False, app=without_model))[1] == 0
+    assert (await counted("relay", with_passages=False, dialects=("chat",)))[1] == estimate
+    assert (await counted("relay", with_passages=False, dialects=("chat", "messages")))[1] == 7

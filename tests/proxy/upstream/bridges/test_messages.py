@@ -27,7 +27,7 @@ from tests.proxy.upstream.translated.provider_lane import (
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, json_reply, scripted
 
-__all__ = ["keyless", "silent"]  # fixtures that every test here uses
+__all__ = ["keyless", "silent"]  # fixtures of every test of the file
 pytestmark = QUIET_PYDANTIC
 
 ASKING: Json = {"max_tokens": 50, "messages": [{"role": "user", "content": "Hello?"}]}
@@ -118,7 +118,7 @@ class TestWhole:
         assert (status, error["error"]["type"]) == (502, "api_error")
         assert "raise `max_tokens`" in error["error"]["message"]
 
-    async def test_usage_that_no_upstream_reported_is_zero_and_estimated_for_the_accounts(self) -> None:
+    async def test_an_unreported_usage_is_zero_and_estimated_for_the_accounts(self) -> None:
         unreported = {name: value for name, value in completion("Hello.").items() if name != "usage"}
         async with gpt(json_reply(unreported)) as (_, gateway):
             _, message = await asked(gateway)
@@ -233,7 +233,7 @@ class TestErrors:
             ({"messages": [{"role": "user", "content": [{"type": "search_result"}]}]}, "messages[0].content[0].type"),
         ],
     )
-    async def test_what_has_no_counterpart_is_refused_by_its_place(self, body: Json, place: str) -> None:
+    async def test_a_member_without_a_counterpart_is_refused_by_the_place(self, body: Json, place: str) -> None:
         async with claude() as (upstream, gateway):
             status, error = await asked(gateway, **body)
         assert (status, error["error"]["type"]) == (400, "invalid_request_error")

@@ -17,7 +17,7 @@ from tests.proxy.upstream.translated.test_request import JSONS, MEMBERS, MODELS,
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, json_reply, scripted
 
-__all__ = ["keyless", "silent"]  # fixtures that every test here uses
+__all__ = ["keyless", "silent"]  # fixtures of every test of the file
 pytestmark = QUIET_PYDANTIC
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -130,7 +130,7 @@ CHAT: Json = {
 }
 
 
-def test_all_that_has_a_counterpart_is_translated_and_passes_the_allow_list() -> None:
+def test_every_member_with_a_counterpart_is_translated_and_passes_the_allow_list() -> None:
     assert chat_of(WHOLE) == CHAT
     assert parameters_of(json.dumps(CHAT).encode()) == {name: value for name, value in CHAT.items() if name != "model"}
 
@@ -149,7 +149,7 @@ def test_a_tool_choice_has_the_words_of_chat_completions(choice: str, chosen: st
     assert (chat["tool_choice"], "parallel_tool_calls" in chat) == (chosen, False)
 
 
-# --- Nothing passes unread: a member is translated, left out as documented, or refused by its place.
+# --- Every member is translated, left out as documented, or refused by the place of the member.
 
 IGNORED = {"context_management", "cache_control", "service_tier", "is_error", "citations", "type"}
 IGNORED |= {"eager_input_streaming", "defer_loading"}
@@ -170,7 +170,7 @@ OBJECTS = [(), *(path for path in PLACES if isinstance(at(WHOLE, path), dict))]
 
 
 @given(st.sampled_from(OBJECTS), MEMBERS, JSONS)
-def test_an_unknown_member_is_refused_by_its_place(path: tuple[Any, ...], name: str, value: object) -> None:
+def test_an_unknown_member_is_refused_by_the_place(path: tuple[Any, ...], name: str, value: object) -> None:
     body = json.loads(json.dumps(WHOLE))
     assume(name not in at(body, path) and name not in IGNORED | {"metadata"} and value is not None)
     at(body, path)[name] = value
@@ -194,7 +194,7 @@ def asking(*blocks: Json) -> Json:
 
 
 def shapes(address: str) -> list[Json]:
-    """Requests with an address that a bridge, litellm, or a provider's module of litellm's could open."""
+    """Requests with an address for a bridge, litellm, or one of litellm's providers to open."""
     schema = {"type": "object", "properties": {"a": {"$ref": address}}, "$schema": address, "$id": address}
     link = {"type": "url", "url": address}
     result = {"type": "tool_result", "tool_use_id": "c"}
@@ -233,7 +233,7 @@ class TestNothingIsOpened:
         assert upstream.connections <= len(bodies)
 
     @pytest.mark.parametrize("address", ["file:///etc/passwd", "/etc/passwd", "gs://bucket/a.png", "s3://b/a", "http:"])
-    async def test_an_address_that_is_no_web_address_is_refused(self, address: str) -> None:
+    async def test_an_address_of_another_scheme_is_refused(self, address: str) -> None:
         async with claude() as (upstream, gateway):
             for body in shapes(address)[2:]:
                 answer = await raw_answer(gateway, {"max_tokens": 9, **body}, MESSAGES.path)

@@ -15,9 +15,9 @@ from proxy.dialects import sse
 from proxy.dialects.messages import MESSAGES
 from proxy.dialects.responses import RESPONSES
 from proxy.errors import ApiError
-from proxy.upstream.bridges.messages_reply import MessageWriter
-from proxy.upstream.bridges.reply import ReplyWriter
-from proxy.upstream.bridges.responses_reply import ResponseWriter
+from proxy.upstream.bridges.message_writer import MessageWriter
+from proxy.upstream.bridges.reply_writer import ReplyWriter
+from proxy.upstream.bridges.response_writer import ResponseWriter
 from tests.support.anthropic_server import Json
 from tests.support.recording_upstream import answering, recording
 from tests.support.upstream_servers import reply

@@ -29,7 +29,7 @@ from tests.proxy.upstream.translated.provider_lane import (
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, Reply, json_reply, scripted
 
-__all__ = ["keyless", "silent"]  # fixtures that every test here uses
+__all__ = ["keyless", "silent"]  # fixtures of every test of the file
 pytestmark = QUIET_PYDANTIC
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
@@ -117,7 +117,7 @@ class TestWhole:
             answer = await gateway.client.responses.create(model="mine", input="Hello?")
         assert answer.output[0].to_dict()["content"] == [{"type": "refusal", "refusal": "I cannot."}]
 
-    async def test_usage_that_no_upstream_reported_is_null_and_estimated_for_the_accounts(self) -> None:
+    async def test_an_unreported_usage_is_null_and_estimated_for_the_accounts(self) -> None:
         unreported = {name: value for name, value in completion("Hello.").items() if name != "usage"}
         async with gpt(json_reply(unreported)) as (_, gateway):
             answer = await gateway.client.responses.create(model="mine", input="Hello?")
@@ -282,7 +282,7 @@ class TestErrors:
             ({"mock_response": "x"}, "mock_response"),
         ],
     )  # fmt: skip
-    async def test_what_has_no_counterpart_is_refused_by_its_place(self, body: Json, place: str) -> None:
+    async def test_a_member_without_a_counterpart_is_refused_by_the_place(self, body: Json, place: str) -> None:
         async with claude() as (upstream, gateway):
             answer = await raw_answer(gateway, {"input": "Q", **body}, RESPONSES.path)
         assert b" 400 " in answer.partition(b"\r\n")[0]

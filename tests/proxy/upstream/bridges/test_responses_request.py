@@ -17,7 +17,7 @@ from tests.proxy.upstream.translated.test_request import JSONS, MEMBERS, MODELS,
 from tests.support import anthropic_server as anthropic
 from tests.support.anthropic_server import Json, json_reply, scripted
 
-__all__ = ["keyless", "silent"]  # fixtures that every test here uses
+__all__ = ["keyless", "silent"]  # fixtures of every test of the file
 pytestmark = QUIET_PYDANTIC
 
 SCHEMA = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}}
@@ -134,12 +134,12 @@ CHAT: Json = {
 }
 
 
-def test_all_that_has_a_counterpart_is_translated_and_passes_the_allow_list() -> None:
+def test_every_member_with_a_counterpart_is_translated_and_passes_the_allow_list() -> None:
     assert chat_of(WHOLE) == CHAT
     assert parameters_of(json.dumps(CHAT).encode()) == {name: value for name, value in CHAT.items() if name != "model"}
 
 
-def test_what_is_the_default_everywhere_is_left_out() -> None:
+def test_the_default_of_every_api_is_left_out() -> None:
     chat = chat_of({**WHOLE, "parallel_tool_calls": True, "service_tier": "default"})
     assert not {"parallel_tool_calls", "service_tier"} & set(chat)
     assert chat_of({**WHOLE, "service_tier": "flex"})["service_tier"] == "flex"
@@ -169,7 +169,7 @@ def test_the_calls_of_a_turn_are_one_message(items: list[tuple[str, str]], roles
     assert seen == roles
 
 
-def test_of_allowed_tools_only_these_are_sent() -> None:
+def test_of_allowed_tools_only_the_allowed_tools_are_sent() -> None:
     tools = [{"type": "function", "name": name} for name in "fgh"]
     choice = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "g"}]}
     chat = chat_of({"model": "m", "input": "Q", "tools": tools, "tool_choice": choice})
@@ -182,13 +182,13 @@ def test_reasoning_of_another_server_is_left_out(sealed: object) -> None:
     assert [message["role"] for message in chat_of({"model": "m", "input": items})["messages"]] == ["user"]
 
 
-# --- Nothing passes unread: a member is translated, left out as documented, or refused by its place.
+# --- Every member is translated, left out as documented, or refused by the place of the member.
 
 IGNORED = {
     (): {"store", "metadata", "truncation", "max_tool_calls", "stream_options", "prompt_cache_retention"},
     ("reasoning",): {"summary", "generate_summary"},
 }
-FREE = {"parameters", "schema", "metadata", "stream_options", "annotations"}  # left out, or the provider's to read
+FREE = {"parameters", "schema", "metadata", "stream_options", "annotations"}  # left out, or read by the provider alone
 THINKING = ("input", 2), ("input", 8)
 
 
@@ -206,7 +206,7 @@ OBJECTS = [(), *(path for path in PLACES if isinstance(at(WHOLE, path), dict) an
 
 
 @given(st.sampled_from(OBJECTS), MEMBERS, JSONS)
-def test_an_unknown_member_is_refused_by_its_place(path: tuple[Any, ...], name: str, value: object) -> None:
+def test_an_unknown_member_is_refused_by_the_place(path: tuple[Any, ...], name: str, value: object) -> None:
     body = json.loads(json.dumps(WHOLE))
     assume(name not in at(body, path) and name not in IGNORED.get(path, set()) and value is not None)
     at(body, path)[name] = value
@@ -230,7 +230,7 @@ def asking(*parts: Json) -> Json:
 
 
 def shapes(address: str) -> list[Json]:
-    """Requests with an address that a bridge, litellm, or a provider's module of litellm's could open."""
+    """Requests with an address for a bridge, litellm, or one of litellm's providers to open."""
     schema = {"type": "object", "properties": {"a": {"$ref": address}}, "$schema": address, "$id": address}
     form = {"type": "json_schema", "name": "n", "schema": schema, "strict": True}
     result = {"type": "function_call_output", "call_id": "c"}
@@ -272,7 +272,7 @@ class TestNothingIsOpened:
         assert upstream.connections <= len(bodies)
 
     @pytest.mark.parametrize("address", ["file:///etc/passwd", "/etc/passwd", "gs://bucket/a.png", "s3://b/a", "http:"])
-    async def test_an_address_that_is_no_web_address_is_refused(self, address: str) -> None:
+    async def test_an_address_of_another_scheme_is_refused(self, address: str) -> None:
         async with claude() as (upstream, gateway):
             for body in shapes(address)[6:]:
                 assert b" 400 " in (await raw_answer(gateway, body, RESPONSES.path)).partition(b"\r\n")[0], body

@@ -8,7 +8,7 @@ from proxy.dialects.replies import json_of
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import upstream_error
 from proxy.upstream.bridges.members import Json
-from proxy.upstream.bridges.reply import ReplyWriter
+from proxy.upstream.bridges.reply_writer import ReplyWriter
 
 _STOP_REASONS = {
     "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",

@@ -6,7 +6,7 @@ from typing import Any
 
 from proxy.dialects.responses_reply import envelope, usage_of
 from proxy.upstream.bridges.members import Json
-from proxy.upstream.bridges.reply import ReplyWriter
+from proxy.upstream.bridges.reply_writer import ReplyWriter
 from proxy.upstream.bridges.responses_request import packed
 
 # Kind of a part -> (event, the member with the text, further members of the part, further members of the text's events)
