@@ -25,7 +25,8 @@ from proxy.dialects.responses import RESPONSES
 from tests.support.agent_bodies import claude_code_body, codex_body
 from tests.support.gateway import PATIENCE_S, ROOT, Served, serving
 from tests.support.openai_server import KEY, OpenAIServer, ReceivedRequest, openai_server
-from tests.support.scripted_responses import TEXT
+from tests.support.scripted_messages import SIGNATURE
+from tests.support.scripted_responses import ENCRYPTED, TEXT
 from tests.test_docs import page, rows
 
 NODE = ROOT / "tests" / "node"
@@ -171,6 +172,11 @@ def test_the_upstream_gets_the_same_bodies_but_for_the_passages(direct: Run, thr
         assert after == before
         with_passages += 1
     assert with_passages > 8
+
+
+def test_the_client_sends_the_models_reasoning_back(through: Run) -> None:
+    sealed = (ENCRYPTED.encode(), SIGNATURE.encode())
+    assert any(seal in request.body for request in through.requests for seal in sealed)
 
 
 def test_the_upstream_gets_the_headers_of_the_client(direct: Run, through: Run) -> None:

@@ -204,6 +204,21 @@ def test_the_sdk_streams_a_response(client: openai.OpenAI, recorder: Recorder) -
     assert json.loads(recorder.body)["input"] == QUESTION
 
 
+def test_the_sdk_sends_pictures_and_sealed_reasoning_back(client: openai.OpenAI, recorder: Recorder) -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA=="}
+    recorder.answer = answering(whole(thought, message_of("Yes.")))
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}
+    items: Any = [{"role": "user", "content": [{"type": "input_text", "text": QUESTION}, picture]}]
+    sealed: Any = {"store": False, "include": ["reasoning.encrypted_content"]}
+    first = client.responses.create(model="gpt-x", input=items, **sealed)
+    assert json.loads(recorder.body)["input"] == items
+    items += [*(item.to_dict() for item in first.output), {"role": "user", "content": "And from Java?"}]
+    recorder.fresh().answer = answering(whole(message_of("No.")))
+    client.responses.create(model="gpt-x", input=items, **sealed)
+    assert json.loads(recorder.body)["input"] == items
+    assert items[1]["encrypted_content"] == thought["encrypted_content"]
+
+
 class City(BaseModel):
     """What the model fills in."""
 
