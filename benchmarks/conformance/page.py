@@ -138,6 +138,8 @@ request for a message (Anthropic's Messages API), to an upstream of the same dia
 dialect's declared place, and are removed before the comparison: the first message, the end of `instructions`, the last
 block of `system`. An error of the gateway must have the form of the dialect. {NOT_APPLICABLE}: the API has no such
 feature.
+
+For an upstream of another dialect, see [the bridges](bridges.md).
 """
     yield _row("", *KINDS)
     yield _row(*["---"] * (len(KINDS) + 1))
