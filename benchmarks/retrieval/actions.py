@@ -73,8 +73,8 @@ def others(folder: Path, own: Sequence[Operation], count: int) -> list[Operation
                 return made
             if (one.method, one.path) in calls:
                 continue
-            producers = tuple(f"{number}_{name}"[:64] for name in one.producers)
-            made.append(msgspec.structs.replace(one, name=f"{number}_{one.name}"[:64], producers=producers))
+            producers = tuple(f"{number}_{name}" for name in one.producers)
+            made.append(msgspec.structs.replace(one, name=f"{number}_{one.name}", producers=producers))
     return made
 
 
