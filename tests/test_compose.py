@@ -1,4 +1,4 @@
-"""compose.yaml, read by Docker Compose. No test here starts a container."""
+"""compose.yaml, read by Docker Compose. The tests start no container."""
 
 import json
 import os
