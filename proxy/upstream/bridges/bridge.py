@@ -34,7 +34,7 @@ _EVENT_STREAM = (b"content-type", b"text/event-stream")
 _DONE = b"[DONE]"
 # An upstream that does not know one of these members refuses the request; the answer stays the same without the member:
 # a model that cannot reason has no effort.
-_HINTS = ("reasoning_effort", "prompt_cache_key", "prompt_cache_options", "safety_identifier")
+_HINTS = ("reasoning_effort", "prompt_cache_key", "prompt_cache_options", "safety_identifier", "stream_options")
 # OpenAI's reasoning models refuse `max_tokens`; some other servers know no other name. litellm knows who takes which.
 _NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
 # Headers of the client's request about the reply's coding, and of another API.

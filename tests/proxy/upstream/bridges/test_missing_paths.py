@@ -255,3 +255,20 @@ async def test_an_error_about_another_member_is_passed_on() -> None:
     async with relaying(Server(b"", chat=error), dialects=("chat",)) as asking:
         call = await asking.ask(RESPONSES, reasoning={"effort": "high"}, temperature=9)
         assert (call.status, len(asking.running.requests)) == (400, 1)
+
+
+async def test_a_server_that_reports_no_usage_in_streams_answers_a_stream() -> None:
+    parts = frames(chunk({"role": "assistant", "content": "Hello."}), chunk({}, finish_reason="stop"))
+    events = head(b"content-type: text/event-stream", b"transfer-encoding: chunked") + b"".join(chunked(parts))
+    refusal = b'{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}'
+
+    class Strict(Server):
+        async def __call__(self, wire: Wire) -> None:
+            while True:
+                asked = json.loads((await wire.request()).body)
+                refused = not_found(refusal, status=b"422 Unprocessable Entity")
+                await wire.send(refused if "stream_options" in asked else events)
+
+    async with relaying(Strict(b""), dialects=("chat",)) as asking:
+        call = await asking.ask(RESPONSES, stream=True)
+    assert (call.status, call.whole, b'"usage":null' in call.body) == (200, True, True)
