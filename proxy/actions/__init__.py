@@ -4,7 +4,7 @@ openapi/      an OpenAPI document to operations
 library       action sets: written from a document, searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
 search_text   the text by which an operation is found
-arguments     whether the arguments of a call can be sent
+arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 credentials   what an API asks for          addresses  connections to checked addresses only

@@ -1,27 +1,36 @@
-"""Whether the arguments of a model's call can be sent: by the operation's schema, and by where the values come from.
+"""Whether the arguments of a model's call can be sent: by the operation's schema, and by the source of each value.
 
-Small models invent values (`your_organization_id`, `12345`). So a value that identifies something must stand in the
-conversation, in the schema (an enum or a default) or in an earlier result.
+Small models invent values (`your_organization_id`, `12345`). So an identifier must stand in the conversation, in the
+schema (an enum or a default) or in an earlier result.
 """
 
-import functools
+import itertools
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.actions.openapi.operation import Operation
+from proxy.actions.schema_check import problems_of, resolved
 
-_MOST_PROBLEMS = 5
-_PLACEHOLDERS = re.compile(
-    r"(?:your|my|the|some|any|insert|enter|replace|example|sample|dummy|placeholder|test)[_\s-]?\w*[_\s-]"
-    r"(?:id|ids|key|name|token|email|uuid|value|here)\b|<[^<>]*>|\{[^{}]*\}|\$\{?\w+\}?|\[[A-Z_ ]+\]"
-    r"|(?:x{3,}|\.{3}|…|string|unknown|undefined|null|none|n/?a|tbd|todo|placeholder|example|id|name|value|12345+6*7*8*9*0*)",
-    re.IGNORECASE,
+_MOST_VALUES = 500  # of one call
+_MOST_LEVELS = 10
+# Placeholders in an argument of any name.
+_PLACEHOLDER = re.compile(
+    r"<[^<>]*>|\{[^{}]*\}|\$\{?\w+\}?|\[[A-Z_ ]+\]|string"
+    r"|(?i:(?:your|my|insert|enter|replace|example|sample|dummy|placeholder|test)[_-](?:\w+[_-])??"
+    r"(?:id|ids|key|name|token|email|uuid|value|here)|your[_-]\w+|x{3,}|\.{3}|…|tbd|todo|placeholder)"
+    r"|your[A-Z]\w*"
 )
-_IDENTIFIER = re.compile(
-    r"(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username|number|code)$|Ids?$|Uuid$|Name$|Key$"
+# Placeholders in an identifier: elsewhere, such as in `sort`, the words are good values.
+_WEAK_PLACEHOLDER = re.compile(
+    r"(?i:(?:the|some|any|a|an)[\s_-]\w+|unknown|undefined|null|none|n/?a|example|id|name|value|test|user|default|12345\d*)"
 )
+_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
+_MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
 _FORMATS = ("uuid", "email", "uri", "url", "hostname", "ipv4", "ipv6", "idn-email")
+_DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
+_WORD = re.compile(r"[a-z0-9]+|[^\W_a-z0-9]")  # each letter outside ASCII is a word: Chinese has no spaces
 
 
 def offered_schema(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,75 +41,102 @@ def offered_schema(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, 
 
 
 def problems(schema: Mapping[str, Any], arguments: Any) -> list[str]:
-    """What is wrong with the arguments, in sentences for the model; none: the arguments are as the schema says."""
-    found = [_sentence(error) for error in _validator_of(schema).iter_errors(arguments)]
-    return found[:_MOST_PROBLEMS]
+    """What is wrong with the arguments, in sentences for the model; none: nothing was found."""
+    return problems_of(schema, arguments)
 
 
 def invented(
     operation: Operation, schema: Mapping[str, Any], arguments: Mapping[str, Any], known: Sequence[str]
 ) -> list[str]:
-    """The arguments whose values stand nowhere, as "name: value". known: the texts of conversation and results."""
-    texts = [text.casefold() for text in known]
-    return [
-        f"{name}: {value!r}"
-        for name, value in _identifying(operation, schema, arguments)
-        if _PLACEHOLDERS.fullmatch(value.strip()) or not any(value.casefold() in text for text in texts)
-    ]
+    """The invented values, as "name: value". known: the texts of the conversation and of the results.
 
-
-def _identifying(
-    operation: Operation, schema: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """The values that identify something: of the path, by the name of the argument, by the format."""
+    Checked are identifiers, and placeholders such as <id> in any argument. Letter case does not matter, nor do the
+    signs between the words of a value.
+    """
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
-    for name, value in arguments.items():
-        row = schema["properties"].get(name)
-        row = row if isinstance(row, dict) else {}
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, bool) or not isinstance(one, str | int):
-                continue
-            text = str(one)
-            if one in row.get("enum", ()) or ("default" in row and one == row["default"]) or "const" in row:
-                continue
-            if (
-                name in in_path
-                or _IDENTIFIER.search(name)
-                or row.get("format") in _FORMATS
-                or (isinstance(one, str) and _PLACEHOLDERS.fullmatch(text.strip()))
-            ):
-                yield name, text
+    values = itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES)
+    doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
+    texts = [_words(text) for text in known] if doubtful else []
+    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts)]
 
 
-def _sentence(error: Any) -> str:
-    where = ".".join(map(str, error.absolute_path))
-    if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in error.instance]
-        return f"{where + '.' if where else ''}{missing[0]} is missing" if missing else str(error.message)
-    if error.validator == "additionalProperties":
-        return str(error.message)[:200]
-    return f"{where or 'the arguments'}: {error.message[:200]}"
+class _Value(NamedTuple):
+    path: str  # such as body.owner.id
+    name: str  # of the last member of the path
+    value: str | int
+    schema: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        return str(self.value).strip()
 
 
-def _validator_of(schema: Mapping[str, Any]) -> Any:
-    import orjson
+def _values(root: Mapping[str, Any], schema: Any, value: Any, path: str, name: str, level: int) -> Iterator[_Value]:
+    """All texts and whole numbers within the arguments."""
+    row = resolved(root, schema)
+    row = row if isinstance(row, dict) else {}
+    if isinstance(value, dict) and level < _MOST_LEVELS:
+        for key, one in value.items():
+            yield from _values(root, _member(root, row, key, 0), one, f"{path}.{key}" if path else key, key, level + 1)
+    elif isinstance(value, list) and level < _MOST_LEVELS:
+        for one in value:
+            yield from _values(root, row.get("items"), one, path, name, level + 1)
+    elif isinstance(value, str | int) and not isinstance(value, bool):
+        yield _Value(path, name, value, row)
 
-    return _compiled(orjson.dumps(schema))
+
+def _member(root: Mapping[str, Any], schema: Any, name: str, level: int) -> Any:
+    """The schema of a member, also within allOf, anyOf and oneOf."""
+    schema = resolved(root, schema)
+    if not isinstance(schema, dict) or level > 3:
+        return {}
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties:
+        return properties[name]
+    for word in ("allOf", "anyOf", "oneOf"):
+        for one in schema.get(word) or () if isinstance(schema.get(word), list) else ():
+            if found := _member(root, one, name, level + 1):
+                return found
+    return {}
 
 
-@functools.lru_cache(maxsize=512)
-def _compiled(schema: bytes) -> Any:
-    import orjson
-    from jsonschema import Draft202012Validator  # 150 ms, on the first call
+def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
+    """Whether a value must stand in a text: a placeholder or an identifier."""
+    allowed = one.schema.get("enum")
+    if (isinstance(allowed, list) and one.value in allowed) or "const" in one.schema:
+        return False
+    if "default" in one.schema and one.value == one.schema["default"]:
+        return False
+    return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
-    return Draft202012Validator(_without_patterns(orjson.loads(schema)))
+
+def _is_refused(one: _Value, texts: Sequence[str]) -> bool:
+    if _words(one.text) == _words(one.name):
+        return True
+    if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
+        by_chance = not re.search(r"[\d_]", one.text) or not re.fullmatch(r"[\w-]+", one.text)
+        if by_chance:  # a plain word or brackets, as in many conversations
+            return True
+    return not all(_stands(part, texts) for part in one.text.split(","))
 
 
-def _without_patterns(value: Any) -> Any:
-    """The schema without regular expressions: a value from a model could make an expression run for hours."""
-    if isinstance(value, list):
-        return [_without_patterns(one) for one in value]
-    if isinstance(value, dict):
-        kept = {name: one for name, one in value.items() if not (name == "pattern" and isinstance(one, str))}
-        return {name: _without_patterns(one) for name, one in kept.items() if name != "patternProperties"}
-    return value
+def _identifies(one: _Value, *, in_path: bool) -> bool:
+    """Whether a value is an identifier, which no model knows from training."""
+    if _IDENTIFIER.search(one.name) or one.schema.get("format") in _FORMATS:
+        return True
+    if isinstance(one.value, int) and len(one.text) < 4 and not in_path:
+        return False  # a count
+    short = one.text.isalpha() and len(one.text) <= 3  # a code of a language, a country, a currency
+    if in_path:
+        return not (short or _DATE.fullmatch(one.text)) or bool(_WEAK_PLACEHOLDER.fullmatch(one.text))
+    return bool(_MAYBE_IDENTIFIER.search(one.name)) and not short
+
+
+def _words(text: str) -> str:
+    """The words of a text in small letters, each between spaces."""
+    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
+
+
+def _stands(part: str, texts: Sequence[str]) -> bool:
+    words = _words(part)
+    return any(words in text for text in texts)

@@ -42,9 +42,7 @@ class Execution:
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
         """The texts for the model, in the order of the calls, which run at the same time."""
-        texts = await asyncio.gather(*map(self._result, calls))
-        self._known += texts
-        return texts
+        return await asyncio.gather(*map(self._result, calls))
 
     async def _result(self, one: ToolCall) -> str:
         if self.over:
@@ -91,7 +89,10 @@ class Execution:
         finally:
             self._exchange.ended_step("action", began, tool.label)
             self._exchange.actions = (*self._exchange.actions, tool.label)
-        return quoted(outcome.text)
+        text = quoted(outcome.text)
+        if outcome.sent:  # the text of a refused call has the values that stand nowhere
+            self._known.append(text)
+        return text
 
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Count a call with wrong arguments; ask the person after the second."""

@@ -112,7 +112,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
         return _encoded(orjson.dumps(value).decode())
     if value in ("", [], {}) or value is None:
         raise BadArgument(f"{parameter.argument} must not be empty")
-    if isinstance(value, str) and (value in (".", "..") or _CONTROL.search(value)):
+    if any(_leaves_segment(one) for one in (value if isinstance(value, list) else [value])):
         raise BadArgument(f"{parameter.argument} must be the value alone, without dots or line breaks")
     joint = {"simple": ",", "label": ".", "matrix": ";"}[parameter.style] if parameter.explode else ","
     if isinstance(value, list):
@@ -132,6 +132,13 @@ def _path_value(parameter: Parameter, value: Any) -> str:
     if text in (".", ".."):
         raise BadArgument(f"{parameter.argument} must not be a dot segment")
     return text
+
+
+def _leaves_segment(value: Any) -> bool:
+    """Whether a server that decodes before the server splits the path could read another path."""
+    if not isinstance(value, str):
+        return False
+    return bool(_CONTROL.search(value)) or not {".", ".."}.isdisjoint(re.split(r"[/\\]", value))
 
 
 # --- query, cookies, forms -------------------------------------------------------------------------------------------

@@ -1,0 +1,201 @@
+"""A value by a JSON Schema, with sentences that a small model can act on.
+
+The schemas come from documents of any quality, and the values from a model. So a check never raises an error, never
+runs a regular expression of the document and ends after a fixed number of steps; jsonschema does none of the three,
+and needs 150 ms to import. The check leaves `pattern`, `not`, `if` and rare words to the API, and reads `oneOf` as
+`anyOf`.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+
+_MOST_STEPS = 20_000
+_MOST_LEVELS = 60  # of a value
+_MOST_REFERENCES = 20  # from reference to reference
+_MOST_PROBLEMS = 5
+_MOST_SHOWN = 12  # values of an enum, names of arguments
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a text", lambda value: isinstance(value, str)),
+    "integer": ("a whole number", lambda value: _is_number(value) and value % 1 == 0),
+    "number": ("a number", _is_number),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "array": ("a list", lambda value: isinstance(value, list)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+    "null": ("null", lambda value: value is None),
+}
+
+
+def _number(value: Any) -> Any:
+    return value if _is_number(value) else None
+
+
+def _size(value: Any, kind: type[str] | type[list[Any]] | type[dict[str, Any]]) -> int | None:
+    return len(value) if isinstance(value, kind) else None
+
+
+# word of a schema -> (the measure of a value, whether the measure fits the bound, the sentence)
+_BOUNDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]] = {
+    "minimum": (_number, lambda a, b: a >= b, "at least {}"),
+    "maximum": (_number, lambda a, b: a <= b, "at most {}"),
+    "exclusiveMinimum": (_number, lambda a, b: a > b, "more than {}"),
+    "exclusiveMaximum": (_number, lambda a, b: a < b, "less than {}"),
+    "minLength": (lambda value: _size(value, str), lambda a, b: a >= b, "a text of at least {} characters"),
+    "maxLength": (lambda value: _size(value, str), lambda a, b: a <= b, "a text of at most {} characters"),
+    "minItems": (lambda value: _size(value, list), lambda a, b: a >= b, "a list of at least {} elements"),
+    "maxItems": (lambda value: _size(value, list), lambda a, b: a <= b, "a list of at most {} elements"),
+    "minProperties": (lambda value: _size(value, dict), lambda a, b: a >= b, "an object of at least {} members"),
+    "maxProperties": (lambda value: _size(value, dict), lambda a, b: a <= b, "an object of at most {} members"),
+}
+
+
+def problems_of(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """What is wrong with a value, at most 5 sentences; none: nothing was found."""
+    try:
+        return _Check(schema).problems(schema, value, "", 0)[:_MOST_PROBLEMS]
+    except _TooLarge:
+        return ["the arguments are too large or too deep to be checked: send less"]
+
+
+def resolved(root: Mapping[str, Any], schema: Any) -> Any:
+    """The schema that a chain of references leads to; {} where the chain has no end or leads to no schema."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, dict) or not isinstance(reference := schema.get("$ref"), str):
+            return schema
+        name = unquote(reference.removeprefix("#/$defs/")).replace("~1", "/").replace("~0", "~")
+        definitions = root.get("$defs")
+        schema = definitions.get(name, {}) if isinstance(definitions, dict) else {}
+    return {}
+
+
+class _TooLarge(Exception):
+    """More steps or levels than a check may take."""
+
+
+class _Check:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._steps = 0
+
+    def problems(self, schema: Any, value: Any, where: str, level: int) -> list[str]:
+        """Raises _TooLarge."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS or level > _MOST_LEVELS:
+            raise _TooLarge
+        if schema is False:
+            return [f"{where or 'the value'} is not allowed"]
+        if not isinstance(schema, dict):
+            return []
+        found = []
+        if isinstance(schema.get("$ref"), str):
+            found += self.problems(resolved(self._root, schema), value, where, level + 1)
+        wrong = _kind_problem(schema, value, where) or _value_problem(schema, value, where)
+        if wrong:
+            return [*found, wrong]
+        if isinstance(value, dict):
+            found += self._object(schema, value, where, level)
+        if isinstance(value, list):
+            found += self._list(schema, value, where, level)
+        for one in _list_of(schema, "allOf"):
+            found += self.problems(one, value, where, level + 1)
+        for word in ("anyOf", "oneOf"):
+            if alternatives := _list_of(schema, word):
+                found += self._best(alternatives, value, where, level)
+        return found
+
+    def _best(self, alternatives: Sequence[Any], value: Any, where: str, level: int) -> list[str]:
+        """The problems by the schema that the value fits best."""
+        return min([self.problems(one, value, where, level + 1) for one in alternatives], key=len)
+
+    def _object(self, schema: Mapping[str, Any], value: Mapping[str, Any], where: str, level: int) -> list[str]:
+        properties = schema.get("properties")
+        properties = properties if isinstance(properties, dict) else {}
+        missing = [name for name in _list_of(schema, "required") if isinstance(name, str) and name not in value]
+        found = [f"{_at(where, name)} is missing{self._meaning(properties.get(name))}" for name in missing]
+        others = {} if schema.get("patternProperties") else schema.get("additionalProperties", {})
+        for name, one in value.items():
+            if name not in properties and others is False:
+                found.append(_unknown(name, [*properties], where))
+            else:
+                found += self.problems(properties.get(name, others), one, _at(where, name), level + 1)
+        return found
+
+    def _list(self, schema: Mapping[str, Any], value: Sequence[Any], where: str, level: int) -> list[str]:
+        found = []
+        firsts = _list_of(schema, "prefixItems")
+        for index, one in enumerate(value):
+            inner = firsts[index] if index < len(firsts) else schema.get("items")
+            found += self.problems(inner, one, _at(where, index), level + 1)
+        return found
+
+    def _meaning(self, schema: Any) -> str:
+        for one in (schema, resolved(self._root, schema)):
+            if isinstance(one, dict) and isinstance(text := one.get("description"), str) and text.strip():
+                return f" ({_shortened(' '.join(text.split()), 160)})"
+        return ""
+
+
+def _kind_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
+    kinds = schema.get("type")
+    names = [kinds] if isinstance(kinds, str) else kinds
+    if not isinstance(names, list) or not names or any(not isinstance(n, str) or n not in _KINDS for n in names):
+        return ""
+    if any(_KINDS[name][1](value) for name in names):
+        return ""
+    return f"{where or 'the arguments'} must be {' or '.join(_KINDS[name][0] for name in names)}, not {_shown(value)}"
+
+
+def _value_problem(schema: Mapping[str, Any], value: Any, where: str) -> str:
+    for allowed in ([schema["const"]] if "const" in schema else [], _list_of(schema, "enum")):
+        if allowed and not any(_same(one, value) for one in allowed):
+            more = f" … ({len(allowed)} values)" if len(allowed) > _MOST_SHOWN else ""
+            listed = ", ".join(map(_shown, allowed[:_MOST_SHOWN]))
+            choice = "one of " if len(allowed) > 1 else ""
+            return f"{where or 'the value'} must be {choice}{listed}{more}, not {_shown(value)}"
+    for word, (measure, fits, sentence) in _BOUNDS.items():
+        bound = schema.get(word)
+        if _is_number(bound) and (size := measure(value)) is not None and not fits(size, bound):
+            return f"{where or 'the value'} must be {sentence.format(bound)}, not {_shown(value)}"
+    return ""
+
+
+def _unknown(name: str, known: Sequence[str], where: str) -> str:
+    close = difflib.get_close_matches(name[:64], [one for one in known if len(one) <= 64][:200], 1)
+    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known[:_MOST_SHOWN]) or 'none'}"
+    return f"{_at(where, name)} is unknown ({hint})"
+
+
+def _list_of(schema: Mapping[str, Any], word: str) -> list[Any]:
+    value = schema.get(word)
+    return value if isinstance(value, list) else []
+
+
+def _at(where: str, name: object) -> str:
+    return f"{where}.{_shortened(str(name), 64)}" if where else _shortened(str(name), 64)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON, where 1 is 1.0 and not true."""
+    if _is_number(one) and _is_number(other):
+        return bool(one == other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return _shortened(orjson.dumps(value).decode(), 60)
+    except orjson.JSONEncodeError:
+        return "this value"
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"

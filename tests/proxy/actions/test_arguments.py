@@ -1,0 +1,292 @@
+"""Arguments of a model's call: by the schema, and by where the values come from."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from proxy.actions.arguments import invented, offered_schema, problems
+from proxy.actions.openapi.operation import Operation, Parameter
+
+# --- by the schema ---------------------------------------------------------------------------------------------------
+
+USERS = {
+    "type": "object",
+    "properties": {
+        "groupId": {"type": "string", "description": "Unique 24-hexadecimal digit\n string of your project."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+        "state": {"enum": ["ACTIVE", "PENDING"]},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "filter": {"$ref": "#/$defs/Filter"},
+    },
+    "required": ["groupId"],
+    "additionalProperties": False,
+    "$defs": {
+        "Filter": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 2}, "either": {"$ref": "#/$defs/Filter"}},
+            "required": ["name"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ["groupId is missing (Unique 24-hexadecimal digit string of your project.)"]),
+        ({"groupId": 5}, ["groupId must be a text, not 5"]),
+        ({"groupId": "a", "limit": "10"}, ['limit must be a whole number, not "10"']),
+        ({"groupId": "a", "limit": 0}, ["limit must be at least 1, not 0"]),
+        ({"groupId": "a", "limit": True}, ["limit must be a whole number, not true"]),
+        ({"groupId": "a", "state": "active"}, ['state must be one of "ACTIVE", "PENDING", not "active"']),
+        ({"groupId": "a", "tags": "x"}, ['tags must be a list, not "x"']),
+        ({"groupId": "a", "tags": ["x", 1]}, ["tags.1 must be a text, not 1"]),
+        ({"groupId": "a", "tags": ["x", "y", "z"]}, ['tags must be a list of at most 2 elements, not ["x","y","z"]']),
+        ({"groupId": "a", "groupid": "a"}, ["groupid is unknown (did you mean groupId?)"]),
+        ({"groupId": "a", "zzz": 1}, ["zzz is unknown (known: groupId, limit, state, tags, filter)"]),
+        ({"groupId": "a", "filter": {"either": {"name": "x"}}}, [
+            "filter.name is missing", "filter.either.name must be a text of at least 2 characters, not \"x\"",
+        ]),
+        ([], ["the arguments must be an object, not []"]),
+        ({"groupId": "a", "limit": 500.0, "state": "ACTIVE", "tags": [], "filter": {"name": "ab"}}, []),
+    ],
+)  # fmt: skip
+def test_a_problem_says_what_is_wrong_and_what_is_expected(arguments: Any, expected: list[str]) -> None:
+    assert problems(USERS, arguments) == expected
+
+
+def test_the_problems_of_alternatives_are_by_the_nearest_schema() -> None:
+    cat = {"type": "object", "properties": {"lives": {"type": "integer"}}, "required": ["lives"]}
+    schema = {"oneOf": [{"type": "string"}, {"allOf": [cat, {"required": ["lives", "name"]}]}]}
+    assert problems(schema, {"lives": 9, "name": "Tom"}) == []
+    assert problems(schema, {"lives": 9}) in (['the arguments must be a text, not {"lives":9}'], ["name is missing"])
+
+
+def test_at_most_five_problems_are_named() -> None:
+    required = [f"p{number}" for number in range(50)]
+    assert len(problems({"required": required}, {})) == 5
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from([0.5, 1.0, 1e300])
+    | st.sampled_from(["", "a", "ab", "abc"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+KINDS = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
+
+
+def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas of the words that are checked as JSON Schema says; `anyOf` for `oneOf`."""
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": KINDS | st.lists(KINDS, min_size=1, max_size=3, unique=True),
+            "enum": st.lists(JSON_VALUES, min_size=1, max_size=3),
+            "const": JSON_VALUES,
+            "minimum": st.integers(-3, 3),
+            "exclusiveMaximum": st.integers(-3, 3),
+            "minLength": st.integers(0, 3),
+            "maxItems": st.integers(0, 3),
+            "minProperties": st.integers(0, 3),
+            "required": st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+            "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+            "additionalProperties": st.booleans() | inner,
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "$ref": st.just("#/$defs/D"),
+        },
+    )
+
+
+SCHEMAS = st.recursive(st.booleans() | schemas(st.just(True)), schemas, max_leaves=8)
+
+
+def without_references(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: without_references(one) for name, one in schema.items() if name != "$ref"}
+    return [without_references(one) for one in schema] if isinstance(schema, list) else schema
+
+
+@given(schema=schemas(SCHEMAS), definition=SCHEMAS, value=JSON_VALUES)
+def test_a_value_has_problems_exactly_where_json_schema_says(schema: Any, definition: Any, value: Any) -> None:
+    whole = {**schema, "$defs": {"D": without_references(definition)}}
+    assert (problems(whole, value) == []) == Draft202012Validator(whole).is_valid(value)
+
+
+WORDS = st.sampled_from(
+    "type enum const minimum required properties additionalProperties items allOf anyOf oneOf $ref $defs pattern "
+    "patternProperties format default description not if then prefixItems maxLength".split()
+)
+ODD = st.recursive(
+    JSON_VALUES | KINDS | st.sampled_from(["#/$defs/a", "#/$defs/%zz", "(a+)+$", "uuid", "http://x/y#"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.sampled_from("abc"), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(schema=st.dictionaries(WORDS, ODD, max_size=6), value=JSON_VALUES)
+def test_no_schema_and_no_value_raises(schema: Any, value: Any) -> None:
+    problems(schema, value)
+    offered = {"properties": {}, **schema}
+    invented(Operation("x", "GET", "/", offered), offered, value if isinstance(value, dict) else {"a": value}, ["a"])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/D", "$defs": {"D": {"$ref": "#/$defs/D"}}},
+        {"$ref": "#/$defs/D", "$defs": {"D": {"anyOf": [{"$ref": "#/$defs/D"}, {"$ref": "#/$defs/D"}]}}},
+        {
+            "$ref": "#/$defs/D",
+            "$defs": {
+                "D": {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/D"}, {"type": "null"}, {"$ref": "#/$defs/D"}]}}}
+            },
+        },
+        {"pattern": "^(a+)+$", "patternProperties": {"^(a+)+$": {}}, "properties": {"a": {"pattern": "(a|a)*b"}}},
+    ],
+)
+def test_a_hostile_schema_ends(schema: dict[str, Any]) -> None:
+    deep: Any = "a" * 5000
+    for _ in range(500):
+        deep = {"a": deep}
+    for value in (deep, {"a": ["a" * 100_000] * 100}, {"a" * 5000 + "!": 1}):
+        problems({"type": "object", **schema}, value)
+
+
+def test_the_fixed_arguments_are_not_offered() -> None:
+    one = Operation("x", "GET", "/", USERS)
+    offered = offered_schema(one, {"groupId": "secret", "other": "x"})
+    assert "groupId" not in offered["properties"]
+    assert offered["required"] == []
+    assert "secret" not in orjson.dumps(offered).decode()
+
+
+# --- by where the values come from -----------------------------------------------------------------------------------
+
+
+def invented_in(arguments: dict[str, Any], *known: str, path: tuple[str, ...] = (), **schemas: Any) -> list[str]:
+    """The names of the arguments with an invented value."""
+    schema = {"type": "object", "properties": schemas, "required": []}
+    parameters = tuple(Parameter(name, name, "path", "simple", explode=False) for name in path)
+    found = invented(Operation("x", "GET", "/", schema, parameters=parameters), schema, arguments, known)
+    return [text.partition(":")[0] for text in found]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *"your_organization_id YOUR_ORG_ID yourOrganizationId your-org <id> {orgId} ${ORG_ID} [ORG_ID] string".split(),
+        *"example example_id 12345 123456789 xxx xxxxxxxx ... … unknown null N/A TBD id orgId org_id some_id".split(),
+        *"abc123 placeholder 1 org-123 5f0c1e2d3b4a5f6e7d8c9b0a 00000000-0000-0000-0000-000000000000".split(),
+        *("insert_id_here", "default", "<your organization id>", "the organization"),
+    ],
+)
+def test_an_identifier_that_stands_nowhere_is_invented(value: str) -> None:
+    assert invented_in({"orgId": value}, "Who are the users in my organization?") == ["orgId"]
+    assert invented_in({"organization": value}, "Who are the users?", path=("organization",)) == ["organization"]
+
+
+@pytest.mark.parametrize("value", ["your_city", "<city>", "{city}", "string", "...", "YOUR_NAME_HERE", "$CITY"])
+def test_a_placeholder_is_invented_in_an_argument_of_any_name(value: str) -> None:
+    assert invented_in({"q": value, "body": {"title": [value]}}, "What is the weather?") == ["q", "body.title"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("5f0c1e", "The organization is 5f0c1e."),
+        ("5F0C1E", "organization 5f0c1e"),
+        (42, "organization 42, please"),
+        ("42", "organization 42"),
+        ("ann@example.com", "Write to Ann@Example.com!"),
+        ("acme-corp", "the users of Acme Corp"),
+        ("A1,B2", "compare A1 and B2"),
+        ("Zürich", "in zürich"),
+        ("订单A123", "查询订单A123的状态"),
+        ("123456", "order 123456"),
+        ("your_dataset_name", "the table your_dataset_name"),
+        ("a/b", '{"full_name": "a/b"}'),
+    ],
+)
+def test_an_identifier_that_stands_in_a_text_is_not_invented(value: Any, text: str) -> None:
+    assert invented_in({"orgId": value}, "Hello", text) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("5", "in 2015"), (1, "10 users"), ("ann", "anna"), ("A1,B2", "only A1"), ("5f", "5f0c1e")]
+)
+def test_a_part_of_a_word_is_not_the_value(value: Any, text: str) -> None:
+    assert invented_in({"userId": value}, text) == ["userId"]
+
+
+def test_an_enum_and_a_default_need_no_text() -> None:
+    assert invented_in({"keyId": "main"}, "", keyId={"enum": ["main", "other"]}) == []
+    assert invented_in({"keyId": "main"}, "", keyId={"default": "main"}) == []
+    assert invented_in({"keyId": "other"}, "", keyId={"default": "main"}) == ["keyId"]
+
+
+def test_identifiers_within_bodies_and_lists_are_found() -> None:
+    body = {"owner": {"id": 77, "name": "Ann"}, "memberIds": ["a1", "b2"], "emails": [{"email": "x@y.example"}], "n": 5}
+    assert invented_in({"body": body}, "Ann, a1") == ["body.owner.id", "body.memberIds", "body.emails.email"]
+    kinds = {"type": "object", "properties": {"typeId": {"$ref": "#/$defs/Kind"}}}
+    schema = {"properties": {"body": {"allOf": [kinds]}}, "$defs": {"Kind": {"enum": ["basic"]}}}
+    assert invented(Operation("x", "POST", "/", schema), schema, {"body": {"typeId": "basic"}}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("q", "weather in Paris"),
+        ("text", "my name is Ann"),
+        ("title", "test-driven development"),
+        ("note", ""),
+        ("sort", "name"),
+        ("order_by", "id"),
+        ("city", "Paris"),
+        ("status", "unknown"),
+        ("type", "default"),
+        ("limit", 5),
+        ("page", 1),
+        ("itemsPerPage", 100),
+        ("radius", 12345),
+        ("width", 12345.5),
+        ("dice_number", 2),
+        ("date", "2024-06-01"),
+        ("unit", "celsius"),
+        ("language_code", "en"),
+        ("currencyCode", "EUR"),
+        ("includeCount", True),
+        ("pretty", "true"),
+    ],
+)
+def test_an_ordinary_value_may_be_the_models_own(name: str, value: Any) -> None:
+    assert invented_in({name: value}, "Hello") == []
+
+
+def test_a_date_or_a_short_code_in_a_path_may_be_the_models_own() -> None:
+    for value in ("2024-06-01", "2024-06", "2024-06-01T10:00:00Z", "en", "EUR"):
+        assert invented_in({"of": value}, "in June", path=("of",)) == []
+
+
+@given(value=JSON_VALUES, texts=st.lists(st.text(max_size=50), max_size=3))
+def test_the_search_for_invented_values_never_raises(value: Any, texts: list[str]) -> None:
+    schema: dict[str, Any] = {"properties": {"id": {}}}
+    operation = Operation(
+        "x", "GET", "/{id}", schema, parameters=(Parameter("id", "id", "path", "simple", explode=False),)
+    )
+    invented(operation, schema, {"id": value}, texts)
+
+
+def test_a_large_body_and_a_long_conversation_are_searched_once() -> None:
+    body = {"rows": [{"id": f"i{number}"} for number in range(100_000)]}
+    assert len(invented_in({"body": body}, "word " * 200_000)) == 500

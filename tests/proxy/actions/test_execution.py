@@ -1,0 +1,155 @@
+"""The model's calls against a server that counts: a right call is sent, and each wrong form of the call is not."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from proxy.actions.arguments import offered_schema
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.execution import Execution
+from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
+from proxy.actions.openapi.operations import operations_of
+from proxy.dialects.replies import ToolCall
+from proxy.exchange import Exchange
+from tests.proxy.actions.calling import served_api
+from tests.support.api_server import ApiRequest, Reply
+
+LIMITS = ActionLimits(k=6, rounds=6, calls=100, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
+QUESTION = "Which admins of organization 5f0c1e joined since 2024? Show 20 of team red/blue, please."
+
+
+def parameter(name: str, place: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, "schema": schema, **more}
+
+
+DOCUMENT = {
+    "openapi": "3.1.0",
+    "info": {"title": "t", "version": "1"},
+    "paths": {
+        "/groups/{groupId}/orgs/{orgId}/users": {
+            "get": {
+                "operationId": "listUsers",
+                "summary": "List users",
+                "parameters": [
+                    parameter("groupId", "path", {"type": "string"}, required=True),
+                    parameter("orgId", "path", {"type": "string"}, required=True, description="Id of the organization"),
+                    parameter("role", "query", {"enum": ["admin", "member"]}),
+                    parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 100}),
+                    parameter("team", "query", {"type": "array", "items": {"type": "string"}}),
+                ],
+                "responses": {"200": {"description": "ok"}},
+            },
+            "delete": {
+                "operationId": "deleteUsers",
+                "parameters": [
+                    parameter("groupId", "path", {"type": "string"}, required=True),
+                    parameter("orgId", "path", {"type": "string"}, required=True),
+                ],
+                "responses": {"200": {"description": "ok"}},
+            },
+        }
+    },
+}
+GOLD = {"orgId": "5f0c1e", "role": "admin", "limit": 20, "team": ["red/blue"]}
+
+
+async def nothing(_turns: object) -> Any:
+    return []
+
+
+def execution(api: Api, *known: str) -> Execution:
+    made = Offer(nothing, lambda: None, ())
+    made.add([
+        OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
+    ])  # fmt: skip
+    return Execution(made, LIMITS, Exchange(), known or (QUESTION,))
+
+
+async def result(running: Execution, arguments: Any, name: str = "act_listUsers") -> str:
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return (await running.results([ToolCall("c1", name, text)]))[0]
+
+
+async def users(request: ApiRequest) -> Reply:
+    return Reply(body=b'[{"id": "u77", "name": "Ann"}]', headers=[("Content-Type", "application/json")])
+
+
+async def test_a_right_call_is_sent_with_the_fixed_arguments() -> None:
+    async with served_api(users, fixed={"groupId": "fixed-group"}, secrets=["fixed-group"]) as (server, api):
+        text = await result(execution(api), GOLD)
+    assert server.targets == ["/groups/fixed-group/orgs/5f0c1e/users?role=admin&limit=20&team=red%2Fblue"]
+    assert "u77" in text
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    return {name: value for name, value in {**GOLD, **more}.items() if value is not ...}
+
+
+MUTANTS: dict[str, tuple[Any, str]] = {
+    "missing": (changed(orgId=...), "orgId is missing (Id of the organization)"),
+    "number for text": (changed(orgId=5), "orgId must be a text, not 5"),
+    "text for number": (changed(limit="20"), 'limit must be a whole number, not "20"'),
+    "text for list": (changed(team="red/blue"), "team must be a list"),
+    "object for text": (changed(orgId={"id": "5f0c1e"}), "orgId must be a text"),
+    "null": (changed(orgId=None), "orgId must be a text, not null"),
+    "too large": (changed(limit=1000), "limit must be at most 100, not 1000"),
+    "unknown value": (changed(role="owner"), 'role must be one of "admin", "member", not "owner"'),
+    "value in capitals": (changed(role="ADMIN"), "role must be one of"),
+    "placeholder": (
+        changed(orgId="your_organization_id"),
+        "stand neither in the conversation nor in an earlier result",
+    ),
+    "bracket": (changed(orgId="<orgId>"), "orgId: '<orgId>'"),
+    "template": (changed(orgId="{orgId}"), "orgId: '{orgId}'"),
+    "digits": (changed(orgId="12345"), "orgId: '12345'"),
+    "invented": (changed(orgId="5f0c1f"), "orgId: '5f0c1f'"),
+    "placeholder in a list": (changed(team=["your_team"]), "team: 'your_team'"),
+    "traversal": (changed(orgId="../5f0c1e"), "orgId must be the value alone"),
+    "traversal by backslash": (changed(orgId="5f0c1e\\.."), "orgId must be the value alone"),
+    "dots": (changed(orgId=".."), "orgId: '..'"),
+    "empty": (changed(orgId=""), "orgId: ''"),
+    "line break": (changed(orgId="5f0c1e\r\n"), "orgId must be the value alone"),
+    "extra": (changed(groups=1), "groups is unknown"),
+    "look-alike name": (changed(orgId=..., orgID="5f0c1e"), "orgID is unknown (did you mean orgId?)"),
+    "look-alike letter": (changed(orgId="5f0с1e"), "orgId"),  # a Cyrillic с
+    "fixed argument": (changed(groupId="mine"), "groupId is unknown"),
+    "no object": ("[1]", "the arguments are no JSON object"),
+    "no JSON": ("orgId=5f0c1e", "the arguments are no JSON object"),
+    "cut JSON": ('{"orgId": "5f0c1e"', "the arguments are no JSON object"),
+    "nothing": ("", "orgId is missing"),
+}
+
+
+@pytest.mark.parametrize("kind", MUTANTS)
+async def test_a_wrong_call_is_not_sent_and_the_model_gets_the_reason(kind: str) -> None:
+    arguments, reason = MUTANTS[kind]
+    async with served_api(users, fixed={"groupId": "fixed-group"}, secrets=["fixed-group"]) as (server, api):
+        text = await result(execution(api), arguments)
+    assert server.requests == []
+    assert text.startswith("Nothing was sent")
+    assert reason in text
+    assert "fixed-group" not in text
+
+
+async def test_a_call_that_could_change_something_is_not_sent() -> None:
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        text = await result(execution(api), {"orgId": "5f0c1e"}, "act_deleteUsers")
+    assert server.requests == []
+    assert "This gateway only reads" in text
+
+
+async def test_a_value_that_was_refused_is_refused_again() -> None:
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        running = execution(api)
+        texts = [await result(running, changed(orgId="5f0c1f")) for _ in range(3)]
+    assert server.requests == []
+    assert all("5f0c1f" in text for text in texts)
+
+
+async def test_a_value_of_an_earlier_result_is_sent() -> None:
+    async with served_api(users, fixed={"groupId": "g1"}) as (server, api):
+        running = execution(api)
+        assert "u77" in await result(running, GOLD)
+        assert "u77" in await result(running, changed(orgId="u77"))
+    assert len(server.requests) == 2
