@@ -1,6 +1,7 @@
 """OpenAPI documents: what is read, what is refused with the place, and what no document can do."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
+from proxy.api.knowledge import description
 
 
 def document(**more: Any) -> dict[str, Any]:
@@ -182,3 +184,10 @@ def test_swagger_2_reads_like_version_3() -> None:
     assert put.schema["properties"]["body"] == {"$ref": "#/$defs/Pet"}
     assert photo.body is not None
     assert (photo.body.media_type, photo.body.binary) == ("multipart/form-data", ("file",))
+
+
+def test_every_operation_of_the_gateways_own_document_can_be_called() -> None:
+    served = read_spec(Path(description.__file__).with_name("openapi.yaml").read_bytes())
+    operations, uncallable = operations_of(served)
+    assert uncallable == []
+    assert {one.path for one in operations} == set(served["paths"])
