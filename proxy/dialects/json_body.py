@@ -88,7 +88,7 @@ class JsonBody:
         another way.
         """
         if len(raw) > LARGE_BYTES:
-            _check_size(raw)
+            check_size(raw)
         try:
             fields = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -148,7 +148,7 @@ class JsonBody:
         return (len(before[:-1].rstrip()) if before.endswith(b",") else start), end
 
 
-def _check_size(raw: bytes) -> None:
+def check_size(raw: bytes) -> None:
     """Raises ApiError 400 where a body holds so many values, or so wide texts, that parsing would take long."""
     steps = (raw[start : start + _STEP_BYTES] for start in range(0, len(raw), _STEP_BYTES))
     if not _within(steps) and not _within(_outside_texts(raw)):  # commas and brackets within texts do not count

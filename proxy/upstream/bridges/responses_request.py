@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from proxy.dialects.json_body import check_size
 from proxy.upstream.bridges.members import Json, by_type, members_of, objects_in, text_in, unsupported, wrong
 
 _SAME = "model temperature top_p stream user moderation safety_identifier prompt_cache_key prompt_cache_options"
@@ -96,7 +97,9 @@ def _messages(sent: Json) -> list[Json]:
     given = sent.get("input")
     if isinstance(given, str):
         return [*messages, {"role": "user", "content": given}]
-    for at, item in objects_in(given if given is not None else [], "input"):
+    items = objects_in(given if given is not None else [], "input")
+    check_size(b",".join(_unpacked(item) for _, item in items))  # the check of the body has seen texts in base64
+    for at, item in items:
         kind = item.get("type") or "message"
         if kind == "reasoning":
             if blocks := _thinking(item):
@@ -212,14 +215,22 @@ def packed(blocks: list[Json]) -> str:
     return _MARK + base64.b64encode(orjson.dumps(blocks)).decode()
 
 
-def _thinking(item: Json) -> list[Any]:
-    """The signed blocks of a reasoning item. A chat completion has no place for other reasoning."""
+def _unpacked(item: Json) -> bytes:
+    """The JSON that `packed` encoded; b"" for other reasoning, for which a chat completion has no place."""
     sealed = item.get("encrypted_content")
     if not isinstance(sealed, str) or not sealed.startswith(_MARK):
-        return []
+        return b""
     try:
-        blocks = orjson.loads(base64.b64decode(sealed.removeprefix(_MARK), validate=True))
+        return base64.b64decode(sealed.removeprefix(_MARK), validate=True)
     except (binascii.Error, ValueError):
+        return b""
+
+
+def _thinking(item: Json) -> list[Any]:
+    """The signed blocks of a reasoning item."""
+    try:
+        blocks = orjson.loads(_unpacked(item))
+    except ValueError:
         return []
     return blocks if isinstance(blocks, list) else []
 

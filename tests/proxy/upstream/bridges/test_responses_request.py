@@ -182,6 +182,14 @@ def test_reasoning_of_another_server_is_left_out(sealed: object) -> None:
     assert [message["role"] for message in chat_of({"model": "m", "input": items})["messages"]] == ["user"]
 
 
+@pytest.mark.parametrize("items", [1, 100])
+def test_packed_reasoning_with_too_many_values_is_refused_before_the_values_are_read(items: int) -> None:
+    sealed = packed([{"a": []}] * (200_000 // items))
+    reasoning = [{"type": "reasoning", "summary": [], "encrypted_content": sealed}] * items
+    with pytest.raises(ApiError, match="too many values"):
+        chat_of({"model": "m", "input": [{"role": "user", "content": "Q"}, *reasoning]})
+
+
 # --- Every member is translated, left out as documented, or refused by the place of the member.
 
 IGNORED = {
