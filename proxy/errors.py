@@ -22,7 +22,9 @@ class ApiError(Exception):
         type: str = "invalid_request_error",
         param: str | None = None,
         headers: Headers | None = None,
+        log_text: str = "",
     ) -> None:
+        """log_text: for the log, where the code is the upstream's: an upstream's word may quote a key or a text."""
         super().__init__(message)
         self.status = status
         self.message = message
@@ -30,6 +32,7 @@ class ApiError(Exception):
         self.type = type
         self.param = param
         self.headers = headers or []  # besides content-type and content-length
+        self.log_text = log_text or code
 
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""

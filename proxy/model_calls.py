@@ -87,7 +87,7 @@ class ModelCalls:
             call = self.call_of(model, target, orjson.dumps(fields), owner, fields=fields)
             await self.send(call, _scope(call, headers or []), reply.take)
         except ApiError as error:
-            raise NoAnswer(error.code) from None  # the message may quote the upstream's words
+            raise NoAnswer(error.log_text) from None
         reader = CHAT.reader(streamed=False)
         reader.feed(reply.body())
         reader.close()
@@ -152,7 +152,7 @@ async def list_models(upstream: App, target: Target, *, headers: Headers) -> Seq
     try:
         await upstream(_scope(exchange, headers), _nothing_more, reply.take)
     except ApiError as error:
-        raise NoAnswer(error.code) from None
+        raise NoAnswer(error.log_text) from None
     try:
         answer = orjson.loads(reply.body())
     except orjson.JSONDecodeError:

@@ -55,7 +55,7 @@ class Observe:
             exchange.error = CLIENT_LEFT if CLIENT_LEFT in cancelled.args else "cut off: the server stops"
             raise
         except ApiError as error:
-            exchange.error = error.code
+            exchange.error = error.log_text
             if not started:
                 await _send_error(send_with_headers, exchange, error)
         except Exception:  # the last line: a fault of the gateway is a 500 and stands in the log

@@ -165,7 +165,7 @@ class ShadowComparison:
         except ApiError as refused:
             if call.limited:
                 raise _BudgetSpent from None
-            error = refused.code
+            error = refused.log_text
         except TimeoutError:
             error = f"no whole reply within {_LONGEST_S:g} s"
         side = await asyncio.to_thread(reply.side, body, chat.target.model, error)

@@ -242,7 +242,7 @@ class _Reply:
 
     async def _break_off(self, error: ApiError) -> None:
         """End a stream that cannot be completed. Raises _Broken."""
-        self._exchange.error = self._exchange.error or error.code
+        self._exchange.error = self._exchange.error or error.log_text
         frame = self._writer.taken() + self._dialect.error_frame(error, self._exchange.id)
         await self._send({"type": "http.response.body", "body": frame, "more_body": True})
         raise _Broken
@@ -281,4 +281,5 @@ def _error_of(status: int, error: Any) -> ApiError:
     said = error if isinstance(error, dict) else {}
     texts = {name: value for name in ("type", "code", "param") if isinstance(value := said.get(name), str)}
     kind = texts.get("type", "upstream_error")
-    return ApiError(status, error_text(error), code=texts.get("code", kind), type=kind, param=texts.get("param"))
+    code, param = texts.get("code", kind), texts.get("param")
+    return ApiError(status, error_text(error), code=code, type=kind, param=param, log_text="upstream_error")

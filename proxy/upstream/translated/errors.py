@@ -30,17 +30,19 @@ _SHORTEST_SECRET_CHARS = 8  # a shorter value of the environment would blank ord
 
 
 class ProviderError(ApiError):
-    """The provider's own error, in the provider's words.
-
-    `log_text` goes to the log in place of the words: the words may quote the key or the prompt.
-    """
+    """The provider's own error, in the provider's words."""
 
     def __init__(self, status: int, said: Json, *, log_text: str, headers: Headers | None = None) -> None:
         kind = said["type"] or "upstream_error"
         super().__init__(
-            status, said["message"], code=said["code"] or kind, type=kind, param=said["param"], headers=headers
+            status,
+            said["message"],
+            code=said["code"] or kind,
+            type=kind,
+            param=said["param"],
+            headers=headers,
+            log_text=log_text,
         )
-        self.log_text = log_text
         self._said = said
 
     def body(self) -> bytes:

@@ -27,7 +27,7 @@ from proxy.dialects import sse
 from proxy.errors import ApiError, Headers, upstream_error
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.translated.calls import answered, asking_once, restrain
-from proxy.upstream.translated.errors import ProviderError, headers_of, provider_errors
+from proxy.upstream.translated.errors import headers_of, provider_errors
 from proxy.upstream.translated.reply import chunks_of, completion_of
 from proxy.upstream.translated.request import check_sound, parameters_of
 from proxy.upstream.translated.thread import LoopThread
@@ -112,7 +112,7 @@ class Translated:
                         whole = completion_of(reply)
                     headers = headers_of(received) if (received := answered()) is not None else []
         except ApiError as error:
-            exchange.status, exchange.error = error.status, _log_text(error)
+            exchange.status, exchange.error = error.status, error.log_text
             await send_error(send, error, exchange.dialect.error_body(error, exchange.id))
             return
         finally:
@@ -153,7 +153,7 @@ class Translated:
                 async with _limit(self._idle_timeout_s, "sent nothing for"):
                     frame = await anext(frames, None)
         except ApiError as error:
-            exchange.error = _log_text(error)
+            exchange.error = error.log_text
             frame = exchange.dialect.error_frame(error, exchange.id)
             await send({"type": "http.response.body", "body": frame, "more_body": True})
             return
@@ -186,11 +186,6 @@ async def _limit(seconds: float, words: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise upstream_error(504, f"The upstream {words} {seconds:g} s.", "upstream_timeout") from None
-
-
-def _log_text(error: ApiError) -> str:
-    """The error for the log: never the provider's words or the provider's code."""
-    return error.log_text if isinstance(error, ProviderError) else error.code
 
 
 def prices(model: str) -> tuple[float, float] | None:

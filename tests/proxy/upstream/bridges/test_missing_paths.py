@@ -188,6 +188,21 @@ async def test_a_stream_that_breaks_off_ends_in_an_error_and_in_no_end(end: str)
     assert b"response.completed" not in call.body
 
 
+REFUSAL = {"error": {"message": "no", "type": "said-key-1", "code": "said-key-2"}}
+
+
+async def test_no_word_of_an_upstream_s_error_is_written_to_the_log() -> None:
+    stream = reply(b"".join(frames(REFUSAL)), b"content-type: text/event-stream")
+    async with relaying(Server(b"", chat=stream), dialects=("chat",)) as asking:
+        call = await asking.ask(RESPONSES, stream=True)
+        assert (b"said-key-2" in call.body, asking.exchange.error) == (True, "upstream_error")
+    whole = reply(json.dumps(REFUSAL).encode(), b"content-type: application/json")
+    async with relaying(Server(b"", chat=whole), dialects=("chat",)) as asking:
+        with pytest.raises(ApiError) as caught:
+            await asking.ask(RESPONSES)
+    assert (caught.value.code, caught.value.log_text) == ("said-key-2", "upstream_error")
+
+
 class TestStatedDialects:
     async def test_nothing_is_tried(self) -> None:
         async with relaying(server := Server(not_found()), dialects=("chat", "messages")) as asking:
