@@ -5,6 +5,7 @@ and in each process. A row of `models` may state the dialects of the upstream: t
 """
 
 import re
+import time
 from collections.abc import Awaitable
 
 from proxy.asgi import App, Message, Receive, Scope, Send
@@ -18,10 +19,12 @@ from proxy.upstream.bridges.lacking import Lacking
 
 _INSTEAD = f"its models are asked by {CHAT.path} (models.NAME.dialects states the dialects)"
 _NO_SUCH_PATH = (404, 405, 501)
-# Words of a 404 for another thing than the path: https://platform.openai.com/docs/api-reference and answers of vLLM,
-# Ollama and llama.cpp.
+# Words of a 404 for another thing than the path: https://platform.openai.com/docs/api-reference and answers of
+# Anthropic, OpenRouter, vLLM, Ollama and llama.cpp ("File Not Found" for a path).
 _ANOTHER_THING = re.compile(
-    rb"\b(model|deployment|engine|conversation|prompt|response|item|file (object|with))s?\b", re.IGNORECASE
+    rb"\b((model|deployment|engine|conversation|prompt|response|item|store|container|skill|tool|policy|file object)s?\b"
+    rb"|file with|file not found:|no endpoints found)",
+    re.IGNORECASE,
 )
 _MOST_ERROR_BYTES = 16 * 1024
 
@@ -32,6 +35,8 @@ class BridgedRelay:
     def __init__(self, relay: App, *, relearn_after_s: float) -> None:
         self._relay = relay
         self._lacking = Lacking(relearn_after_s)
+        self._relearn_after_s = relearn_after_s
+        self._present_until: dict[tuple[str, str], float] = {}  # (address, path) -> a time of the monotonic clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises as the relay and as the bridge; ApiError 404 where the upstream has neither the path nor the other."""
@@ -46,8 +51,8 @@ class BridgedRelay:
                 await bridged(self._relay, scope, receive, send, self._lacking)
             else:
                 raise _not_spoken(exchange, target)
-        elif path == CHAT.path:
-            await self._relay(scope, receive, send)
+        elif path == CHAT.path or self._present_until.get((target.api_base, path), 0.0) > time.monotonic():
+            await self._relay(scope, receive, send)  # a 404 of a path that has answered is about another thing
         elif self._lacking.knows(target, path):
             await bridged(self._relay, scope, receive, send, self._lacking)
         else:
@@ -59,8 +64,11 @@ class BridgedRelay:
         Only an answer to the chat completion confirms that the path is missing, and not the whole address wrong.
         """
         path = scope["path"]
+        look = FirstLook(path, send)
         try:
-            await self._relay(scope, receive, FirstLook(path, send).send)
+            await self._relay(scope, receive, look.send)
+            if look.well:
+                self._present_until[target.api_base, path] = time.monotonic() + self._relearn_after_s
             return
         except NoSuchPathError:
             pass
@@ -89,7 +97,7 @@ class NoSuchPathError(Exception):
 class FirstLook:
     """Sends the answer to a request of the path on; holds back an answer that may say that the path is missing."""
 
-    __slots__ = ("_held", "_passed", "_path", "_size", "_to")
+    __slots__ = ("_held", "_passed", "_path", "_size", "_to", "well")
 
     def __init__(self, path: str, to: Send) -> None:
         self._path = path
@@ -97,6 +105,7 @@ class FirstLook:
         self._held: list[Message] = []
         self._size = 0
         self._passed = False
+        self.well = False  # the answer is a success
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send a message on, or hold the message back. The awaitable raises NoSuchPathError.
@@ -106,7 +115,7 @@ class FirstLook:
         if not self._passed:
             if message["type"] != "http.response.start" or message["status"] in _NO_SUCH_PATH:
                 return self._look(message)
-            self._passed = True
+            self._passed, self.well = True, message["status"] < 300
         return self._to(message)
 
     async def _look(self, message: Message) -> None:

@@ -92,6 +92,10 @@ ANOTHER = {
     "Anthropic": not_found(b'{"type":"error","error":{"type":"not_found_error","message":"model: m"}}'),
     "stored": not_found(b'{"error":{"message":"Response with id \'resp_1\' not found."}}'),
     "packed": not_found(gzip.compress(b'{"error":"no such model"}'), b"content-encoding: gzip"),
+    "vector store": not_found(b'{"error":{"message":"Vector store with id [\'vs_1\'] not found.","param":"tools"}}'),
+    "container": not_found(b'{"error":{"message":"Container with id \'cntr_1\' not found."}}'),
+    "Anthropic's file": not_found(b'{"error":{"type":"not_found_error","message":"File not found: file_1"}}'),
+    "OpenRouter": not_found(b'{"error":{"message":"No endpoints found matching your data policy","code":404}}'),
     "400": not_found(b'{"error":{"message":"no"}}', status=b"400 Bad Request"),
     "long": not_found(b" " * 20_000),
 }
@@ -140,6 +144,14 @@ async def test_what_was_learned_holds_for_one_path_and_for_a_time() -> None:
         await asking.ask(RESPONSES)
         await asking.ask(RESPONSES)
     assert server.paths == [RESPONSES, CHAT] * 2
+
+
+async def test_a_path_that_has_answered_is_never_taken_for_missing() -> None:
+    async with relaying(server := Server(ANSWER)) as asking:
+        await asking.ask(MESSAGES)
+        server.error = not_found()
+        assert (await asking.ask(MESSAGES)).status == 404
+    assert server.paths == [MESSAGES] * 2
 
 
 async def test_a_wrong_address_is_not_taken_for_a_missing_path() -> None:
