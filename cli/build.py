@@ -25,6 +25,7 @@ from proxy.actions.addresses import networks_of
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
 from proxy.actions.library import ActionLibrary
+from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.count_tokens import CountTokens
@@ -47,7 +48,7 @@ from proxy.exchange import Lane, Target
 from proxy.model_calls import ModelCalls
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt import Versions, sha256_of
-from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.receipts.receipt_store import ReceiptStore, What
 from proxy.observe.receipts.write_behind import Receipts, WriteBehindQueue
 from proxy.observe.shadow.comparison import serialize_comparison
 from proxy.observe.shadow.middleware import ShadowComparison, ShadowOptions
@@ -174,7 +175,7 @@ def gateway(
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     histories = Histories(history_store(settings), metrics.histories)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
-    actions = chat_actions(settings, knowledge, environ)
+    actions = chat_actions(settings, knowledge, metrics, environ)
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -293,10 +294,10 @@ def receipt_store(settings: Settings) -> ReceiptStore:
     return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes)
 
 
-def history_store(settings: Settings) -> ReceiptStore:
-    """The stored histories of conversations."""
+def history_store(settings: Settings, what: What = "histories") -> ReceiptStore:
+    """The stored histories of conversations, or the stored rounds of actions."""
     keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
-    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what="histories")
+    return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what=what)
 
 
 # The settings in a receipt: those that decide about the passages, without paths, names and addresses.
@@ -472,7 +473,9 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
     return "translated" if provider in _FOREIGN or not addressed else "relay"
 
 
-def chat_actions(settings: Settings, knowledge: Knowledge, environ: Mapping[str, str] | None = None) -> Actions | None:
+def chat_actions(
+    settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None = None
+) -> Actions | None:
     """The action sets that chats can use; None: no API is configured. Raises SettingsError."""
     if not settings.actions or not settings.retrieval.enabled:
         return None
@@ -489,7 +492,14 @@ def chat_actions(settings: Settings, knowledge: Knowledge, environ: Mapping[str,
     )
     library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
     offered = {name: api.offer for name, api in settings.actions.items()}
-    return Actions(library, lambda found: action_api(settings, found, environ), offered, limits)
+    memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
+    return Actions(
+        library,
+        lambda found: action_api(settings, found, environ),
+        offered,
+        limits,
+        memory if settings.history.keep_hours else None,
+    )
 
 
 def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:

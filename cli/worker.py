@@ -67,6 +67,8 @@ class Serving:
         made = self._made
         await asyncio.to_thread(made.receipts.warm)
         await asyncio.to_thread(made.histories.warm)
+        if made.actions is not None:
+            await made.actions.start()
         self._keeping = asyncio.gather(
             made.ledger.run(), made.receipts.run(), made.histories.run(), made.shadow.keeper.run()
         )

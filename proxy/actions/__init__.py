@@ -12,6 +12,7 @@ body          a response's bytes, within a limit        results    a response as
 offer         which operations a chat is offered, as tools
 loop          the rounds of a chat until an answer
 execution     the model's calls: checked, grounded, made
+memory        the hidden rounds of a conversation, for the next question
 written_calls calls that a model writes as text
 replies       the model's replies as they pass, and the client's one reply
 """

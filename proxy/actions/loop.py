@@ -11,12 +11,14 @@ from typing import TypeVar
 import orjson
 
 from proxy.actions.execution import Execution
-from proxy.actions.offer import ActionLimits, Offer, member_edit
+from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, edits_of, resumed
+from proxy.actions.offer import Actions, Offer, member_edit
 from proxy.actions.replies import ClientReply, ModelReply, added
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.json_body import Edit, member_span, unescaped
+from proxy.dialects.json_body import Edit
+from proxy.dialects.replies import ToolCall
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 
@@ -34,7 +36,7 @@ class ActionLoop:
         forwarded: Callable[[Sequence[Edit]], bytes],
         offer: Offer,
         exchange: Exchange,
-        limits: ActionLimits,
+        actions: Actions,
         context: str,
     ) -> None:
         """forwarded: the bytes for the upstream, with these further edits. context: the passages, as injected."""
@@ -43,57 +45,102 @@ class ActionLoop:
         self._forwarded = forwarded
         self._offer = offer
         self._exchange = exchange
-        self._limits = limits
+        self._limits = actions.limits
+        self._memory = actions.memory
         self._context = context
+        self._earlier = offer.conversation.hidden  # messages of earlier questions
+        self._hidden: list[bytes] = []  # messages of this question
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError where no part of a reply was sent."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
-        client = ClientReply(send, self._request)
+        client = ClientReply(send, self._request, self._exchange.id)
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
-        hidden: list[bytes] = []
+        if await self._resume(execution, client):
+            return
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over
-            reply = await self._ask(plain, receive, client, hidden, last=last)
-            if reply is None:
-                return
+            reply, going_on = await self._ask(plain, receive, client, last=last)
             if reply.refuses_tools:
                 self._offer.note_refusal()
                 self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
                 await self._upstream(scope, receive, send)
+                return
+            if not going_on:
+                if reply.complete:
+                    self._remember(client, reply)
                 return
             if last:
                 await client.say(_NO_ANSWER)
                 return
             results = await self._kept_alive(execution.results(reply.calls), client)
             if execution.question:
-                await client.say(execution.question)
+                await self._question(execution, client)
                 return
-            hidden += _messages(reply, results)
+            self._hidden += [_calls_message(reply.text, reply.calls), *_result_messages(reply.calls, results).values()]
 
-    async def _ask(
-        self, scope: Scope, receive: Receive, client: ClientReply, hidden: Sequence[bytes], *, last: bool
-    ) -> ModelReply | None:
-        """The reply of one round; None: the client has the end of the reply. Raises ApiError."""
-        exchange, raw = self._exchange, self._request.raw
-        exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(hidden, last=last)))
+    async def _resume(self, execution: Execution, client: ClientReply) -> bool:
+        """Make the calls that waited for the client's results; returns whether the chat is answered by a question."""
+        waiting = self._offer.conversation.waiting
+        if not waiting:
+            return False
+        calls = [ToolCall(one.id, one.name, one.arguments) for one in waiting if one.owned]
+        results = await self._kept_alive(execution.results(calls), client)
+        messages = self._request.fields["messages"]
+        self._earlier = resumed(self._offer.conversation, messages, _result_messages(calls, results))
+        if execution.question:
+            await self._question(execution, client)
+        return bool(execution.question)
+
+    async def _question(self, execution: Execution, client: ClientReply) -> None:
+        """Ask the person in place of the model."""
+        await client.say(execution.question)
+        self._remember(client, None)
+
+    def _remember(self, client: ClientReply, reply: ModelReply | None) -> None:
+        """Keep the hidden messages and the tools for the next request. reply: None for a text of the gateway."""
+        if self._memory is None:
+            return
+        messages = self._request.fields["messages"]
+        calls = [] if reply is None else reply.all_calls
+        foreign = [call for call in calls if not self._offer.owns(call.name)]
+        hidden = self._earlier
+        if self._hidden:
+            hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._hidden).decode()))
+        mixed = 0 < len(foreign) < len(calls)
+        conversation = Conversation(
+            hidden,
+            tuple((name, one.set, one.operation.name) for name, one in self._offer.tools.items()),
+            tuple(WaitingCall(one.id, one.name, one.arguments, one not in foreign) for one in calls) if mixed else (),
+            _calls_message(None if reply is None else reply.text, calls).decode() if mixed else "",
+        )
+        functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in foreign]
+        visible = {"role": "assistant", "content": client.text, "tool_calls": functions}
+        self._memory.keep(self._exchange.key, [*messages, visible], conversation)
+
+    async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
+        """The reply of one round, and whether the gateway has calls to make. Raises ApiError.
+
+        Without calls, the client has the end of the reply.
+        """
+        exchange, raw, first = self._exchange, self._request.raw, not self._hidden
+        exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(last=last)))
         client.next_round()
-        reply = ModelReply(client, self._offer, only_ours=not hidden and not self._request.fields.get("tools"))
+        reply = ModelReply(client, self._offer, only_ours=first and not self._request.fields.get("tools"))
         asking = self._upstream(scope, receive, reply.send)
         try:
-            await (self._kept_alive(asking, client) if hidden else asking)
-            going_on = reply.refuses_tools or await reply.end(exchange.id)
+            await (asking if first else self._kept_alive(asking, client))
+            return reply, reply.refuses_tools or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.code
             if not client.started:
                 raise
             await client.fail(error, exchange.id)
-            return None
+            return reply, False
         finally:
             client.tokens = added(client.tokens, reply.tokens(body))
-            if hidden or not reply.unread:
+            if not first or not reply.unread:
                 exchange.tokens = client.tokens
-        return reply if going_on else None
 
     async def _kept_alive(self, work: Awaitable[_T], client: ClientReply) -> _T:
         """The result of the work. A stream gets an empty chunk after each `keepalive_s` without another chunk."""
@@ -110,30 +157,31 @@ class ActionLoop:
                 task.cancel()
                 await asyncio.wait({task})
 
-    def _edits(self, hidden: Sequence[bytes], *, last: bool) -> Sequence[Edit]:
-        """The tools, the messages of the hidden rounds, and in the last round the wish for an answer."""
-        edits = [self._offer.edit(self._request)]
-        if hidden:
-            plain = unescaped(self._request.raw)
-            _, end = member_span(self._request.raw, plain, plain.index(b"{"), "messages")
-            edits.append(Edit(end - 1, end - 1, b"," + b",".join(hidden)))
+    def _edits(self, *, last: bool) -> Sequence[Edit]:
+        """The tools, the hidden messages, and in the last round the wish for an answer."""
+        edits = [self._offer.edit(self._request), *edits_of(self._request, self._earlier, self._hidden)]
         if last:
             edits.append(member_edit(self._request, "tool_choice", b'"none"'))
         return edits
 
     def _texts(self) -> Sequence[str]:
-        return [*(message.text for message in self._request.messages()), self._context]
+        """The texts in which a value of a call may stand."""
+        said = (message.text for message in self._request.messages())
+        return [*said, self._context, *(one.messages for one in self._earlier)]
 
 
-def _messages(reply: ModelReply, results: Sequence[str]) -> list[bytes]:
-    """The messages of a hidden round: the calls, and a result for each call."""
-    calls = [
+def _calls_message(text: str | None, calls: Sequence[ToolCall]) -> bytes:
+    """The model's message with calls."""
+    rows = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
-        for call in reply.calls
+        for call in calls
     ]
-    rows = [{"role": "assistant", "content": reply.text, "tool_calls": calls}]
-    rows += [
-        {"role": "tool", "tool_call_id": call.id, "content": text}
-        for call, text in zip(reply.calls, results, strict=True)
-    ]
-    return [orjson.dumps(row) for row in rows]
+    return orjson.dumps({"role": "assistant", "content": text, "tool_calls": rows})
+
+
+def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:
+    """Id of each call -> the message with the result."""
+    return {
+        call.id: orjson.dumps({"role": "tool", "tool_call_id": call.id, "content": text})
+        for call, text in zip(calls, results, strict=True)
+    }

@@ -16,13 +16,14 @@ from proxy.access.rights import Rights
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.library import ActionLibrary
+from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, collection_of
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.errors import ApiError
-from proxy.exchange import Target
+from proxy.exchange import Exchange, Target
 from retrieval.records.search import Turn, View
 
 FIND = "find_actions"
@@ -32,6 +33,7 @@ _MOST_DESCRIPTION_CHARS = 1_000
 _SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _REFUSAL_S = 3600.0  # a model that refused tools is tried again after so long
 _MOST_REFUSALS = 1_000
+_MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
 # Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
 _UNSUITED = ("functions", "function_call", "response_format", "audio", "web_search_options")
@@ -81,6 +83,7 @@ class Offer:
     note_refusal: Callable[[], None]  # the model refuses tools
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation] = field(default_factory=dict)  # by the name of the tool
+    conversation: Conversation = NEW  # the record of the earlier rounds
 
     def owns(self, name: str) -> bool:
         """Whether a tool is the gateway's."""
@@ -109,6 +112,10 @@ class Offer:
         _, end = member_span(request.raw, plain, plain.index(b"{"), "tools")
         return Edit(end - 1, end - 1, b"," + entries)
 
+    def edits(self, request: ModelRequest) -> Sequence[Edit]:
+        """The edits for the tools and for the hidden messages of earlier rounds."""
+        return [self.edit(request), *edits_of(request, self.conversation.hidden, [])]
+
     def _free_name(self, operation: str) -> str:
         base = name = (_PREFIX + operation)[:_MOST_NAME_CHARS]
         number = 2
@@ -136,19 +143,31 @@ class Actions:
         api_of: Callable[[ActionSet], Api],
         configured: Mapping[str, bool],
         limits: ActionLimits,
+        memory: ActionMemory | None,
     ) -> None:
-        """configured: name of each set -> whether every chat is offered the operations."""
+        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round."""
         self._library = library
         self._api_of = api_of
         self._configured = configured
         self.limits = limits
+        self.memory = memory
+        self._keeping: asyncio.Task[None] | None = None
         self._apis: dict[tuple[str, str], Api] = {}
         self._sets: Mapping[str, ActionSet] = {}
         self._read_s = -_SETS_S
         self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
 
+    async def start(self) -> None:
+        """Start to write the memory."""
+        if self.memory is not None:
+            await asyncio.to_thread(self.memory.warm)
+            self._keeping = asyncio.create_task(self.memory.run())
+
     async def close(self) -> None:
-        """Close the connections to the APIs, and the database."""
+        """Write the rest of the memory; close the connections to the APIs, and the database."""
+        if self.memory is not None and self._keeping is not None:
+            self.memory.stop()
+            await self._keeping
         for api in self._apis.values():
             await api.close()
         self._library.store.close()
@@ -179,27 +198,49 @@ class Actions:
         return list(dict.fromkeys(named))
 
     async def offer(
-        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], rights: Rights, target: Target
+        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], exchange: Exchange, target: Target
     ) -> Offer | None:
-        """The tools for the latest question; None: no operation is found. Raises RetrievalError."""
+        """The tools for the latest question, after the tools of the conversation; None: no operation.
+
+        A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
+        """
+        messages = request.fields["messages"]
+        conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
+        if conversation is None and messages[-1]["role"] == "tool":
+            return None
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
-            return self._search(turns, sets, rights)
+            return self._search(turns, sets, exchange.rights)
 
         offer = Offer(search, lambda: self._note_refusal(target), _names_of(request.fields.get("tools")))
-        offer.add(await search(turns))
+        if conversation is not None:
+            offer.conversation = conversation
+            await self._restore(offer, sets)
+        if len(offer.tools) < self.limits.k * _MOST_TIMES:
+            offer.add(await search(turns))
         return offer if offer.tools else None
+
+    async def _restore(self, offer: Offer, sets: Sequence[str]) -> None:
+        """Offer the tools of the conversation again, in the same order under the same names."""
+        known = await self._known_sets()
+        for name, in_set, operation in offer.conversation.tools:
+            if in_set not in sets or in_set not in known or name in offer.taken:
+                continue
+            for one in await asyncio.to_thread(self._library.store.operations, in_set, [operation]):
+                if one.reads:
+                    offer.tools[name] = self._offered(in_set, one, known[in_set])
 
     async def _search(self, turns: Sequence[Turn], sets: Sequence[str], rights: Rights) -> Sequence[OfferedOperation]:
         """Reading operations, the best first. Raises RetrievalError."""
         k = self.limits.k
         found = await self._library.find(turns, sets, k=k * _SEARCHED, view=View(rights.groups))
         known = await self._known_sets()
-        offered = []
-        for one in [one for one in found if one.operation.reads and one.set in known][:k]:
-            api = self._api(known[one.set])
-            offered.append(OfferedOperation(one.set, one.operation, api, offered_schema(one.operation, api.fixed)))
-        return offered
+        reading = [one for one in found if one.operation.reads and one.set in known]
+        return [self._offered(one.set, one.operation, known[one.set]) for one in reading[:k]]
+
+    def _offered(self, name: str, operation: Operation, action_set: ActionSet) -> OfferedOperation:
+        api = self._api(action_set)
+        return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
 
     async def _known_sets(self) -> Mapping[str, ActionSet]:
         if time.monotonic() - self._read_s > _SETS_S:
@@ -215,13 +256,13 @@ class Actions:
 
 
 def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:
-    """Whether an offer leaves the meaning of a request: a chat completion whose newest message is the user's."""
+    """Whether an offer leaves the meaning of a request: a chat completion that ends with a question or with results."""
     fields = request.fields
     if not isinstance(request, ChatRequest) or any(fields.get(name) for name in _UNSUITED):
         return False
     if fields.get("n") not in (None, 1) or fields.get("tool_choice") not in (None, "auto"):
         return False
-    return isinstance(fields.get("tools"), list | None) and bool(messages) and messages[-1].role == "user"
+    return isinstance(fields.get("tools"), list | None) and messages[-1].role in ("user", "tool")
 
 
 def _names_of(tools: Any) -> Collection[str]:

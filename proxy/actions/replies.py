@@ -5,6 +5,7 @@ of a later round gets the id of the reply that the client has begun to read, no 
 """
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,24 +34,34 @@ Json = dict[str, Any]
 class ClientReply:
     """The reply to the client: a single lifecycle for all rounds."""
 
-    def __init__(self, send: Send, request: ModelRequest) -> None:
+    def __init__(self, send: Send, request: ModelRequest, id: str) -> None:
+        """id: of the exchange."""
         self._send = send
         self._request = request
-        self.start: Message = {}  # of the first good reply of the model
+        media = b"text/event-stream" if request.streamed else b"application/json"
+        # The head of the first good reply of the model; at first, of a reply by the gateway.
+        self.start: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]}
+        self.heard = False  # the model has given a good reply
         self.started = False
         self.tokens = _NOTHING  # of all rounds so far
         self.sends = 0
-        self._seen: Json = {}  # envelope of the newest reply of the model
+        # Envelope of the newest reply of the model.
+        self._seen: Json = {"id": f"chatcmpl-{id}", "created": int(time.time()), "model": request.fields["model"]}
         self._sent: Json | None = None  # the envelope that the client has seen; None: no event was sent
         self._later = False  # the round after the first event that was sent
         self._role = False
-        self._text = ""  # the end of the text that was sent
+        self._texts: list[str] = []  # that were sent
         self._gap = False  # the next text begins a paragraph
 
     def next_round(self) -> None:
         """Begin the next round."""
         self._later = self._sent is not None
-        self._gap = bool(self._text) and not self._text.endswith("\n")
+        self._gap = self._texts != [] and not self._texts[-1].endswith("\n")
+
+    @property
+    def text(self) -> str:
+        """The text that the client has got."""
+        return "".join(self._texts)
 
     async def begin(self, start: Message | None = None, length: int | None = None) -> None:
         """Send the head of the reply, once. length: of a body that is not the upstream's."""
@@ -93,13 +104,14 @@ class ClientReply:
             changed = True
         self._role = self._role or "role" in delta
         if isinstance(delta.get("content"), str) and delta["content"]:
-            self._text = delta["content"]
+            self._texts.append(delta["content"])
         if self._sent is None:
             self._sent = self._seen
         return sse.frame(json_bytes(event)) if changed else raw
 
-    def whole(self, body: bytes, usage: object) -> bytes:
-        """A whole reply, with the usage of all rounds."""
+    def whole(self, body: bytes, usage: object, text: str) -> bytes:
+        """A whole reply with this text, with the usage of all rounds."""
+        self._texts = [text]
         if not isinstance(usage, dict) or self.tokens == _NOTHING:
             return body
         plain = unescaped(body)
@@ -110,7 +122,7 @@ class ClientReply:
         """Send an empty chunk; some clients do not take comments."""
         delta = {} if self._role else {"role": "assistant", "content": ""}
         self._role = True
-        self._sent = self._sent or self._seen
+        self._sent, self._later = self._sent or self._seen, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
     async def say(self, text: str) -> None:
@@ -118,6 +130,7 @@ class ClientReply:
         if not self._request.streamed:
             named = {**orjson.loads(CHAT.reply(self._request, text, self.tokens)), **self._seen}
             whole = json_bytes({**named, "object": "chat.completion"})
+            self._texts = [text]
             await self.begin(length=len(whole))
             await self.body(whole, more=False)
             return
@@ -156,6 +169,7 @@ class ModelReply:
         self._open = False  # frames pass
         self._held: list[tuple[bytes, Json | None]] = []  # before the first text or call
         self._owned: dict[int, bool] = {}  # index of each call -> whether the gateway owns the tool
+        self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # of the gateway's tools
         self.text: str | None = None
         self.foreign = False  # whether the client's tools are called, too
@@ -188,8 +202,8 @@ class ModelReply:
         self._refused = message["status"] != 200 or encoding != b"identity"
         self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
         self._reader = CHAT.reader(streamed=self._streamed, max_bytes=sys.maxsize)
-        if not self._refused:
-            self._client.start = self._client.start or message
+        if not self._refused and not self._client.heard:
+            self._client.start, self._client.heard = message, True
 
     async def end(self, id: str) -> bool:
         """Whether the gateway has calls to make; else the reply to the client is ended.
@@ -220,6 +234,11 @@ class ModelReply:
         held = b"".join(self._client.frame(*one) for one in self._held)
         await self._client.body(held, more=False)
         return False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply was read to the end."""
+        return self._ended and not self.unread
 
     @property
     def unread(self) -> bool:
@@ -256,7 +275,7 @@ class ModelReply:
             return True
         if self.calls:
             body = self._without_calls(reply)
-        whole = self._client.whole(body, reply.get("usage"))
+        whole = self._client.whole(body, reply.get("usage"), self.text or "")
         await self._client.begin(self._start, None if whole is body and not self.calls else len(whole))
         await self._client.body(whole, more=False)
         return False
@@ -264,14 +283,12 @@ class ModelReply:
     def _take_calls(self) -> None:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
-        self.calls = [
-            replace(call, id=call.id or f"call_{number}")
-            for number, call in enumerate(calls)
-            if self._offer.owns(call.name)
-        ]
+        self.all_calls = [replace(call, id=call.id or f"call_{number}") for number, call in enumerate(calls)]
+        self.calls = [call for call in self.all_calls if self._offer.owns(call.name)]
         self.foreign = len(self.calls) < len(calls)
         if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
-            self.calls, self.text = [replace(call, id="call_0")], None
+            self.all_calls = self.calls = [replace(call, id="call_0")]
+            self.text = None
 
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""

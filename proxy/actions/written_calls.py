@@ -1,7 +1,7 @@
 """Calls that a model writes as text: models without tool calls of their own answer with the JSON of a call.
 
 Qwen2.5-Coder answers `{"name": "act_listUsers", "arguments": {}}`, fenced or bare; other models put the JSON between
-`<tool_call>` tags. Such a text is a call only where the text is the whole answer and names a tool of the gateway's.
+`<tool_call>` tags. Such a text is a call only if the text is the whole answer and names a tool of the gateway.
 """
 
 import re
@@ -18,7 +18,7 @@ _MOST_CHARS = 20_000
 
 
 def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
-    """The call that a whole answer is; None: the answer is no call of a tool that the gateway owns."""
+    """The call in an answer; None: the answer is another text."""
     found = _CALL.fullmatch(text) if len(text) <= _MOST_CHARS else None
     value = json_of(found[1].encode("utf-8", "replace")) if found is not None else None
     if not isinstance(value, dict) or not isinstance(name := value.get("name"), str) or not owns(name):
@@ -32,7 +32,7 @@ def written_call(text: str, owns: Callable[[str], bool]) -> ToolCall | None:
 def may_become_call(text: str, owns_beginning: Callable[[str], bool]) -> bool:
     """Whether a text may be the beginning of a call.
 
-    owns_beginning: whether the name of a tool of the gateway's begins with these letters.
+    owns_beginning: whether a tool of the gateway has a name with this beginning.
     """
     rest = text.lstrip()
     for opening in _OPENINGS:

@@ -181,7 +181,7 @@ class Augment:
         def forwarded(edits: Sequence[Edit]) -> bytes:
             return _forwarded(request, lead, decision, target, edits)
 
-        exchange.body = await by_size(raw, lambda: forwarded([] if offer is None else [offer.edit(request)]))
+        exchange.body = await by_size(raw, lambda: forwarded([] if offer is None else offer.edits(request)))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
         exchange.upstream = self._upstream
         stored = request.stored and target.lane != "translated"  # the translated lane stores no response
@@ -191,8 +191,7 @@ class Augment:
             )
         if offer is not None and options.actions is not None:
             exchange.comparison = "unsuited" if decision.compare else ""
-            limits = options.actions.limits
-            exchange.upstream = ActionLoop(self._upstream, request, forwarded, offer, exchange, limits, lead)
+            exchange.upstream = ActionLoop(self._upstream, request, forwarded, offer, exchange, options.actions, lead)
         elif options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
@@ -231,7 +230,7 @@ class Augment:
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await actions.offer(request, turns, sets, exchange.rights, target)
+                return await actions.offer(request, turns, sets, exchange, target)
         except (RetrievalError, TimeoutError) as error:
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None

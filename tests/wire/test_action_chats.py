@@ -292,6 +292,74 @@ def test_another_refusal_passes_as_the_model_wrote_the_refusal(team: Team) -> No
     assert refused.value.code == "context_length_exceeded"
 
 
+def test_the_next_question_finds_the_earlier_rounds_at_the_same_places(team: Team) -> None:
+    team.script(calls(ORGS), calls(USERS), says(ANSWER), says("Two."), says("Hm."))
+    said: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+    with team.client() as client:
+        given: Any = said
+        first = client.chat.completions.create(model="rage/atlas/gpt-x", messages=given)
+        said += [first.choices[0].message.to_dict(), {"role": "user", "content": "how many are the users?"}]
+        client.chat.completions.create(model="rage/atlas/gpt-x", messages=given)
+        asked = team.model.received
+        assert asked[3]["messages"][:5] == asked[2]["messages"], "the same bytes, so that the provider's cache counts"
+        assert [message["role"] for message in asked[3]["messages"][5:]] == ["assistant", "user"]
+        assert asked[3]["tools"][: len(asked[2]["tools"]) - 1] == asked[2]["tools"][:-1]
+        said[1]["content"] = "Something else."
+        client.chat.completions.create(model="rage/atlas/gpt-x", messages=given)
+        assert len(asked[4]["messages"]) == 3, "an edited history goes on without"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_results_of_both_kinds_of_tools_come_in_the_order_of_the_calls(team: Team, stream: bool) -> None:
+    team.script(
+        calls(("act_listOrganizations", {}), ("weather", {"city": "Bonn"}), ("act_listUsers", {"orgId": ORG})),
+        says(ANSWER),
+        says("Bye."),
+    )
+    said: list[Any] = [{"role": "user", "content": f"{QUESTION} The organization is {ORG}. How is the weather?"}]
+    with team.client() as client:
+        tools: Any = [CLIENT_TOOL]
+        asking: Any = {"model": "rage/atlas/gpt-x", "messages": said, "tools": tools}
+        if stream:
+            with client.chat.completions.stream(**asking) as events:
+                message = events.get_final_completion().choices[0].message
+        else:
+            message = client.chat.completions.create(**asking).choices[0].message
+        (theirs,) = message.tool_calls or []
+        assert theirs.function.name == "weather"
+        assert json.loads(theirs.function.arguments) == {"city": "Bonn"}
+        assert team.api.seen == [], "the gateway's calls wait for the client"
+        said += [
+            {"role": "assistant", "content": message.content, "tool_calls": [theirs.to_dict()]},
+            {"role": "tool", "tool_call_id": theirs.id, "content": "sunny"},
+        ]
+        second = client.chat.completions.create(**asking)
+        assert second.choices[0].message.content == ANSWER
+        assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+        messages = team.model.received[1]["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "tool"]
+        assert [one["tool_call_id"] for one in messages[2:]] == [one["id"] for one in messages[1]["tool_calls"]]
+        assert messages[3]["content"] == "sunny"
+        said += [second.choices[0].message.to_dict(), {"role": "user", "content": "thanks"}]
+        client.chat.completions.create(**asking)
+    assert team.model.received[2]["messages"][:5] == messages
+
+
+def test_a_round_of_the_clients_tools_keeps_the_operations(team: Team) -> None:
+    team.script(calls(("weather", {})), says(ANSWER), says(ANSWER))
+    said: list[Any] = [{"role": "user", "content": QUESTION}]
+    with team.client() as client:
+        tools: Any = [CLIENT_TOOL]
+        first = client.chat.completions.create(model="rage/atlas/gpt-x", messages=said, tools=tools)
+        (call,) = first.choices[0].message.tool_calls or []
+        said += [first.choices[0].message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+        client.chat.completions.create(model="rage/atlas/gpt-x", messages=said, tools=tools)
+        assert team.tools(1) == team.tools(0)
+        said[1] = {**said[1], "tool_calls": [{**call.to_dict(), "id": "another"}]}
+        client.chat.completions.create(model="rage/atlas/gpt-x", messages=said, tools=tools)
+        assert team.tools(2) == ["weather"], "not a round that the gateway took part in"
+
+
 def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:
     team.script(calls(("act_waitForReport", {})), says("Done."))
     with team.client() as client:

@@ -1,4 +1,4 @@
-"""The tables of receipts, comparisons and histories; `runtime.database` says how to change one."""
+"""The tables of receipts, comparisons, histories and rounds of actions; `runtime.database` says how to change one."""
 
 from pathlib import Path
 
@@ -13,7 +13,9 @@ def _receipt_table(name: str) -> Table:
     return Table(
         name,
         metadata,
-        Column("id", String, primary_key=True),  # the x-rag-id of the chat; of a history: `proxy.augment.history`
+        Column(
+            "id", String, primary_key=True
+        ),  # the x-rag-id of the chat; else: `proxy.augment.history`, `proxy.actions.memory`
         Column("at_s", Float, nullable=False),
         Column("bytes", Integer, nullable=False),  # that the row takes
         Column("content", LargeBinary, nullable=False),  # JSON
@@ -22,6 +24,6 @@ def _receipt_table(name: str) -> Table:
 
 
 # comparisons: of answers raw and with passages (`proxy.observe.shadow`).
-TABLES = {name: _receipt_table(name) for name in ("receipts", "comparisons", "histories")}
+TABLES = {name: _receipt_table(name) for name in ("receipts", "comparisons", "histories", "action_rounds")}
 
 schema = Schema("receipts", metadata, Path(__file__).with_name("migrations"))

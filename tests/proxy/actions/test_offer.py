@@ -22,7 +22,7 @@ LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=C
 
 def actions(folder: Path) -> Actions:
     library = ActionLibrary(ActionStore(folder), Unasked())
-    return Actions(library, lambda found: Api(found.name, found.base_url), {"atlas": True, "shop": False}, LIMITS)
+    return Actions(library, lambda found: Api(found.name, found.base_url), {"atlas": True, "shop": False}, LIMITS, None)
 
 
 def operation(name: str, **properties: Any) -> OfferedOperation:

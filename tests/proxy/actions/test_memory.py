@@ -1,0 +1,68 @@
+"""The hidden messages of a conversation: put back at their places, found by the same key and history only."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.actions.memory import ActionMemory, Conversation, HiddenMessages, edits_of, row_id
+from proxy.dialects.chat import ChatRequest
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.receipt_store import ReceiptStore
+
+SAID: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "Who?"},
+    {"role": "assistant", "content": "Ann."},
+]
+KEPT = Conversation((HiddenMessages(2, '{"role":"tool"}'),), (("act_a", "atlas", "a"),))
+
+
+def memory(folder: Path) -> ActionMemory:
+    store = ReceiptStore(folder, keep_s=3600, max_bytes=1 << 20, what="action_rounds")
+    return ActionMemory(store, Metrics().histories)
+
+
+async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_path: Path) -> None:
+    one = memory(tmp_path)
+    one.keep("key", SAID, KEPT)
+    assert await one.find("key", SAID) == KEPT, "before the write"
+    one.stop()
+    await one.run()
+    other, later = memory(tmp_path), [*SAID, {"role": "user", "content": "And?"}]
+    assert await other.find("key", later) == KEPT
+    assert await other.find("another key", later) is None
+    assert await other.find("key", [SAID[0], {"role": "user", "content": "Whom?"}, *later[2:]]) is None
+    assert await other.find("key", SAID[:2]) is None
+    other.stop()
+    await other.run()
+
+
+def test_a_record_is_found_by_what_clients_send_back() -> None:
+    whole: dict[str, Any] = {"role": "assistant", "content": "Ann. ", "refusal": None, "tool_calls": None}
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "Ann."}]}
+    timed = {"role": "system", "content": "It is noon."}
+    for history in ([*SAID[:2], whole], [*SAID[:2], parts], [timed, *SAID[1:]]):
+        assert row_id("key", history) == row_id("key", SAID)
+    assert row_id("key", SAID[1:]) != row_id("key", SAID)
+
+
+messages = st.lists(st.integers(0, 9).map(lambda number: {"role": "user", "content": f'"{number}],'}), min_size=1)
+
+
+@given(messages, st.data())
+def test_hidden_messages_stand_before_their_visible_messages(said: list[dict[str, Any]], data: st.DataObject) -> None:
+    places = data.draw(st.lists(st.integers(0, len(said)), max_size=4))
+    replaced = data.draw(st.sets(st.integers(0, len(said) - 1), max_size=2))
+    hidden = [HiddenMessages(at, f'{{"hidden":{number}}},{{"also":{number}}}') for number, at in enumerate(places)]
+    hidden += [HiddenMessages(at, '{"in":"place"}', replaces=True) for at in replaced]
+    expected: list[Any] = []
+    for at in range(len(said) + 1):
+        for number, place in enumerate(places):
+            expected += [{"hidden": number}, {"also": number}] if place == at else []
+        expected += [{"in": "place"} if at in replaced else said[at]] if at < len(said) else [{"last": 1}]
+    request = ChatRequest.parse(orjson.dumps({"model": "m", "messages": said, "x": 1}))
+    edited = request.edited(edits=edits_of(request, hidden, [b'{"last":1}']))
+    assert orjson.loads(edited) == {"model": "m", "messages": expected, "x": 1}
