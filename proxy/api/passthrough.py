@@ -15,7 +15,8 @@ from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model
 from proxy.body import DEPLOYMENT, by_size, json_body, whole_body
-from proxy.dialects.responses import stored_id, stored_methods
+from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
+from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import Exchange, Target, exchange_of
@@ -69,6 +70,9 @@ class Passthrough:
             _check(scope, exchange, kind)
         if self._forget is not None and scope["method"] == "DELETE" and (id := stored_id(path)):
             self._forget(exchange.key, id)
+        if kind == "stored" and path.startswith(f"{RESPONSES.path}/{OWN_ID}"):
+            message = f"{path}: ragway wrote this response and stores none: send the whole conversation in `input`."
+            raise ApiError(404, message, code="response_not_stored")
         if kind == "named":
             body = await json_body(scope, receive, max_bytes=self._max_body_bytes)
             raw, named = body.raw, in_json(body)

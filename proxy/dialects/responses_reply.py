@@ -9,6 +9,7 @@ from proxy.dialects import sse
 from proxy.dialects.replies import ReplyReader, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
+OWN_ID = "resp_ragway_"  # the beginning of the id of a response that the gateway wrote, and did not store
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CALL_PIECES = (
     "response.function_call_arguments.delta",
@@ -156,7 +157,7 @@ def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
         "output": [],
         "usage": None,
     }
-    head = {"id": f"resp_{secrets.token_hex(12)}", "object": "response", "created_at": int(time.time())}
+    head = {"id": OWN_ID + secrets.token_hex(12), "object": "response", "created_at": int(time.time())}
     return {**head, "model": fields.get("model"), **state, **repeated, "store": False}
 
 

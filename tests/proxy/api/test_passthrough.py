@@ -349,6 +349,16 @@ async def test_without_a_query_a_stored_response_goes_to_the_row_for_every_model
     assert (caught.value.status, caught.value.code) == (403, "forbidden")
 
 
+@pytest.mark.parametrize(
+    ("method", "below"), [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")]
+)
+async def test_a_response_of_the_gateway_itself_is_not_stored(method: str, below: str) -> None:
+    path = "/v1/responses/resp_ragway_1" + below
+    with pytest.raises(ApiError, match="send the whole conversation") as caught:
+        await passed(b"", path, method=method, paths={}, query=b"model=big")
+    assert (caught.value.status, caught.value.code) == (404, "response_not_stored")
+
+
 @pytest.mark.parametrize(("method", "below"), [("POST", ""), ("GET", "/cancel"), ("DELETE", "/input_items")])
 async def test_another_method_on_a_stored_response_is_a_405(method: str, below: str) -> None:
     with pytest.raises(ApiError) as caught:
