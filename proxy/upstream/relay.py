@@ -11,7 +11,7 @@ without the last ASGI message, and the server breaks off the connection: a cut s
 import functools
 import re
 import time
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from proxy.access.keys import carries_key
 from proxy.asgi import Receive, Scope, Send
@@ -108,9 +108,10 @@ def url_of(api_base: str, scope: Scope) -> str:
 @functools.lru_cache(maxsize=1024)
 def _url(api_base: str, path: str, raw: bytes, query: bytes) -> str:
     """The percent-encoding of the path stays (model and file ids may hold %2F). A path with dot segments is refused:
-    some servers resolve dot segments, and the request would leave `api_base` with the gateway's key.
+    some servers resolve dot segments, also encoded twice or as "..;", and the request would leave `api_base` with the
+    gateway's key.
     """
-    segments = path.replace("\\", "/").split("/")
+    segments = [segment.partition(";")[0] for segment in unquote(path).replace("\\", "/").split("/")]
     if ".." in segments or "." in segments:
         raise ApiError(400, f"The path {path!r} has a dot segment: send the resolved path.", code="invalid_path")
     if not raw.startswith(PREFIX + b"/"):  # the prefix is encoded, too, or the server gives no raw path

@@ -128,7 +128,17 @@ def test_the_path_behind_v1_is_joined_to_api_base(
     assert url_of("http://u/b" + slash, scope_of(path, raw_path=raw_path, query=query)) == url
 
 
-@pytest.mark.parametrize("path", ["/v1/../admin", "/v1/files/..", "/v1/./files", "/v1/files\\..\\..\\admin"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../admin",
+        "/v1/files/..",
+        "/v1/./files",
+        "/v1/files\\..\\..\\admin",
+        "/v1/audio/..;/files",
+        "/v1/audio/%2e%2E/files",
+    ],
+)
 async def test_a_path_that_climbs_out_of_api_base_is_refused(path: str) -> None:
     async with upstream(answering(reply(b"{}"))) as server, client() as http:
         scope = scope_of(path, raw_path=b"/v1/files/%2e%2e", exchange=exchange_to(server.url, api_key=KEY))
