@@ -1,7 +1,7 @@
 """Authentication: a valid key; while no key exists, programs on this machine.
 
 With keys, the one credential is a key, as `Authorization: Bearer KEY` or as `x-api-key: KEY`; every failure is the same
-401. The guard removes the header, so that no key of the gateway can travel to an upstream.
+401. The guard removes every header with a key, so that no key of the gateway can travel to an upstream.
 
 Without keys, the gateway listens on loopback only (`ragway serve` refuses other addresses). Loopback alone does not
 keep out a web page in a browser on the same machine. So `Host` must be loopback (no DNS rebinding), `Origin` must be
@@ -17,12 +17,13 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Collection
 
-from proxy.access.keys import Keyring, carries_key, secret_of
+from proxy.access.keys import PREFIX, Keyring, secret_of
 from proxy.access.rights import EVERYTHING
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 
+_OWN_KEY = PREFIX.encode()
 _UNGUARDED = ("/healthz", "/readyz")
 _UPLOADS = re.compile(r"/v1/(files|knowledge/collections/[^/]+/files)")  # forms, which a page may send, too
 
@@ -56,9 +57,7 @@ class Guard:
         exchange.owner = f"team:{key.team}" if key.team else key.id
         exchange.key, exchange.rights, exchange.limits = key.id, key.rights, key.limits
         scope["headers"] = [
-            (name, value)
-            for name, value in scope["headers"]
-            if name != b"authorization" and not carries_key(name, value)
+            (name, value) for name, value in scope["headers"] if name != b"authorization" and _OWN_KEY not in value
         ]
 
     def _check(self, scope: Scope) -> None:

@@ -9,7 +9,7 @@ from proxy.access.rights import EVERYTHING, NOTHING
 from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
-from tests.support.rings import ring
+from tests.support.rings import key_hash_of, ring
 
 PATH = "/v1/chat/completions"
 JSON = "application/json"
@@ -248,3 +248,13 @@ async def test_other_paths_do_not(path: str) -> None:
 )
 def test_knows_loopback(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+async def test_no_header_with_a_key_of_the_gateway_passes() -> None:
+    own, kept = b"sk-rag-0123", (b"x-api-key", b"sk-ant-1")
+    headers = [(b"authorization", b"Bearer " + own), (b"x-api-key", own), (b"api-key", own), (b"openai-key", own), kept]
+    scope: Scope = {"type": "http", "method": "GET", "path": PATH, "headers": headers, KEY: Exchange()}
+    await Guard(Inside(), keyring=ring(key_hash_of(own.decode(), EVERYTHING)), open=False, origins=())(
+        scope, _receive, _send
+    )
+    assert scope["headers"] == [kept]
