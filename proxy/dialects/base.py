@@ -38,11 +38,10 @@ def without_program_text(text: str) -> str:
     """The text without elements that a coding agent adds. An element without an end stays."""
     for name in _PROGRAM_ELEMENTS:
         opening, closing = f"<{name}>", f"</{name}>"
-        before, *elements = text.split(opening)
-        for element in elements:
-            _, closed, after = element.partition(closing)
-            before += after if closed else opening + element
-        text = before
+        if opening in text:
+            before, *elements = text.split(opening)
+            parted = (element.partition(closing) for element in elements)
+            text = before + "".join(after if closed else opening + piece for piece, closed, after in parted)
     return text
 
 
