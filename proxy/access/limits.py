@@ -41,6 +41,11 @@ class Limits:
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
 
+    @property
+    def of_use(self) -> bool:
+        """Whether tokens or dollars are limited, and not only requests."""
+        return any(MEASURES[name][0] != "requests" for name in self.given())
+
 
 UNLIMITED = Limits()
 

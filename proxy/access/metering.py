@@ -16,9 +16,10 @@ from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.body import by_size
 from proxy.dialects.json_body import values_of
 from proxy.dialects.paths import BY_PATH
+from proxy.dialects.responses import RESPONSES
 from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Tokens, estimated_tokens
 from proxy.errors import ApiError
-from proxy.exchange import exchange_of
+from proxy.exchange import Exchange, exchange_of
 
 # Routes of the gateway that call no model and count as no request; a search below them counts.
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
@@ -63,6 +64,8 @@ class Metering:
             if exchange.upstream is None:
                 return
 
+            _must_report_use(scope["path"], exchange)
+
             # Reserve the tokens that the call may take; none for a call whose tokens are known, such as a count.
             body = exchange.body or b""
             if exchange.fields is not None and not exchange.fields:  # a form with a file: one attachment
@@ -100,6 +103,22 @@ class Metering:
         if any(covers(listed, path) for listed in self._relayed):
             return True
         return path.endswith(_SEARCH) or not any(covers(free, path) for free in _FREE)
+
+
+def _must_report_use(path: str, exchange: Exchange) -> None:
+    """Refuse a response in the background to a key with a limit of use. Raises ApiError 403.
+
+    The answer reports no tokens, and goes on after a client has left.
+    """
+    fields = exchange.fields or {}
+    if path != RESPONSES.path or "background" not in fields or not exchange.limits.of_use:
+        return
+    if any(value not in (False, None) for value in values_of(exchange.body or b"", fields, ("background",))):
+        message = (
+            "A response with `background` reports no tokens, so this key, which has a limit of tokens or dollars, may "
+            "not ask for one: wait for the response, or ask for a stream."
+        )
+        raise ApiError(403, message, code="forbidden", type="permission_error", param="background")
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:

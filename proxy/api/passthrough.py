@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from proxy.access.auth import must_be_no_page
-from proxy.access.limits import MEASURES
 from proxy.api.named import in_json, models_in, named_in
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
@@ -126,13 +125,12 @@ def _check(scope: Scope, exchange: Exchange, kind: Kind | None) -> None:
     if method not in methods:
         raise method_not_allowed(method, path, methods)
     must_be_no_page(scope, any_type=kind in ("call", "account"))
-    if kind == "account" or (kind == "call" and method != "POST"):
-        limited = any(MEASURES[name][0] != "requests" for name in exchange.limits.given())
-        if limited or not exchange.rights.models.all:
-            raise _forbidden(
-                f"{method} {path} works with the whole account at the upstream, and the work is not counted here: it "
-                "takes a key with the right to every model (--model '*'), and without a limit of tokens or dollars"
-            )
+    of_account = kind == "account" or (kind == "call" and method != "POST")
+    if of_account and (exchange.limits.of_use or not exchange.rights.models.all):
+        raise _forbidden(
+            f"{method} {path} works with the whole account at the upstream, and the work is not counted here: it "
+            "takes a key with the right to every model (--model '*'), and without a limit of tokens or dollars"
+        )
     if kind in ("account", "stored"):
         exchange.tokens = Tokens(0, 0)  # a stored response was counted when the model was called
 

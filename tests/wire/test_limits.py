@@ -372,6 +372,19 @@ def test_a_stored_response_costs_no_tokens(shared: Shared) -> None:
     assert shared.used(id)["prompt_tokens"] == 100, "the response was counted when the model was called"
 
 
+@pytest.mark.parametrize("members", ['"background": true', '"background": true, "background": false'])
+def test_a_key_with_a_limit_of_tokens_gets_no_response_in_the_background(shared: Shared, members: str) -> None:
+    _, limited = shared.key(tokens_per_day=100_000)
+    _, free = shared.key(rpm=1000)
+    body, statuses = f'{{"model": "gpt-4o", "input": "Q", {members}}}'.encode(), []
+    for secret in (limited, free):
+        headers = {"authorization": f"Bearer {secret}", "content-type": "application/json"}
+        answer = httpx.post(shared.served.url + "/v1/responses", content=body, headers=headers, timeout=30)
+        statuses.append(answer.status_code)
+    assert statuses == [403, 200]
+    assert shared.ask(limited, CLIENTS["/v1/responses"], background=False).status_code == 200
+
+
 def test_a_request_that_never_fits_keeps_no_tokens_from_the_next_request(shared: Shared) -> None:
     """The worker that refused holds tokens for a while; the other worker reserves the tokens that are left."""
     for _ in range(3):
