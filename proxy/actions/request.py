@@ -19,6 +19,7 @@ from proxy.actions.openapi.operation import Body, Encoding, Operation, Parameter
 from proxy.actions.openapi.operations import FORM, MULTIPART, is_json
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
+_RESERVED_IN_VALUES = ":/?@!$'()*,="  # the others would end the value, be read as a space, or start a fragment
 _UNRESERVED = "-._~"
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -72,8 +73,9 @@ def build_request(operation: Operation, arguments: Mapping[str, Any], base_url: 
     elif body is not None and body.required:
         raise BadArgument(f"{body.argument} is missing")
     base, _, own_query = base_url.partition("?")
+    path, _, path_query = path.partition("#")[0].partition("?")  # some documents tell operations apart by a fragment
     url = base.rstrip("/") + quote(path, safe=_RESERVED + _UNRESERVED + "%")
-    pairs = [*([own_query] if own_query else []), *query]
+    pairs = [*(one for one in (own_query, path_query) if one), *query]
     return ActionRequest(operation.method, url + (f"?{'&'.join(pairs)}" if pairs else ""), tuple(headers), content)
 
 
@@ -93,7 +95,7 @@ def _plain(value: Any) -> str:
 
 def _encoded(value: Any, *, reserved: bool = False) -> str:
     try:
-        return quote(_plain(value), safe=_UNRESERVED + (_RESERVED if reserved else ""))
+        return quote(_plain(value), safe=_UNRESERVED + (_RESERVED_IN_VALUES if reserved else ""))
     except UnicodeEncodeError as error:
         raise BadArgument("a text has half of a surrogate pair") from error
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import httpx
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -159,6 +160,33 @@ def test_reserved_characters_stay_only_where_the_document_allows_them() -> None:
     one, other = parameter("a", "query", {}, allowReserved=True), parameter("b", "query", {})
     url = build_request(operation_with(one, other), {"a": "x/y:z", "b": "x/y:z"}, BASE).url
     assert url.endswith("?a=x/y:z&b=x%2Fy%3Az")
+
+
+@pytest.mark.parametrize("style", ["form", "spaceDelimited", "pipeDelimited"])
+def test_reserved_characters_in_a_value_add_no_parameter_and_end_no_value(style: str) -> None:
+    one = parameter("a", "query", {}, allowReserved=True, style=style)
+    url = build_request(operation_with(one), {"a": "x&groupId=1#;+[y]"}, BASE).url
+    assert parse_qsl(urlsplit(url).query, separator="&") == [("a", "x&groupId=1#;+[y]")]
+    assert urlsplit(url).fragment == ""
+    assert ";" not in url
+
+
+@given(text=st.text(max_size=8), reserved=st.booleans())
+def test_the_http_library_sends_the_bytes_as_written(text: str, reserved: bool) -> None:
+    one, other = parameter("id", "path", {}), parameter("q", "query", {}, allowReserved=reserved)
+    try:
+        url = build_request(operation_with(one, other, path="/a/{id}"), {"id": f"a{text}", "q": text}, BASE).url
+    except BadArgument:
+        return
+    assert httpx.URL(url).raw_path.decode() == url.removeprefix("http://api.example.com")
+
+
+@pytest.mark.parametrize(
+    ("path", "made"), [("/#Action=List", "/?q=1"), ("/a?kind=b", "/a?kind=b&q=1"), ("/a?kind=b#x", "/a?kind=b&q=1")]
+)
+def test_a_query_of_the_path_stays_and_a_fragment_goes(path: str, made: str) -> None:
+    operation = operation_with(parameter("q", "query", {}), path=path)
+    assert build_request(operation, {"q": 1}, BASE).url == f"{BASE}{made}"
 
 
 @pytest.mark.parametrize("value", ["", ".", "..", "a\nb", "\x00", None, []])
