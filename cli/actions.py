@@ -1,19 +1,19 @@
 """ragway actions: the operations of HTTP APIs, from OpenAPI documents."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from cli.build import action_api
+from cli.build import action_api, call_limits
 from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.arguments import offered_schema, problems
-from proxy.actions.call import Api, CallLimits, call
+from proxy.actions.call import call
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
@@ -176,8 +176,9 @@ def run_operation(
 ) -> None:
     """Call an OPERATION of the set NAME, and print the result as a model would read the result.
 
-    A VALUE is JSON, else text: `limit=5`, `tags=["a","b"]`, `body={"name":"x"}`, `name=Ann`. The arguments of the
-    setting `actions.NAME.fixed` are added. Only operations that read are called (GET, HEAD, OPTIONS).
+    A VALUE is JSON, else text: `limit=5`, `tags=["a","b"]`, `body={"name":"x"}`, `name=Ann`. `orgId=12` is
+    text if the argument must be text. The arguments of the setting `actions.NAME.fixed` are added. Only operations
+    that read are called (GET, HEAD, OPTIONS).
     """
     settings = settings_of(config_file, data=data)
     with contextlib.closing(_store(settings)) as store:
@@ -185,10 +186,15 @@ def run_operation(
         operations = store.operations(name, [operation])
     if not operations:
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
-    run(_run(action_api(settings, found), operations[0], dict(map(_argument, arguments)), dry=dry))
+    schemas = operations[0].schema
+    given = {key: _value(schemas, key, text) for key, text in map(_argument, arguments)}
+    run(_run(settings, found, operations[0], given, dry=dry))
 
 
-async def _run(api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
+async def _run(
+    settings: Settings, found: ActionSet, operation: Operation, arguments: dict[str, Any], *, dry: bool
+) -> int:
+    api = action_api(settings, found)
     wrong = problems(offered_schema(operation, api.fixed), arguments)
     if wrong:
         raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
@@ -201,22 +207,29 @@ async def _run(api: Api, operation: Operation, arguments: dict[str, Any], *, dry
         if request.body:
             echo("\n" + request.body.decode("utf-8", "backslashreplace"))
         return 0
-    outcome = await call(api, operation, arguments, CallLimits())
+    outcome = await call(api, operation, arguments, call_limits(settings))
     await api.close()
     echo(outcome.text)
     echo(f"status {outcome.status or '-'}, {outcome.size:,} bytes, {outcome.ms:.0f} ms", err=True)
     return 0 if outcome.succeeded else 1
 
 
-def _argument(text: str) -> tuple[str, Any]:
+def _argument(text: str) -> tuple[str, str]:
     """A NAME=VALUE."""
     name, sign, value = as_text(text).partition("=")
     if not sign or not name:
         raise click.UsageError(f"an argument is NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
+    """The value of an argument: JSON, but text where the argument must be text."""
     try:
-        return name, orjson.loads(value)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return name, value
+        return text
+    alone = {**schema, "required": []}
+    return text if problems(alone, {name: value}) and not problems(alone, {name: text}) else value
 
 
 def _set_of(store: ActionStore, name: str) -> ActionSet:

@@ -488,7 +488,7 @@ def chat_actions(
         calls=row.calls,
         total_s=row.total_s,
         keepalive_s=row.keepalive_s,
-        call=CallLimits(row.call_s, row.result_max_mb * 2**20, row.result_chars),
+        call=call_limits(settings),
     )
     library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
     offered = {name: api.offer for name, api in settings.actions.items()}
@@ -500,6 +500,12 @@ def chat_actions(
         limits,
         memory if settings.history.keep_hours else None,
     )
+
+
+def call_limits(settings: Settings) -> CallLimits:
+    """The limits of one call of an API."""
+    row = settings.action_calls
+    return CallLimits(seconds=row.call_s, max_bytes=row.result_max_mb * 2**20, max_chars=row.result_chars)
 
 
 def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:

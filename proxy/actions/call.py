@@ -39,9 +39,9 @@ class CallLimits:
     """The limits of one call."""
 
     seconds: float = 30.0
-    pause_s: float = 0.3  # before the second try; twice as long before the third
     max_bytes: int = 1 << 20  # of a response
     max_chars: int = 8_000  # of a result
+    pause_s: float = 0.3  # before the second try; twice as long before the third
 
 
 @dataclass(frozen=True, slots=True)

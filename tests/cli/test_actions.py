@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from proxy.asgi import Receive, Scope, Send
 from tests.support.gateway import ragway, refused
+from tests.support.served_app import served
 
 ATLAS = """openapi: 3.0.3
 info: {title: Atlas, version: "1"}
@@ -112,3 +114,104 @@ def test_an_operation_is_found_with_the_operation_that_gives_its_identifier(fold
     actions(folder, "add", "atlas", "atlas.yaml")
     found = json.loads(actions(folder, "search", "who are the users?", "--json", "-k", "2")[0])
     assert [one["name"] for one in found] == ["listOrganizationUsers", "listOrganizations"]
+
+
+# --- run -------------------------------------------------------------------------------------------------------------
+
+NOBODY = "http://127.0.0.1:9"  # no server listens
+SECRET = "s3cret-value"
+
+
+class Users:
+    """The API: keeps each request, answers with a list of users, and sends the key back."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.targets: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.targets.append(f"{scope['method']} {scope['raw_path'].decode()}?{scope['query_string'].decode()}")
+        key = dict(scope["headers"]).get(b"x-api-key", b"").decode()
+        users = [{"id": number, "key": key} for number in range(1000)]
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(users).encode()})
+
+
+def configured(folder: Path, base_url: str, more: str = "") -> None:
+    """Add the set, as a set of an API at `base_url` with a key."""
+    rows = f"base_url: {base_url}, networks: [127.0.0.0/8], auth: api_key, secret_env: ATLAS_KEY{more}"
+    (folder / "ragway.yaml").write_text(f"embedder: {{model: hash}}\nactions: {{atlas: {{{rows}}}}}\n")
+    actions(folder, "add", "atlas", "atlas.yaml")
+
+
+def test_a_run_prints_the_result_as_a_model_reads_the_result(folder: Path) -> None:
+    users = Users()
+    with served(users) as port:
+        configured(folder, f"http://127.0.0.1:{port}/api")
+        words = ("actions", "run", "atlas", "listOrganizationUsers", "orgId=12", "itemsPerPage=5")
+        done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.returncode == 0, done.stderr
+    assert users.targets == ["GET /api/orgs/12/users?itemsPerPage=5"]
+    rows = json.loads(done.stdout)
+    assert rows[0] == {"id": 0, "key": "…"}
+    assert rows[-1].endswith(" more")
+    assert done.stderr.startswith("status 200, ")
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_run_that_the_api_refuses_fails(folder: Path) -> None:
+    with served(Users(404)) as port:
+        configured(folder, f"http://127.0.0.1:{port}")
+        words = ("actions", "run", "atlas", "listInvoices", "orgId=5f0")
+        done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.returncode == 1
+    assert done.stdout.startswith("The API answered with status 404. [")
+    assert done.stderr.startswith("status 404, ")
+
+
+def test_a_dry_run_prints_the_request_without_credentials(folder: Path) -> None:
+    configured(folder, NOBODY, ", fixed: {itemsPerPage: '7'}")
+    words = ("actions", "run", "atlas", "listOrganizationUsers", "orgId=a/b", "--dry")
+    done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"GET {NOBODY}/orgs/a%2Fb/users?itemsPerPage=7"
+    assert SECRET not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["listOrganizationUsers"], "listOrganizationUsers: orgId is missing"),
+        (
+            ["listOrganizationUsers", "orgId=5f0", "itemsPerPage=many"],
+            'itemsPerPage must be a whole number, not "many"',
+        ),
+        (["listOrganizationUsers", "orgId=5f0", "itemsPerPage=501"], "itemsPerPage must be at most 500, not 501"),
+        (["listOrganizationUsers", "orgID=5f0"], "orgID is unknown (did you mean orgId?)"),
+        (["listOrganizationUsers", "orgId=..", "--dry"], "orgId must be the value alone"),
+        (["listUsers", "orgId=5f0"], "atlas has no operation 'listUsers'"),
+        (["listOrganizationUsers", "orgId"], "an argument is NAME=VALUE, got 'orgId'"),
+    ],
+)
+def test_a_run_with_wrong_words_sends_nothing_and_says_why(folder: Path, words: list[str], reason: str) -> None:
+    configured(folder, NOBODY)
+    done = ragway("actions", "run", "atlas", *words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.returncode in (1, 2)
+    assert reason in done.stderr
+
+
+def test_a_run_needs_the_variable_of_the_secret(folder: Path) -> None:
+    configured(folder, NOBODY)
+    words = refused(ragway("actions", "run", "atlas", "listInvoices", "orgId=5f0", folder=folder))
+    assert "actions.atlas: the environment variable ATLAS_KEY is not set" in words
+
+
+def test_a_run_to_an_address_that_is_not_public_is_refused(folder: Path) -> None:
+    configured(folder, NOBODY)
+    file = folder / "ragway.yaml"
+    file.write_text(file.read_text().replace("127.0.0.0/8", "10.0.0.0/8"))
+    words = ("actions", "run", "atlas", "listInvoices", "orgId=5f0")
+    done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
+    assert done.returncode == 1
+    assert done.stdout.startswith("The call failed: 127.0.0.1 is no public address")

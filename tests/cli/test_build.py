@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import httpx
 import pytest
 
-from cli.build import gateway, plan, targets, template
+from cli.build import action_api, call_limits, gateway, plan, targets, template
 from config.settings import Settings, SettingsError, load
+from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.actions.store import ActionSet
 from proxy.exchange import Target
 from tests.support.unasked import Unasked
 
@@ -262,3 +265,38 @@ def test_what_happens_after_fusion_is_told_to_the_index(tmp_path: Path) -> None:
     assert (search.mode, search.merge_neighbours) == ("dense", False)
     assert (search.rerank_model, search.rerank_candidates, search.rerank_deadline_s) == ("x", 7, 3.0)
     assert (search.recency_half_life_days, search.neighbours, search.whole_document_tokens) == (30.0, 2, 900)
+
+
+# APIs of actions
+
+
+def test_the_limits_of_a_call_are_the_settings(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "action_calls: {call_s: 7, result_max_mb: 2, result_chars: 900}")
+    limits = call_limits(settings)
+    assert (limits.seconds, limits.max_bytes, limits.max_chars) == (7, 2 << 20, 900)
+    assert limits.pause_s < 1
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ("{}", type(None)),
+        ("{auth: api_key, secret_env: SECRET, key_in: query, key_name: key}", ApiKey),
+        ("{auth: basic, user_env: NAME, secret_env: SECRET}", httpx.BasicAuth),
+        ("{auth: bearer, secret_env: SECRET}", Bearer),
+        ("{auth: digest, user_env: NAME, secret_env: SECRET}", Digest),
+        ("{auth: oauth2, user_env: NAME, secret_env: SECRET, token_url: 'https://x.example/token'}", ClientCredentials),
+    ],
+)
+def test_an_api_gets_credentials_from_the_environment(tmp_path: Path, row: str, kind: type) -> None:
+    settings, found = (
+        settings_of(tmp_path, f"actions: {{atlas: {row}}}"),
+        ActionSet("atlas", "", "https://a.example", 0, ()),
+    )
+    api = action_api(settings, found, {"NAME": "ann-1", "SECRET": "s3cret-1"})
+    assert type(api.auth) is kind
+    assert "s3cret" not in repr(api)
+    if kind is not type(None):
+        assert api.masked(b"a s3cret-1 YW5uLTE6czNjcmV0LTE=").startswith("a … ".encode())
+        with pytest.raises(SettingsError, match=r"actions\.atlas: the environment variable (NAME|SECRET) is not set"):
+            action_api(settings, found, {})
