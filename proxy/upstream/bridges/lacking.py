@@ -5,6 +5,7 @@ import time
 
 from proxy.exchange import Target
 from proxy.upstream.client import host_of
+from runtime.logs import truncate
 
 log = logging.getLogger("ragway")
 
@@ -28,5 +29,5 @@ class Lacking:
             self._until.clear()
         self._until[target.api_base, model, name] = time.monotonic() + self._relearn_after_s
         upstream = host_of(target.api_base) if target.api_base else "litellm's provider"
-        of_model = f"model {model!r} of {upstream}" if model else f"upstream {upstream}"
+        of_model = f"model {truncate(model)!r} of {upstream}" if model else f"upstream {upstream}"
         log.warning("%s has no %s: for %g s %s", of_model, name, self._relearn_after_s, instead)
