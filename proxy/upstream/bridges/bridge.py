@@ -251,6 +251,9 @@ class _Reply:
         """Raises ApiError 502, _LacksHints."""
         if self._status in (400, 422) and (named := [name for name in self._hints if name.encode() in body]):
             raise _LacksHints(named)
+        if self._status < 400 and self._status != 200:  # no error, and no answer: such as a redirect
+            words = f"The upstream answered with status {self._status} and no chat completion. Check its address."
+            raise upstream_error(502, words, "upstream_bad_reply")
         if self._status != 200:
             await send_json(self._send, self._status, self._error_body(body), self._headers)
             return

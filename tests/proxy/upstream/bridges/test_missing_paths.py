@@ -215,6 +215,14 @@ async def test_no_word_of_an_upstream_s_error_is_written_to_the_log() -> None:
     assert (caught.value.code, caught.value.log_text) == ("said-key-2", "upstream_error")
 
 
+@pytest.mark.parametrize("status", [b"201 Created", b"302 Found"])
+async def test_a_status_that_is_neither_an_answer_nor_an_error_becomes_a_502(status: bytes) -> None:
+    async with relaying(Server(b"", chat=not_found(b"{}", status=status)), dialects=("chat",)) as asking:
+        with pytest.raises(ApiError) as caught:
+            await asking.ask(MESSAGES)
+    assert (caught.value.status, caught.value.code) == (502, "upstream_bad_reply")
+
+
 class TestStatedDialects:
     async def test_nothing_is_tried(self) -> None:
         async with relaying(server := Server(not_found()), dialects=("chat", "messages")) as asking:
