@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,7 @@ class Database:
         """Create an empty database with mode 0600 from the first moment."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+            with suppress(FileExistsError):  # not opened: to close the file would end SQLite's locks of this process
+                os.close(os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
         except OSError as error:
             raise RetrievalError(f"{self._what} cannot be written: {error}") from error

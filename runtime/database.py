@@ -92,10 +92,13 @@ def open_file(file: Path, *, what: str = "the catalog", durable: bool = True, po
 def make_closed(file: Path) -> None:
     """Create an SQLite file for the owner alone, or remove the rights of others from the file and SQLite's side files.
 
-    Errors are left to the code that opens the file.
+    An existing file is never opened here: to close the file would end the locks that SQLite holds for this process
+    (https://www.sqlite.org/howtocorrupt.html, 2.2), and commits were lost. Errors are left to the code that opens the
+    file.
     """
     with suppress(OSError):
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, stat.S_IRUSR | stat.S_IWUSR))
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
         for ending in ("", "-wal", "-shm"):  # SQLite gives new side files the mode of the main file
             close_to_others(file.with_name(file.name + ending))
 

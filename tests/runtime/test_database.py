@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +264,36 @@ def test_a_server_that_comes_back_is_used_again() -> None:
         server.start()
         assert catalog.collections() == []
         catalog.close()
+
+
+_READER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT * FROM t").fetchall()
+print("read", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_connection_of_the_process_costs_the_first_no_commit(tmp_path: Path) -> None:
+    """To close a file ends all locks of the process on the file. Another process that closes the database would then
+    take itself for the last one, and delete the log to which this process writes.
+    """
+    file = tmp_path / "a.db"
+    engine, reader = open_file(file, pooled=False), [sys.executable, "-c", _READER, str(file)]
+    with engine.connect() as first:
+        first.execute(text("CREATE TABLE t (n INTEGER)"))
+        first.commit()
+        with engine.connect() as second:
+            assert second.scalar(text("SELECT count(*) FROM t")) == 0
+        subprocess.run(reader, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        with subprocess.Popen(reader, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "read\n"
+            first.execute(text("INSERT INTO t VALUES (1)"))
+            first.commit()
+            first.close()
+            with closing(sqlite3.connect(file)) as after:
+                found = after.execute("SELECT n FROM t").fetchall()
+            other.communicate()
+    assert found == [(1,)]
