@@ -1,4 +1,4 @@
-"""A gateway for one command, on a free port of this machine; the gateway ends with the command."""
+"""A gateway for a command, on a free port of the loopback address; the gateway ends with the command."""
 
 import contextlib
 import socket
@@ -16,10 +16,10 @@ from retrieval.rpc.client import IndexClient
 
 @contextlib.asynccontextmanager
 async def loopback_gateway(settings: Settings) -> AsyncIterator[str]:
-    """The address of a warm gateway with these settings.
+    """The address of a warm gateway with the settings.
 
-    The documents are in the data folder. If a `serve` runs, its index process searches, with the settings of that
-    `serve`. Raises SettingsError, RetrievalError.
+    The documents are in the data folder. While a `serve` runs, the index process of the `serve` searches, with the
+    settings of the `serve`. Raises SettingsError, RetrievalError.
     """
     # The requests of a command are not traffic: no shadow comparisons.
     settings = replace(settings, bench=replace(settings.bench, shadow=0.0, compare="off"))

@@ -11,7 +11,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-CLIENT_LEFT = "the client left"  # the cancel message of the server, for the task of a client that left
+CLIENT_LEFT = "the client left"  # the cancel message of the server, for the task of a lost client
 
 
 def covers(listed: str, path: str) -> bool:
@@ -20,14 +20,14 @@ def covers(listed: str, path: str) -> bool:
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    """Send one whole JSON answer."""
+    """Send a whole JSON answer."""
     await send_whole(send, status, body, b"application/json", headers)
 
 
 async def send_whole(
     send: Send, status: int, body: bytes, media: bytes, headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
-    """Send one whole answer of this media type."""
+    """Send a whole answer of the media type."""
     start = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *(headers or [])]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})

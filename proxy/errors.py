@@ -1,6 +1,6 @@
 """Errors of the gateway, as clients see errors: a status, and OpenAI's error body.
 
-Errors of the upstream do not pass through this module: the relay passes their bytes on.
+The relay passes the bytes of an upstream's error on unchanged.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class ApiError(Exception):
-    """An error answer of the gateway: what was wrong, what was expected, what to do."""
+    """An error answer of the gateway: the fault, the expected value, the remedy."""
 
     def __init__(
         self,

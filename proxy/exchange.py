@@ -1,8 +1,8 @@
-"""Exchange: the one record that travels with a request.
+"""Exchange: the record that travels with a request.
 
 The log line, the response headers, `Server-Timing`, the metrics, the usage rows and the receipts read the exchange.
-The exchange lives in the ASGI scope under `KEY`. Each part of the path writes the fields that only that part knows,
-and adds a `Step` for work that takes time.
+The exchange is in the ASGI scope under `KEY`. Each middleware and route writes the fields that only the middleware or
+route knows, and adds a `Step` for work that takes time.
 """
 
 import os
@@ -36,12 +36,12 @@ Lane = Literal["relay", "translated", "echo"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model's requests go: one row of the `models` setting, resolved for one request."""
+    """Where a model's requests go: one row of the `models` setting, resolved for a request."""
 
-    model: str  # the name the upstream knows
+    model: str  # the upstream's name of the model
     lane: Lane
-    api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "" where litellm knows better
-    api_key: str = field(repr=False)  # "" sends no Authorization; never in a log, wherever this record is shown
+    api_base: str  # e.g. "https://api.openai.com/v1", no trailing slash; "": litellm chooses
+    api_key: str = field(repr=False)  # "": no Authorization header; not in the repr, so never in a log
     key_of_client: bool = False  # no key is configured: the client's own key is passed on
     position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
@@ -50,48 +50,48 @@ class Target:
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
 class Step:
-    """One timed piece of work for a request. Times are milliseconds."""
+    """A timed piece of work for a request. Times are milliseconds."""
 
     kind: str  # parse, retrieval, upstream …, or a stage of the index: embed, search, fuse …
     started_ms: float  # since the request arrived
     duration_ms: float
-    detail: str = ""  # e.g. the model that was asked; never a client's text
+    detail: str = ""  # e.g. the called model; never a client's text
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What is known so far of one request and its reply."""
+    """The facts about a request and the reply, as far as known."""
 
     id: str = field(default_factory=lambda: "rag-" + os.urandom(12).hex())
     started: float = field(default_factory=time.perf_counter)
     method: str = ""
     path: str = ""
-    dialect: Dialect = CHAT  # of the path, by `Observe`
+    dialect: Dialect = CHAT  # of the path, set by `Observe`
     key: str = ""  # id of the caller's key; "" while the gateway has no keys
     owner: str = ""  # of the caller's uploads: the key's team, else the key's id; "" while the gateway has no keys
     rights: Rights = NOTHING  # of the caller, set by `Guard`
     limits: Limits = UNLIMITED  # of the caller, set by `Guard`
-    by_gateway: bool = False  # the gateway calls a model by itself: counts tokens and money, but no request
-    upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route answers by itself
-    limited: str = ""  # the limit that the request was refused for; "unavailable": the accounts cannot be reached
+    by_gateway: bool = False  # a call of the gateway's own: counts tokens and money, but no request
+    upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route sends the answer
+    limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts
     injected_bytes: int = 0  # of `body`: the passages and the text around them, as JSON
     model: str = ""  # as the client named the model
     target: Target | None = None
-    patterns: tuple[str, ...] = ()  # of the settings' models, by which the models in the answer are found
+    patterns: tuple[str, ...] = ()  # of the settings' models, which choose the models in the answer
     listed: bool = False  # the path is one of `upstream.paths`
     body: bytes | None = field(default=None, repr=False)  # for the upstream; None: the body goes on as received
     fields: Mapping[str, Any] | None = field(default=None, repr=False)  # of the client's JSON body; None: not read
-    rag_status: RagStatus = ""  # "": no request for a model was understood
+    rag_status: RagStatus = ""  # "": no readable request for a model
     rag_reason: str = ""
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
-    actions: tuple[str, ...] = ()  # operations that the gateway has called for the model, in order, as SET/OPERATION
+    actions: tuple[str, ...] = ()  # operations the gateway called for the model, in order, as SET/OPERATION
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
     comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says
-    error: str = ""  # what went wrong, in a few words; "": nothing
+    error: str = ""  # the cause of a failure, in a few words; "": no failure
 
     def elapsed_ms(self) -> float:
         """Milliseconds since the request arrived."""
@@ -105,7 +105,7 @@ class Exchange:
     def index_steps(self, durations_ms: Mapping[str, float], began: float) -> None:
         """Add the stages of a search, which the index reports as durations in the order of the stages.
 
-        began: of the search, by `time.perf_counter`. Each stage is taken to start at the end of the stage before.
+        began: of the search, by `time.perf_counter`. Each stage counts from the end of the stage before.
         """
         at_ms = (began - self.started) * 1000
         for kind, duration_ms in durations_ms.items():
@@ -114,7 +114,7 @@ class Exchange:
 
 
 def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
-    """Kind of step -> milliseconds of all steps of that kind, in the order of the first of each kind."""
+    """Kind of step -> milliseconds of all steps of the kind, in the order of each kind's first step."""
     durations: dict[str, float] = {}
     for step in steps:
         durations[step.kind] = durations.get(step.kind, 0.0) + step.duration_ms
@@ -122,6 +122,6 @@ def durations_ms(steps: Iterable[Step]) -> dict[str, float]:
 
 
 def exchange_of(scope: Scope) -> Exchange:
-    """The exchange of this request. Raises KeyError outside `observe`, which opens the exchange."""
+    """The exchange of the request. Raises KeyError outside `observe`, which opens the exchange."""
     exchange: Exchange = scope[KEY]
     return exchange

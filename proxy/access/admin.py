@@ -1,10 +1,10 @@
 """Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key the key's own usage.
 
-Who may make keys may do everything, so nothing here is done for a caller without a key: while there are no keys the
-lists may be read, as /metrics may, and the first key is made on the machine by `ragway keys`. No web page is answered,
-whatever `server.cors_origins` says.
+A caller who may make keys may do everything, so a caller without a key may change nothing. While the gateway has no
+keys, every caller may read the lists, like /metrics, and the operator makes the first key on the machine by `ragway
+keys`. The routes answer no web page, with any `server.cors_origins`.
 
-SQL runs in two threads of its own: neither the event loop nor the looks for revoked keys wait for a sum over a year.
+SQL runs in two separate threads: neither the event loop nor the checks for revoked keys wait for a sum over a year.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from proxy.exchange import exchange_of
 from retrieval.errors import RetrievalError
 from runtime import logs
 
-USAGE = "/v1/usage"  # a configuration may relay it instead
+USAGE = "/v1/usage"  # a configuration may relay the path instead
 _KEYS = "/v1/admin/keys"
 _THREADS = 2
 _RETRY_AFTER_S = 2
@@ -136,7 +136,7 @@ class Admin:
         return await self._do(changed)
 
     async def _fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
-        """The members of the body, all among these names; an empty body has no members."""
+        """The members of the body, all among the names; an empty body has no members."""
         body = await whole_body(scope, receive, max_bytes=self._max_body_bytes)
         if not body:
             return {}

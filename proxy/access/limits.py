@@ -1,11 +1,11 @@
 """The limits of a key: requests, tokens and dollars in a window, and concurrent requests; counted in memory.
 
 A window is a minute of the clock, a day or a month, in UTC; the window of concurrent requests never ends. For each
-limit this process has a `Share`: units that no other process can use, leased from the accounts by the ledger. To take
-units from a share is a subtraction, and exact, whatever other processes do. Dollars are not leased: the accounts report
-the rest, a request takes nothing beforehand, and the price is known after the call.
+limit the local process has a `Share`: units that no other process can use, leased from the accounts by the ledger. To
+take units from a share is a subtraction, and exact, whatever other processes do. Dollars are not leased: the accounts
+report the rest, a request reserves no dollars, and the price is known after the call.
 
-This module never waits, reads no clock and knows no database.
+The module never waits, reads no clock and uses no database.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class Limits:
     usd_per_month: float | None = None
 
     def given(self) -> dict[str, int | float]:
-        """The limits that are set, by name."""
+        """Name -> limit, without the limits that are None."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -49,7 +49,7 @@ class Limits:
 
 UNLIMITED = Limits()
 
-# What each limit counts, in which window.
+# Name of a limit -> the counted unit, the window.
 MEASURES: Mapping[str, tuple[Unit, Period]] = {
     "rpm": ("requests", "minute"),
     "tpm": ("tokens", "minute"),
@@ -67,7 +67,7 @@ WORDS = {
 
 
 def limits_of(given: Mapping[str, object]) -> Limits:
-    """Limits from foreign JSON. Raises ValueError: an unknown name, or a value that is no limit."""
+    """Limits from foreign JSON. Raises ValueError for an unknown name or a value out of range."""
     for name, value in given.items():
         if name not in MEASURES:
             raise ValueError(f"there is no limit {name!r}; there are {', '.join(MEASURES)}")
@@ -103,13 +103,13 @@ def window(period: Period, now_s: float) -> tuple[int, int]:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """The part of one limit in one window that belongs to this process, in units."""
+    """The local process's part of one limit in one window, in units."""
 
     measure: str
     limit: int
     starts_s: int
     ends_s: int
-    left: int = 0  # units this process may still use; dollars: left for all processes at the last synchronisation
+    left: int = 0  # units the process may still use; dollars: left for all processes at the last synchronisation
     running: int = 0  # concurrent requests
     used: int = 0  # unreported units; negative where a reservation was too large
     need: int = 0  # units that waiting requests need
@@ -128,11 +128,11 @@ class Share:
         return MEASURES[self.measure][0] == "dollars"
 
     def has(self, amount: int) -> bool:
-        """Whether this process may use the amount now."""
+        """Whether the process may use the amount now."""
         return self.left > 0 if self.money else self.left >= max(amount, 1)
 
     def rests(self, amount: int) -> bool:
-        """Whether so many units are unused: this process, another process or a running request holds the units."""
+        """Whether the amount is unused: a process or a running request holds the units."""
         return self.rest - self.used >= max(amount, 1)
 
     def take(self, amount: int) -> None:
@@ -169,7 +169,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LeaseGrant:
-    """The answer to a claim. extra: units this process may use in addition (dollars: the rest); rest: unused units."""
+    """The answer to a claim. extra: additional units for the process (dollars: the rest); rest: unused units."""
 
     extra: int
     rest: int
@@ -177,7 +177,7 @@ class LeaseGrant:
 
 @dataclass(slots=True, eq=False)
 class Admission:
-    """The units that one request holds of the key's limits."""
+    """The units of the key's limits that a request holds."""
 
     meter: "Meter"
     slot: Share | None
@@ -185,7 +185,7 @@ class Admission:
     reserved: tuple[Share, ...] = ()
 
     def settle(self, tokens: int) -> None:
-        """Count the used tokens in place of the reserved tokens. A window that is over keeps the reservation."""
+        """Count the used tokens in place of the reserved tokens. A past window keeps the reservation."""
         for share in self.reserved:
             now = self.meter.shares.get(share.measure)
             more = tokens - self.reserved_tokens
@@ -211,7 +211,7 @@ class Meter:
     ends_s: float = 0.0  # the end of the first window
 
     def at(self, now_s: float, limits: Limits) -> "Meter":
-        """The meter, with the windows of this time and with these limits."""
+        """The meter, with the windows around `now_s` and with the given limits."""
         if limits is not self.limits:
             self._adopt(limits)
         if now_s >= self.ends_s:
@@ -223,7 +223,7 @@ class Meter:
         return self
 
     def _adopt(self, limits: Limits) -> None:
-        """Take over changed limits; units left of the old limits are returned."""
+        """Apply changed limits, and return the unused units of the old limits."""
         given = limits.given()
         self.shares = {name: share for name, share in self.shares.items() if name in given}
         for name, share in self.shares.items():
@@ -233,10 +233,10 @@ class Meter:
         self.limits, self.ends_s = limits, 0.0
 
     def wanted(self, tokens: int | None, requests: int = 1) -> Iterator[tuple[Share, int]]:
-        """The shares that a request needs something of, and how much.
+        """The shares that a request needs, and the needed units.
 
-        tokens: of a call of a model; None: at the admission, where `requests` of each limit of requests are taken, and
-        of the other limits something must be left.
+        tokens: for a call of a model. None: at the admission, which takes `requests` from each limit of requests; the
+        other limits must not be used up.
         """
         for name, share in self.shares.items():
             unit = MEASURES[name][0]
@@ -258,12 +258,12 @@ class Meter:
         return min(limits, default=_MOST)
 
     def left_tokens(self) -> int:
-        """The tokens that this process may still use."""
+        """The tokens that the process may still use."""
         lefts = (share.left for share in self.shares.values() if MEASURES[share.measure][0] == "tokens")
         return min(lefts, default=_MOST)
 
     def enter(self, clock_s: float, requests: int = 1) -> Admission:
-        """Take what one request needs at the admission. `enough` was asked before."""
+        """Take the units of a request at the admission. Call `enough` first."""
         slot = None
         for share, amount in self.wanted(None, requests):
             share.take(amount)
@@ -273,7 +273,7 @@ class Meter:
         return Admission(self, slot)
 
     def reserve(self, admission: Admission, tokens: int) -> None:
-        """Reserve the tokens of a call. `enough` was asked before."""
+        """Reserve the tokens of a call. Call `enough` first."""
         shares = []
         for share, amount in self.wanted(tokens):
             share.take(amount)
@@ -281,11 +281,11 @@ class Meter:
         admission.reserved_tokens, admission.reserved = tokens, tuple(shares)
 
     def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Claim]]:
-        """The claims to report; their usage counts as reported. keep_s: how long an unused share is kept."""
+        """The claims to report, whose usage then counts as reported. keep_s: how long an unused share is kept."""
         for share in self.shares.values():
             idle = clock_s - share.used_s > keep_s
             if share.left < 0 or idle:
-                share.left = 0  # negative: more was used than reserved, which this claim reports
+                share.left = 0  # negative: more used than reserved, as the claim reports
             if share.used or share.need or share.running or share.left:
                 yield (
                     share,
@@ -306,9 +306,9 @@ class Meter:
 
 
 def granted(claim: Claim, *, spent: int, others: int) -> LeaseGrant:
-    """The grant for a claim. spent: by all processes, this claim included; others: units leased to other processes.
+    """The grant for a claim. spent: by all processes, with the claim; others: units leased to other processes.
 
-    Half of the free units, so that the next process finds some; more where requests wait for more.
+    Grants half of the free units, so that the next process gets units; more if waiting requests need more.
     """
     rest = claim.limit - spent
     if claim.money:
@@ -319,13 +319,13 @@ def granted(claim: Claim, *, spent: int, others: int) -> LeaseGrant:
 
 
 def refusal(share: Share, amount: int, *, now_s: float) -> ApiError:
-    """The 429 for a used-up limit: says when to try again, or that the request never fits."""
+    """The 429 for a used-up limit: when to try again, or why the request never fits."""
     words, limit = WORDS[share.measure], f"{share.limit / NANO:g}" if share.money else str(share.limit)
     if amount > share.limit:
         message = f"The request needs about {amount} tokens, and this key has {limit} {words}: send less of it."
         never = [(b"x-should-retry", b"false")]  # OpenAI's clients obey
         return ApiError(429, message, code="rate_limit_exceeded", type="tokens", headers=never)
-    # Unused units belong to running requests, or to another process, which returns the units soon.
+    # Running requests or other processes hold unused units, and return the units soon.
     soon = share.at_once or share.rests(amount)
     after_s = 1 if soon else max(1, ceil(share.ends_s - now_s))
     message = f"This key has {limit} {words}, and they are used up: try again in {after_s} s."

@@ -1,8 +1,8 @@
-"""The limits of a key: one middleware, from the admission of a request to the row of usage.
+"""The limits of a key: a middleware, from the admission of a request to the row of usage.
 
-A route answers a request by itself, or prepares a call of a model: the route sets the exchange's target, body and
-`upstream`, and returns. The middleware then makes the call, so that admission, reservation, call and settlement of a
-request stand in one function.
+A route sends the answer, or prepares a call of a model: the route sets the exchange's target, body and `upstream`, and
+returns. The middleware then makes the call. So admission, reservation, call and settlement of a request stand in the
+same function.
 """
 
 import math
@@ -21,7 +21,7 @@ from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Toke
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, exchange_of
 
-# Routes of the gateway that call no model and count as no request; a search below them counts.
+# Routes of the gateway that call no model and count as no request, except searches (paths that end with /search).
 _FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
 _SEARCH = "/search"
 _TOOLS = "/mcp"  # searches as tools
@@ -29,17 +29,17 @@ _ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
 # Members for the length and for the number of answers, in all dialects.
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _CHOICES = ("n", "best_of")
-_MOST_TOKENS = 10**9  # a larger number is reserved as this number, which fits every counter
+_MOST_TOKENS = 10**9  # a larger number counts as _MOST_TOKENS, which fits every counter
 
 
-Record = Literal["with_keys", "always", "never"]  # of which requests the usage is kept
+Record = Literal["with_keys", "always", "never"]  # the requests with a row of usage
 
 
 class Metering:
     """Runs every request that counts, within the limits of its key."""
 
     def __init__(self, app: App, ledger: Ledger, record: Record, *, relayed: Collection[str] = ()) -> None:
-        """app: the routes. relayed: paths that go to an upstream, even where the gateway has a route of that name."""
+        """app: the routes. relayed: paths that go to an upstream, also if the gateway has a route of the same path."""
         self._app = app
         self._ledger = ledger
         self._record = record
@@ -56,7 +56,7 @@ class Metering:
             return
         admission = None
         try:
-            # Admit: one request, and some tokens and money must be left.
+            # Admit: a request, tokens and money must be left.
             admission = await self._ledger.admit(exchange)
 
             # The route answers, or prepares a call of a model.
@@ -66,9 +66,9 @@ class Metering:
 
             _must_report_use(scope["path"], exchange)
 
-            # Reserve the tokens that the call may take; none for a call whose tokens are known, such as a count.
+            # Reserve the tokens that the call may take; no tokens for a call with known tokens, as a count.
             body = exchange.body or b""
-            if exchange.fields is not None and not exchange.fields:  # a form with a file: one attachment
+            if exchange.fields is not None and not exchange.fields:  # a form with a file: an attachment
                 body = body[: ATTACHMENT_TOKENS * BYTES_PER_TOKEN]
             if admission is not None and exchange.tokens is None:
                 fields = exchange.fields or {}
@@ -87,7 +87,7 @@ class Metering:
                 raise
             finally:
                 exchange.tokens = exchange.tokens or tap.tokens(body)
-        except ApiError as error:  # `Observe` answers with this status after the settlement
+        except ApiError as error:  # `Observe` sends the error after the settlement
             exchange.status = exchange.status or error.status
             raise
         finally:
@@ -95,7 +95,7 @@ class Metering:
             self._ledger.settle(exchange, admission, kept=kept)
 
     def _counts(self, method: str, path: str) -> bool:
-        """Whether a request to this path counts as a request of the key."""
+        """Whether a request to the path counts as a request of the key."""
         if path in BY_PATH:
             return True
         if not path.startswith("/v1/"):
@@ -122,7 +122,7 @@ def _must_report_use(path: str, exchange: Exchange) -> None:
 
 
 def tokens_to_reserve(body: bytes, fields: Mapping[str, Any], *, answers: bool) -> tuple[int, int]:
-    """The tokens to reserve for one call: (wanted, least).
+    """The tokens to reserve for a call: (wanted, least).
 
     least: the prompt, and for each choice the longest answer that the client allows. wanted: the same; where the client
     sets no length, _ANSWER_TOKENS more for each choice. fields: the members of the body, parsed, because a name may be

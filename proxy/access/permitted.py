@@ -1,6 +1,6 @@
 """Searches and documents within the rights of a caller.
 
-A collection or document that the caller may not read is answered like a collection or document that does not exist.
+An unreadable collection or document gets the same answer as a missing collection or document.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from retrieval.records.search import Retrieved, Turn, View
 
 
 class NotThere(UnknownCollection):
-    """The caller can see no collection of this name; the message lists only collections that the caller can see."""
+    """The caller can see no collection of the name; the message lists only collections visible to the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SearchResult:
 async def search(knowledge: Knowledge, asked: PermittedSearch) -> SearchResult:
     """Search the named collections; where a collection is missing or not readable, the collections of `existing`.
 
-    The names are tried before the collections are listed: the list costs a call of the index, which counts documents.
+    The names are tried before the list of collections: the list costs a call of the index, which counts documents.
     Raises UnknownCollection, RetrievalError.
     """
     if all(name in asked.rights.read for name in asked.collections):

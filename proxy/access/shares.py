@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _FORGET_EVERY_S = 3600.0
-_OVER_S = 120  # after the end of a window, the sum is still kept: other clocks may be late
+_OVER_S = 120  # keeps the sum after the end of a window, because other clocks may be late
 
-Place = tuple[str, str, int]  # a key, a measure, the begin of its window
+Place = tuple[str, str, int]  # a key, a measure, the beginning of the window
 
 
 class SqlUsageStore:
-    """The accounts, for one process."""
+    """The accounts, for the local process."""
 
     def __init__(self, accounts: SqlAccounts, *, keep_days: int, now_s: Callable[[], float] = time) -> None:
         self._accounts = accounts
@@ -31,7 +31,7 @@ class SqlUsageStore:
         self._forgot_s = 0.0
 
     def sync(self, claims: Sequence[Claim], rows: Sequence[UsageRow]) -> tuple[list[LeaseGrant], bool]:
-        """Report and lease in one transaction: a grant for each claim, and whether this process alone has shares.
+        """Report and lease in one transaction: a grant for each claim, and whether only the local process has shares.
 
         Raises RetrievalError.
         """
@@ -56,7 +56,7 @@ class SqlUsageStore:
     def _lease(
         self, sql: "Connection", claims: Sequence[Claim], spent: Mapping[Place, int], now_s: float
     ) -> tuple[list[LeaseGrant], bool]:
-        """Replace the leases of this process."""
+        """Replace the leases of the local process."""
         from sqlalchemy import func, or_, select
 
         from proxy.access.tables import leases

@@ -1,4 +1,4 @@
-"""Action sets: written from an OpenAPI document, and searched by what people say."""
+"""Action sets: written from OpenAPI documents, and searched by questions of people."""
 
 import asyncio
 import contextlib
@@ -17,9 +17,9 @@ from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Turn, View
 
 _BATCH = 100  # documents written at a time
-_HITS_PER_OPERATION = 3  # chunks that may belong to one operation
-# A question that no document answers well may still name an operation: the gate of passages would keep 5 of 100
-# questions of RestBench from any operation.
+_HITS_PER_OPERATION = 3  # chunks of an operation
+# Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
+# a good document may still name an operation.
 _MIN_RELEVANCE = 0.02
 
 Progress = Callable[[int, int, int], None]
@@ -27,7 +27,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What `add` has done."""
+    """The changes made by `add`."""
 
     title: str
     base_url: str
@@ -40,7 +40,7 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class FoundAction:
-    """An operation that a search found."""
+    """An operation found by a search."""
 
     set: str
     operation: Operation
@@ -56,7 +56,7 @@ class ActionLibrary:
     async def add(self, name: str, raw: bytes, *, base_url: str = "", progress: Progress | None = None) -> AddReport:
         """Bring a set up to date with a document; base_url: "" takes the document's first server.
 
-        A document that cannot be read changes nothing. Raises UnreadableSpec, RetrievalError.
+        An unreadable document changes no set. Raises UnreadableSpec, RetrievalError.
         """
         document = read_spec(raw)
         operations, uncallable = operations_of(document)
@@ -78,7 +78,7 @@ class ActionLibrary:
         base_url: str,
         progress: Progress | None = None,
     ) -> tuple[int, int, int]:
-        """Bring a set up to date with operations; returns how many were added, changed and removed.
+        """Bring a set up to date with operations; returns the numbers of added, changed and removed operations.
 
         Raises RetrievalError.
         """
@@ -105,7 +105,7 @@ class ActionLibrary:
     async def find(
         self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC
     ) -> list[FoundAction]:
-        """At most k operations for the latest question, the best first, each before its producers.
+        """At most k operations for the latest question, the best first, each before the producers.
 
         Sets without documents are left out. Raises RetrievalError.
         """
@@ -129,7 +129,7 @@ class ActionLibrary:
         return _with_producers(best, producers)[:k]
 
     def _read(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
-        """The operations of the sources "set/name", in that order."""
+        """The operations of the sources "set/name", in the order of the sources."""
         read: dict[str, FoundAction] = {}
         for name in sets:
             wanted = [each.removeprefix(f"{name}/") for each in sources if each.startswith(f"{name}/")]
@@ -152,7 +152,7 @@ class ActionLibrary:
 
 
 def _with_producers(best: Sequence[FoundAction], producers: Sequence[FoundAction]) -> list[FoundAction]:
-    """The operations, each before its producers, and each once."""
+    """The operations, each once, and each before the producers."""
     by_name = {(one.set, one.operation.name): one for one in [*producers, *best]}
     ordered: dict[tuple[str, str], FoundAction] = {}
     for one in best:

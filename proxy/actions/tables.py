@@ -1,4 +1,4 @@
-"""The tables of actions; `runtime.database` says how to change one."""
+"""The tables of actions; `runtime.database` explains changes of tables."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ action_sets = Table(
     Column("title", String, nullable=False),  # of the OpenAPI document
     Column("base_url", String, nullable=False),
     Column("updated_s", Float, nullable=False),
-    Column("uncallable", LargeBinary, nullable=False),  # JSON: operations that cannot be called, with reasons
+    Column("uncallable", LargeBinary, nullable=False),  # JSON: uncallable operations, with reasons
 )
 actions = Table(
     "actions",

@@ -1,8 +1,8 @@
-"""Text of a document to text that is safe to quote to a model: nothing invisible, no delimiter, no role, no token.
+"""Text of a document to text that is safe to quote to a model, without invisible characters, delimiters and tokens.
 
-It cannot close the delimiters of the block that `inject` makes, begin another passage, or speak as somebody else by
-a chat template's token ("<|im_start|>") or a transcript's line ("Human:"). A look-alike is broken by one space, so
-that people and models still read what it was; all other text keeps every byte. Quoting twice changes nothing.
+Quoted text cannot close the delimiters of the block that `inject` makes, begin another passage, or pose as another
+speaker by a chat template's token ("<|im_start|>") or a transcript's line ("Human:"). One space breaks a look-alike, so
+people and models still read the look-alike; all other text keeps every byte. Quoting quoted text makes no change.
 """
 
 import re
@@ -10,8 +10,8 @@ import unicodedata
 from bisect import bisect_left
 from itertools import accumulate
 
-# Control characters but line feed and tab; format characters, bidirectional ones among them; surrogates; private use;
-# noncharacters; and what shows nothing though its category is another (default-ignorable in Unicode's
+# Control characters except line feed and tab; format characters, also bidirectional; surrogates; private use;
+# noncharacters; and invisible characters of other categories (default-ignorable in Unicode's
 # DerivedCoreProperties.txt): the Tag block, variation selectors, fillers of Hangul, Khmer and Mongolian.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
@@ -53,13 +53,13 @@ _PLAIN = {
 _TWINS, _TWINS_ABOVE = (
     re.compile("[" + "".join(chr(code) for code in _PLAIN if (code > 0xFFFF) is above) + "]") for above in (False, True)
 )
-_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # the basic plane: a class over both is twenty times slower
-# Those of them that `str.isprintable` lets pass.
+_ABOVE = re.compile("[\U00010000-\U0010ffff]")  # apart from the basic plane: one class for both is twenty times slower
+# Invisible characters that `str.isprintable` counts as printable.
 _PRINTABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _OTHER_LINE_FEEDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
-# What the templates of common model families read as structure, and the line that ends a passage of ours. A name that
-# is an ordinary word in other texts counts in capital letters alone.
+# Tokens of the chat templates of common model families, and the line that ends a passage. A token's name that is also
+# an ordinary word counts only in capital letters.
 _TOKENS = re.compile(
     r"""
     < (?=
@@ -91,8 +91,8 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# A line that a transcript would read as another speaker's: "Human:", "### System:", "**Assistant**:". It begins with
-# its line feed, which a search finds fast.
+# The beginning of another speaker's line in a transcript: "Human:", "### System:", "**Assistant**:". The pattern begins
+# with the line feed, which a search finds fast.
 _SPEAKERS = re.compile(
     r"""
     \n [ ]{0,3} (?: [>*_]{1,3} [ \t]* ){0,3}
@@ -102,14 +102,14 @@ _SPEAKERS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# A line that looks like the one that begins a passage of ours.
+# A line that looks like the first line of a passage.
 _BEGINNINGS = re.compile(r"\n[^\S\n]*\[(?=\d+\][^\n]*\(source:)", re.IGNORECASE)
 _PLAIN_LABEL = re.compile(r"[\w ./-]*", re.ASCII)
 _SOURCES = re.compile(r"\((?=source\s*:)", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:
-    """The text, safe to stand between the delimiters of a passage."""
+    """The text, safe between the delimiters of a passage."""
     text = "\n" + _visible(text)
     for structure in (_TOKENS, _SPEAKERS, _BEGINNINGS):
         text = _broken(structure, text)
@@ -117,16 +117,16 @@ def quoted(text: str) -> str:
 
 
 def _broken(structure: re.Pattern[str], text: str) -> str:
-    """The text with a space behind each match, also where the match is spelled with look-alikes such as "＜" for "<".
+    """The text with a space after each match, also if the text spells the match with twins, as "＜" for "<".
 
-    A tokenizer that normalises its text (NFKC, as SentencePiece does) reads both as the same.
+    A tokenizer that normalises text (NFKC, as SentencePiece does) reads a twin as the ASCII character.
     """
     if not _has_twins(text):
         return structure.sub(r"\g<0> ", text)
     plain = text.translate(_PLAIN)
     if structure.search(plain) is None:
         return text
-    ends = list(accumulate(len(_PLAIN.get(ord(char), char)) for char in text))  # in `plain`, of each character
+    ends = list(accumulate(len(_PLAIN.get(ord(char), char)) for char in text))  # the end of each character in `plain`
     pieces, done = [], 0
     for match in structure.finditer(plain):
         end = bisect_left(ends, match.end()) + 1
@@ -142,14 +142,14 @@ def _has_twins(text: str) -> bool:
 
 
 def quoted_label(text: str) -> str:
-    """The text on one line, safe to stand in the line that begins a passage."""
+    """The text on one line, safe within the first line of a passage."""
     if _PLAIN_LABEL.fullmatch(text):
         return text
     return _broken(_SOURCES, quoted(" ".join(_visible(text).split())))
 
 
 def _visible(text: str) -> str:
-    """The text without what a reader cannot see; every kind of line end a line feed."""
+    """The text without invisible characters, and with a line feed for every kind of line end."""
     line = text.replace("\n", "").replace("\t", "")
     if line.isprintable() and (line.isascii() or _PRINTABLE.search(line) is None):
         return text

@@ -21,7 +21,7 @@ class MessageReader(ReplyReader):
     def __init__(self, *, streamed: bool, **options: Any) -> None:
         super().__init__(streamed=streamed, **options)
         self._usages: list[Mapping[str, Any]] = []
-        self._call: ToolCallPieces | None = None  # of the block that arrives now
+        self._call: ToolCallPieces | None = None  # of the arriving block
 
     def read_event(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
@@ -53,7 +53,7 @@ class MessageReader(ReplyReader):
         self.ended = True
 
     def _begin_block(self, block: Mapping[str, Any]) -> None:
-        """Only blocks of the type `tool_use` are calls for the client; the provider runs its other tools."""
+        """Only blocks of the type `tool_use` are calls for the client; other tools run at the provider."""
         self._add(self._answer, block.get("text"))
         self._add(self._reasoning, block.get("thinking"))
         self._call = self._tool_call(len(self._calls)) if block.get("type") == "tool_use" else None
@@ -87,7 +87,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def whole_message(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
-    """A whole message, with one block of text, as the answer to the request of these members."""
+    """A whole message, with one block of text. fields: the members of the request."""
     message = begun_message(fields, usage_of_message(tokens))
     return json_bytes({**message, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
 
@@ -110,7 +110,7 @@ def _event(kind: str, **members: Any) -> bytes:
 
 
 def begun_message(fields: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
-    """A message in progress, to the request of these members."""
+    """A message in progress. fields: the members of the request."""
     head = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant", "model": fields.get("model")}
     return {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
 

@@ -15,7 +15,7 @@ _CALL_PIECES = (
     "response.function_call_arguments.delta",
     "response.custom_tool_call_input.delta",
 )
-# Members of the request that a response repeats, and the values of members that the request leaves out.
+# Members of a response that repeat the request, and the values of members missing in the request.
 _REPEATED: Mapping[str, Any] = {
     **dict.fromkeys(("instructions", "max_output_tokens", "previous_response_id", "temperature", "top_p")),
     "metadata": {},
@@ -71,9 +71,9 @@ class ResponseReader(ReplyReader):
             self._add(self._reasoning, part.get("text"))
 
     def _begin_call(self, item: Mapping[str, Any]) -> None:
-        """A call that the client answers, with the arguments as far as the item has the arguments.
+        """A call for the client, with the arguments in the item so far.
 
-        A tool that the provider runs, such as a web search, has no `call_id`.
+        A tool of the provider's own, as a web search, has no `call_id`.
         """
         called = str(item.get("type", "")).endswith("_call") and isinstance(item.get("call_id"), str)
         if called and (pieces := self._tool_call(len(self._calls))) is not None:
@@ -102,12 +102,12 @@ def _objects(value: object) -> list[Mapping[str, Any]]:
 
 
 def response(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:
-    """A whole response to the request of these members, with one message."""
+    """A whole response to a request, with one message. fields: the members of the request."""
     return json_bytes(_completed(envelope(fields), _message(), text, tokens))
 
 
 def response_frames(fields: Mapping[str, Any], texts: Iterable[str], tokens: Tokens) -> Iterator[bytes]:
-    """The events of a streamed response, with one message."""
+    """The events of a streamed response, with a single message."""
     begun, message, said = envelope(fields), _message(), ""
     place = {"item_id": message["id"], "output_index": 0, "content_index": 0}
 
@@ -148,7 +148,7 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
 
 
 def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A response in progress, to the request of these members. The gateway stores no response."""
+    """A response in progress. fields: the members of the request. The gateway stores no response."""
     repeated = {name: fields.get(name, value) for name, value in _REPEATED.items()}
     state: dict[str, Any] = {
         "status": "in_progress",

@@ -1,7 +1,7 @@
-"""What operators and users see of a request.
+"""The operator's and the user's view of a request.
 
-middleware  outermost: opens the exchange, answers our own errors, writes one log line
+middleware  outermost: opens the exchange, answers the gateway's errors, writes one log line
 metrics     counters of every exchange, for Prometheus
-receipts/   what a chat was asked, found and given, kept for a while
-shadow/     shadow comparisons: the same chat asked again without passages
+receipts/   the question, the search result and the injected text of a chat, stored for a while
+shadow/     shadow comparisons: the same chat again without passages
 """

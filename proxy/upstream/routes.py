@@ -13,7 +13,7 @@ ANY_MODEL = "*"  # in place of a model's name, where a request names no model
 
 
 class Routes:
-    """The configured models: an exact name wins, then the longest pattern that ends with *."""
+    """The configured models: an exact name wins, else the longest pattern with * at the end."""
 
     def __init__(self, rows: Mapping[str, Target]) -> None:
         self._exact = {
@@ -25,7 +25,7 @@ class Routes:
     def resolve(self, name: str, rights: Rights) -> Target:
         """The target for a model. A target without a model name of its own gets the requested name.
 
-        Raises ApiError 404, the same error for an unknown model and for a model that the caller may not call.
+        Raises ApiError 404, the same error for an unknown model and for a model without the caller's right.
         """
         target = self.row_of(name) if name in rights.models else None
         if target is None:
@@ -84,7 +84,7 @@ class Routes:
         return list(dict.fromkeys([*(name for name in names if name in rights.models), *granted]))
 
     def listers(self) -> Sequence[Target]:
-        """The patterns for which only the upstream knows the names of the models."""
+        """The patterns whose model names only the upstream knows."""
         return [row for _, row in self._patterns if row.lane == "relay" and not row.model]
 
 

@@ -1,5 +1,5 @@
-"""How the accounts' tables came about, in the order of their numbers; see `runtime.database`.
+"""The changes of the accounts' tables, in the order of the numbers; see `runtime.database`.
 
-m0001_keys    keys: as they were before there were migrations
-m0002_usage   usage, spent, leases: what requests took, and shares of limits
+m0001_keys    keys: the table from before the first migration
+m0002_usage   usage, spent, leases: the usage of requests, and shares of limits
 """

@@ -1,4 +1,4 @@
-"""The table from before there were migrations."""
+"""The table from before the first migration."""
 
 import sqlalchemy as sa
 from alembic import op

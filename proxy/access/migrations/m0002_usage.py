@@ -1,4 +1,4 @@
-"""What requests took, and the shares of limits."""
+"""The usage of requests, and the shares of limits."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""How the tables of actions came about, in the order of their numbers; see `runtime.database`.
+"""The changes of the tables of actions, in the order of the numbers; see `runtime.database`.
 
 m0001_actions   action_sets, actions
 """

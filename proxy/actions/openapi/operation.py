@@ -1,4 +1,4 @@
-"""The records of an API's operations. Every record travels as JSON."""
+"""The records of an API's operations. Every record is stored as JSON."""
 
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A parameter of an operation. `argument` is the name that the model sees."""
+    """A parameter of an operation. `argument` is the name for the model."""
 
     name: str
     argument: str
@@ -20,7 +20,7 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     explode: bool
     required: bool = False
     allow_reserved: bool = False
-    media_type: str = ""  # of a parameter with `content`, such as JSON in a query; "" = by style
+    media_type: str = ""  # of a parameter with `content`, as JSON in a query; "" = by style
 
 
 class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,14 +34,14 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body of a request. `argument` is the name that the model sees."""
+    """The body of a request. `argument` is the name for the model."""
 
     argument: str
     media_type: str
     required: bool = False
     base64: bool = False  # a binary body: the argument is base64
     encodings: dict[str, Encoding] = {}
-    binary: tuple[str, ...] = ()  # properties of a multipart form that are files
+    binary: tuple[str, ...] = ()  # the files among the properties of a multipart form
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +49,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str  # unique within the API; letters, digits, _ and -, at most 64 characters
     method: str  # in capital letters
-    path: str  # a template, such as /groups/{groupId}/users
+    path: str  # a template, as /groups/{groupId}/users
     schema: dict[str, Any]  # JSON Schema (2020-12) of all arguments: an object, with its own $defs
     summary: str = ""
     description: str = ""
@@ -60,18 +60,18 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     body: Body | None = None
     accept: str = ""  # the Accept header: media types of the successful responses; "" = */*
     response_fields: tuple[str, ...] = ()  # names in the successful response, outermost first
-    server: str = ""  # of this operation alone; "" = the server of the API
-    producers: tuple[str, ...] = ()  # names of operations that give the identifiers of the path
+    server: str = ""  # of the operation only; "" = the server of the API
+    producers: tuple[str, ...] = ()  # names of operations whose results have the identifiers of the path
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)
 
     @property
     def reads(self) -> bool:
-        """Whether a call changes nothing, by the method and by the document."""
+        """Whether a call only reads, by the method and by the document."""
         return self.method in READING_METHODS and not self.confirm
 
 
 class Uncallable(msgspec.Struct, frozen=True):
-    """An operation of the document that cannot be called, and the reason."""
+    """An uncallable operation of the document, and the reason."""
 
     method: str
     path: str

@@ -1,6 +1,6 @@
-"""An OpenAPI document to operations, and to reasons for the operations that cannot be called.
+"""An OpenAPI document to operations, and to reasons for uncallable operations.
 
-A fault in one operation costs this operation alone.
+A fault in an operation makes only the operation uncallable.
 """
 
 import re
@@ -19,7 +19,7 @@ _STYLES = {  # place -> the styles, the default first
     "header": ("simple",),
     "cookie": ("form",),
 }
-# Headers of the connection and of credentials: the gateway writes these headers itself.
+# Headers of the connection and of credentials, which only the gateway writes.
 _OWN_HEADERS = frozenset({
     "accept", "content-type", "authorization", "host", "cookie", "content-length", "connection", "transfer-encoding",
     "upgrade", "te", "trailer", "expect", "proxy-authorization", "forwarded",
@@ -40,7 +40,7 @@ Values = dict[str, Any]
 
 
 def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Uncallable]]:
-    """The operations in the order of the document, and the operations that cannot be called."""
+    """The callable operations in the order of the document, and the uncallable operations."""
     callable_, uncallable = list[Operation](), list[Uncallable]()
     names: set[str] = set()
     for path, item, method, operation in _all(document):
@@ -63,7 +63,7 @@ def is_json(media_type: str) -> bool:
 
 
 class _Unsupported(ValueError):
-    """A part of an operation that no request can be built for."""
+    """A part of an operation that the gateway cannot build a request for."""
 
 
 def _all(document: Mapping[str, Any]) -> Iterator[tuple[str, Values, str, Any]]:
@@ -177,7 +177,7 @@ def _parameters(
 
 
 def _free(name: str, properties: Values) -> str:
-    """A name of an argument: only characters that every provider takes, and no name twice."""
+    """A unique name of an argument, of characters that every provider takes."""
     base = free = _UNSAFE_ARGUMENT.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "value"
     number = 2
     while free in properties:
@@ -199,7 +199,7 @@ def _body(
     properties: Values,
     required: list[str],
 ) -> Body | None:
-    """The body that is easiest to write: JSON, a form, text, bytes."""
+    """The body that is easiest to write: JSON, else a form, text, bytes."""
     if given.get("requestBody") is None:
         return None
     row = resolved(document, given["requestBody"])
@@ -314,18 +314,18 @@ def _response_fields(document: Mapping[str, Any], given: Values) -> tuple[str, .
             for row in content.values():
                 if isinstance(row, dict):
                     collect(row.get("schema"), 0)
-    except BadReference:  # the response alone: the operation can be called
+    except BadReference:  # of the response only: the operation is callable
         pass
     return tuple(names)[:_MOST_FIELDS]
 
 
 def _server(row: Values) -> str:
-    """The first server of an operation or a path, with the defaults of its variables; "" where there is none."""
+    """The first server of an operation or a path, with the defaults of the variables; "" without a server."""
     return server_of(row.get("servers"))
 
 
 def server_of(servers: Any, variables: Mapping[str, str] | None = None) -> str:
-    """The first server's URL, its variables replaced by the given values or the defaults; "" without a server.
+    """The first server's URL, with the given values or the defaults of the variables; "" without a server.
 
     Raises ValueError for a value that the document does not list.
     """

@@ -1,9 +1,9 @@
-"""The operations that give the identifiers which another operation needs.
+"""Producers: the operations whose results have the identifiers of another operation.
 
-A person names things ("Sofia Coppola"); an operation wants an identifier (`/person/{person_id}/movie_credits`). The
-search finds the operation that answers, and rarely the operation that turns the name into the identifier
-(`/search/person`). So each operation knows its producers: the reading operation without a path parameter that searches
-for the resource of each identifier, or lists the resource.
+A person writes names ("Sofia Coppola"); an operation needs an identifier (`/person/{person_id}/movie_credits`). The
+search finds the operation with the answer, and rarely the operation from name to identifier (`/search/person`). So each
+operation has producers: for the resource of each identifier, the reading operation without a path parameter that
+searches for the resource, or lists the resource.
 """
 
 import re
@@ -24,7 +24,7 @@ _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "w
 
 
 def with_producers(operations: Sequence[Operation]) -> list[Operation]:
-    """The operations of a document, each with the names of its producers."""
+    """The operations of a document, each with the names of the producers."""
     by_word: dict[str, list[tuple[Operation, Words]]] = defaultdict(list)
     for one in operations:
         if one.method == "GET" and not any(parameter.place == "path" for parameter in one.parameters):

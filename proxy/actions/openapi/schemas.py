@@ -1,8 +1,8 @@
 """A schema of an OpenAPI document to a JSON Schema (2020-12) for the arguments of a call.
 
-References stay references, to `$defs` of the made schema, so that a schema may refer to itself. Version 3.0's own words
-(`nullable`, `exclusiveMinimum: true`, `type: file`) become words of JSON Schema. Read-only properties, which a request
-must not have, are left out; so are words for people and programs that a model does not need.
+References stay references, to `$defs` of the new schema, so a schema may be recursive. Keywords of version 3.0
+(`nullable`, `exclusiveMinimum: true`, `type: file`) become keywords of JSON Schema. Read-only properties, which a
+request must not have, are left out, and so are keywords without a use for a model.
 """
 
 import re
@@ -21,7 +21,7 @@ _ONES = (
     "unevaluatedItems",
 )  # fmt: skip
 _MAPS = ("properties", "patternProperties", "dependentSchemas")
-_MOST_VALUES = 20_000  # of one operation: more is no schema that a model can read
+_MOST_VALUES = 20_000  # of an operation: a model cannot read a larger schema
 _TOO_LARGE = "the schema of the arguments is too large for a model"
 _MOST_DESCRIPTION_CHARS = 600
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
@@ -34,7 +34,7 @@ class TooLarge(ValueError):
 
 
 class SchemaReader:
-    """Reads the schemas of one operation; the made schemas share `defs`."""
+    """Reads the schemas of one operation; the new schemas share `defs`."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.defs: Values = {}
@@ -73,7 +73,7 @@ class SchemaReader:
             if not isinstance(target, dict | bool):
                 raise BadReference(f"the reference {reference!r} leads to no schema")
             name = self._names[reference] = self._free_name(reference)
-            self.defs[name] = {}  # the place, while the schema refers to itself
+            self.defs[name] = {}  # the place of a recursive schema
             self.defs[name] = self.read(target)
         made: Values = {"$ref": f"#/$defs/{self._names[reference]}"}
         beside = {name: value for name, value in schema.items() if name != "$ref" and name not in _DROPPED}

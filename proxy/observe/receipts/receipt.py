@@ -1,7 +1,6 @@
-"""The receipt of one chat whose question was searched for, and the JSON of the receipt.
+"""The receipt of a chat with a searched question, and the JSON of the receipt.
 
-A request makes a `Receipt` of references, which costs microseconds; `serialize_receipt` reads the references later, in
-a thread.
+A request makes a `Receipt` of references, in microseconds; `serialize_receipt` reads the references later, in a thread.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ _MOST_CHARS = 100  # of the client's name of a model
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make
 class Receipt:
-    """One chat: the question, the search result (None: no search) and the text that the model got."""
+    """A chat: the question, the search result (None: no search) and the injected text."""
 
     id: str
     at_s: float
@@ -38,14 +37,14 @@ class Receipt:
     decision: Decision
     budget_tokens: int
     found: Retrieved | None
-    injected: str  # "": nothing
+    injected: str  # "": no text
     injected_tokens: int
     timings_ms: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The parts of a gateway that decide about the injected text, beside the documents."""
+    """The parts of a gateway that determine the injected text, beside the documents."""
 
     gateway: str  # version
     template: str  # SHA-256 of the text around the passages
@@ -76,7 +75,7 @@ def receipt_of(
 
 
 def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
-    """The receipt as JSON. `shown` makes the reader's version, and alone uses the members that begin with _."""
+    """The receipt as JSON. Only `shown`, which makes the reader's version, reads members that begin with _."""
     decision, found = receipt.decision, receipt.found
     searched = _NOT_SEARCHED if found is None else _searched(found)
     return orjson.dumps(
@@ -126,7 +125,7 @@ def _searched(found: Retrieved) -> Mapping[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    """The members of a passage that a candidate of the trace lacks."""
+    """The members of a passage that are missing in a candidate of the trace."""
     one = hit.passage
     return {
         "id": hit.id,
@@ -143,5 +142,5 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def allowed(groups: Sequence[str], reader: Groups) -> bool:
-    """Whether a reader in these groups may read a document of these groups."""
+    """Whether a reader may read a document. groups: of the document; reader: the groups of the reader."""
     return not groups or reader is None or not set(groups).isdisjoint(reader)

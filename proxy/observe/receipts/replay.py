@@ -1,7 +1,7 @@
 """A receipt against today: the text for the same conversation now, and the differences.
 
-`today` makes the outcome of a search that was just made; `differences` compares it with the receipt's. All is plain
-JSON, as receipts are.
+`today` makes the outcome of a new search; `differences` compares the outcome with the receipt's outcome. Both are plain
+JSON, like receipts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def today(found: Retrieved, names: Sequence[str], template: Template, versions: 
 
 
 def differences(was: Outcome, now: Outcome, there: Sequence[DocumentLocation]) -> dict[str, Any]:
-    """The differences; an unchanged part is empty or null. there: the receipt's documents that still exist."""
+    """The differences; an unchanged part is empty or null. there: the existing documents of the receipt."""
     return {
         "injected": _pair(was["sha256"], now["sha256"]),
         "status": _pair(was["status"], now["status"]),
@@ -77,7 +77,7 @@ def _pair(was: object, now: object) -> dict[str, object] | None:
 def _passages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Each moved or changed passage; `was` and `now` are the numbers of the passage in the texts, from 1.
 
-    Of two of one document that have the same text, the same headings or characters in common, one became the other.
+    Two passages of a document with the same text, the same headings or common characters count as a replacement.
     """
     pairs = _matched(was, now)
     order = [pairs[at] for at in sorted(pairs)]
@@ -137,7 +137,7 @@ def _change(change: str, one: Mapping[str, Any], was: int | None, now: int | Non
 
 
 def _documents(was: Sequence[Mapping[str, Any]], there: Sequence[DocumentLocation]) -> Iterator[dict[str, Any]]:
-    """The receipt's documents that were replaced or deleted since."""
+    """The receipt's documents, replaced or deleted since the chat."""
     revisions = {one.document: one.revision for one in there}
     for document, one in {one["document"]: one for one in was}.items():
         revision = revisions.get(document)

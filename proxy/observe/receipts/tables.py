@@ -1,4 +1,4 @@
-"""The tables of receipts, comparisons, histories and rounds of actions; `runtime.database` says how to change one."""
+"""The tables of receipts, comparisons, histories and rounds of actions; `runtime.database` explains changes."""
 
 from pathlib import Path
 
@@ -13,13 +13,12 @@ def _receipt_table(name: str) -> Table:
     return Table(
         name,
         metadata,
-        Column(
-            "id", String, primary_key=True
-        ),  # the x-rag-id of the chat; else: `proxy.augment.history`, `proxy.actions.memory`
+        # The x-rag-id of the chat; of histories and rounds: see `proxy.augment.history`, `proxy.actions.memory`.
+        Column("id", String, primary_key=True),
         Column("at_s", Float, nullable=False),
-        Column("bytes", Integer, nullable=False),  # that the row takes
+        Column("bytes", Integer, nullable=False),  # of the row
         Column("content", LargeBinary, nullable=False),  # JSON
-        Index(f"{name}_by_time", "at_s", "bytes"),  # sums are read from it alone, and not from the contents
+        Index(f"{name}_by_time", "at_s", "bytes"),  # the index has all columns for sums, so the contents are not read
     )
 
 

@@ -1,12 +1,12 @@
 """Shadow comparison: the same question to the same model without passages, after a chat was answered with passages.
 
-The middleware stands in front of the upstream of selected chats alone: chats whose client asks for a comparison
-(`x-rag: compare`), and a sample of the others (`bench.shadow`). The chat is answered as usual; the bytes of the reply
-are recorded as they pass. Only after the last byte is the model asked without passages, in a separate task over
-separate connections: a comparison can neither delay nor fail a reply, and costs nothing where the client left.
+The middleware stands only in front of the upstream of selected chats: chats whose client asks for a comparison
+(`x-rag: compare`), and a sample of the other chats (`bench.shadow`). The chat is answered as usual, and the middleware
+records the bytes of the reply in transit. After the last byte, a separate task asks the model without passages, over
+separate connections: a comparison can neither delay nor fail a reply, and makes no request if the client left.
 
-At most `bench.at_once` comparisons run in a process. There is no queue: where all places are taken, the comparison is
-dropped and counted. The owner of the raw request is `comparisons`, whose limits are the budget: exact across processes,
+At most `bench.at_once` comparisons run in a process. If all places are taken, a further comparison is dropped and
+counted, not queued. The owner of the raw request is `comparisons`, whose limits are the budget: exact across processes,
 like the limits of a key.
 """
 
@@ -38,7 +38,7 @@ _SPENT_S = 60.0  # without a further raw request, once the budget is used up
 _LOG_EVERY_S = 60.0  # for each reason
 # Statuses of a chat that are worth the raw request: an answer, or a refusal that the passages may have caused.
 _WORTH_COMPARING = (200, 400, 413, 422)
-# Headers of one request alone: an upstream would take a second request with the same value for the first.
+# Headers of a single request: an upstream would take a second request with the same value for the first.
 _ONCE = frozenset({b"idempotency-key", b"x-client-request-id", b"x-request-id", b"traceparent", b"tracestate"})
 _LOGGED = ("busy", "budget", "unreadable")
 
@@ -51,11 +51,11 @@ class ShadowOptions:
 
     who: Who  # may ask for a comparison
     limits: Limits  # of all comparisons together
-    at_once: int  # in this process
+    at_once: int  # in the process
 
 
 class ShadowComparison:
-    """The middleware, and the comparisons of this process."""
+    """The middleware, and the comparisons of the process."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ShadowComparison:
         metrics: Metrics,
         options: ShadowOptions,
     ) -> None:
-        """models: over connections that no chat uses; disconnect: closes these."""
+        """models: over connections without chats; disconnect: closes the connections."""
         self._app = app
         self._models = models
         self._disconnect = disconnect
@@ -80,7 +80,7 @@ class ShadowComparison:
         self._logged_s: dict[str, float] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the chat; then compare the answer, where that is allowed and possible."""
+        """Answer the chat; then compare the answer, if allowed and possible."""
         exchange, chat = exchange_of(scope), scope[CHAT]
         why_not = self._why_not(chat, exchange)
         if chat.decision.compare:

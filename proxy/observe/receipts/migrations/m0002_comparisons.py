@@ -1,4 +1,4 @@
-"""The answers of chats and of their models raw."""
+"""The answers of chats with and without passages."""
 
 import sqlalchemy as sa
 from alembic import op
