@@ -16,6 +16,7 @@ from proxy.actions.openapi.operations import is_json
 _CUTS = ((100, 4000), (50, 1000), (30, 500), (20, 300), (12, 200), (8, 120), (5, 80), (3, 60), (2, 40), (1, 30))
 _MEMBERS = 4  # members of an object that stay for each element of a list that stays: most objects are small
 _MOST_DEPTH = 12
+_MOST_HTML_CHARS = 200_000  # 30 ms
 _TAG_NAME = re.compile(r"[/!?]?[a-zA-Z][\w:-]*|[!?/]")
 _HIDDEN = ("script", "style", "head", "noscript", "template")
 _CHARSET = re.compile(
@@ -35,7 +36,9 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> str:
     if is_json(bare) or looks_like_json:
         with contextlib.suppress(orjson.JSONDecodeError):
             return json_text(orjson.loads(text), max_chars=max_chars)
-    return cut_middle(_html_text(text) if bare in ("text/html", "application/xhtml+xml") else text, max_chars)
+    return cut_middle(
+        _html_text(text[:_MOST_HTML_CHARS]) if bare in ("text/html", "application/xhtml+xml") else text, max_chars
+    )
 
 
 def _is_text(bare: str) -> bool:

@@ -1,5 +1,7 @@
 """Settings become objects: which model goes where, with whose key, and what the index is told."""
 
+import base64
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,9 +10,12 @@ import pytest
 
 from cli.build import action_api, call_limits, gateway, plan, targets, template
 from config.settings import Settings, SettingsError, load
+from proxy.actions.call import CallLimits, call
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.actions.openapi.operation import Operation, Parameter
 from proxy.actions.store import ActionSet
 from proxy.exchange import Target
+from tests.support.api_server import ApiRequest, Reply, api_server
 from tests.support.unasked import Unasked
 
 OPENAI = "https://api.openai.com/v1"
@@ -300,3 +305,43 @@ def test_an_api_gets_credentials_from_the_environment(tmp_path: Path, row: str, 
         assert api.masked(b"a s3cret-1 YW5uLTE6czNjcmV0LTE=").startswith("a … ".encode())
         with pytest.raises(SettingsError, match=r"actions\.atlas: the environment variable (NAME|SECRET) is not set"):
             action_api(settings, found, {})
+
+
+CANARY = 'c4nary/+%20 "<1>"'
+ROWS_WITH_A_SECRET = [
+    "{auth: api_key, secret_env: SECRET, key_in: header}",
+    "{auth: api_key, secret_env: SECRET, key_in: query}",
+    "{auth: api_key, secret_env: SECRET, key_in: cookie}",
+    "{auth: basic, user_env: NAME, secret_env: SECRET}",
+    "{auth: bearer, secret_env: SECRET}",
+    "{auth: digest, user_env: NAME, secret_env: SECRET}",
+    "{auth: oauth2, user_env: NAME, secret_env: SECRET, token_url: BASE/token}",
+    "{fixed: {groupId: SECRET}}",
+]
+
+
+@pytest.mark.parametrize("row", ROWS_WITH_A_SECRET)
+@pytest.mark.parametrize("status", [200, 401, 500])
+async def test_a_secret_that_the_api_sends_back_stands_in_no_outcome(tmp_path: Path, row: str, status: int) -> None:
+    async def echoes(request: ApiRequest) -> Reply:
+        if request.target == "/token" and status == 200:
+            return Reply(body=json.dumps({"access_token": CANARY}).encode())
+        parts = {"target": request.target, "headers": request.headers, "body": request.body.decode()}
+        challenge = ("WWW-Authenticate", 'Digest realm="r", nonce="n", qop="auth"')
+        return Reply(status, json.dumps(parts).encode(), [("Content-Type", "application/json"), challenge])
+
+    async with api_server(echoes) as server:
+        text = row.replace("BASE", server.base_url).replace("{groupId: SECRET}", f"{{groupId: {json.dumps(CANARY)}}}")
+        settings = settings_of(tmp_path, f"actions: {{atlas: {text[:-1]}, networks: [127.0.0.0/8]}}}}")
+        found = ActionSet("atlas", "", server.base_url, 0, ())
+        api = action_api(settings, found, {"NAME": "ann-1", "SECRET": CANARY})
+        schema = {"type": "object", "properties": {"groupId": {"type": "string"}}, "required": []}
+        group = Parameter("groupId", "groupId", "query", "form", explode=True)
+        outcome = await call(
+            api, Operation("list", "GET", "/x", schema, parameters=(group,)), {}, CallLimits(pause_s=0)
+        )
+        await api.close()
+    assert server.requests
+    shown = f"{outcome.text} {outcome.content!r} {outcome!r} {api!r}"
+    assert "c4nary" not in shown
+    assert base64.b64encode(f"ann-1:{CANARY}".encode()).decode().rstrip("=") not in shown

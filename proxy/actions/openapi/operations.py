@@ -81,7 +81,7 @@ def _operation(
     document: Mapping[str, Any], path: str, item: Values, method: str, given: Any, names: set[str]
 ) -> Operation:
     if not isinstance(given, dict):
-        raise _Unsupported(given if isinstance(given, str) else "the operation is no object")
+        raise _Unsupported((isinstance(given, str) and given) or "the operation is no object")
     if method == "trace":
         raise _Unsupported("TRACE is not called")
     if not path.startswith("/"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.actions.openapi.operations import operations_of
@@ -59,6 +59,7 @@ JSON = st.recursive(
 )
 
 
+@example({"get": ""}, False)
 @given(st.dictionaries(st.sampled_from(["get", "post", "parameters", "x"]), JSON, max_size=4), st.booleans())
 def test_any_path_item_is_callable_or_named_with_a_reason(item: dict[str, Any], swagger: bool) -> None:
     made = {"swagger": "2.0", "paths": {"/p": item}} if swagger else document(paths={"/p": item})
