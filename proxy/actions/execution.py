@@ -53,7 +53,10 @@ class Execution:
             return "Nothing was sent: the arguments are no JSON object."
         if one.name == FIND:
             return await self._found(arguments)
-        return await self._called(self._offer.tools[one.name], arguments)
+        tool = self._offer.tools.get(one.name)  # a waiting call may outlive the operation
+        return (
+            "Nothing was sent: this tool does not exist now." if tool is None else await self._called(tool, arguments)
+        )
 
     async def _found(self, arguments: dict[str, Any]) -> str:
         """Search for operations, which become tools."""

@@ -52,7 +52,7 @@ class ActionLoop:
         self._hidden: list[bytes] = []  # messages of this question
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the chat. Raises ApiError where no part of a reply was sent."""
+        """Answer the chat. Raises ApiError where the first request of the model fails."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]}
         client = ClientReply(send, self._request, self._exchange.id)
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
@@ -133,7 +133,7 @@ class ActionLoop:
             return reply, reply.refuses_tools or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.code
-            if not client.started:
+            if first and not client.started:
                 raise
             await client.fail(error, exchange.id)
             return reply, False

@@ -14,7 +14,7 @@ import orjson
 
 from proxy.actions.offer import Offer
 from proxy.actions.written_calls import may_become_call, written_call
-from proxy.asgi import Message, Send
+from proxy.asgi import Message, Send, send_error
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
@@ -144,9 +144,11 @@ class ClientReply:
         await self.body(b"".join(sent), more=False)
 
     async def fail(self, error: ApiError, id: str) -> None:
-        """End the reply with an error. Raises the error where no part of the reply was sent."""
+        """End the reply with an error: a frame where a part of the reply was sent."""
         if not self.started:
-            raise error
+            self.started = True
+            await send_error(self._send, error, CHAT.error_body(error, id))
+            return
         await self.body(CHAT.error_frame(error, id), more=False)
 
 

@@ -80,7 +80,7 @@ class AtlasApi:
             return Response(status_code=401, headers={"www-authenticate": challenge})
         path = request.url.path
         self.seen.append(f"{request.method} {path}{'?' + request.url.query if request.url.query else ''}")
-        self.accepted.append(request.headers["accept"])
+        self.accepted.append(request.headers.get("accept", ""))
         content: Any = {"detail": "not found"}
         status = 200
         if path == "/orgs":

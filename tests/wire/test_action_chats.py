@@ -26,6 +26,7 @@ actions:
     secret_env: ATLAS_PASSWORD
     fixed: {{groupId: {group}}}
     networks: ["127.0.0.0/8"]
+  weather: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
   unread: {{}}
 action_calls: {{rounds: 3, keepalive_s: 0.05}}
 """
@@ -83,6 +84,9 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         (folder / "ragway.yaml").write_text(settings)
         secrets = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
         added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=secrets)
+        assert added.returncode == 0, added.stderr
+        (folder / "weather.json").write_text(json.dumps({**TRIP, "servers": [{"url": api.url}]}))
+        added = ragway("actions", "add", "weather", "weather.json", "--data", "data", folder=folder, environ=secrets)
         assert added.returncode == 0, added.stderr
         with serving(folder / "data", folder, settings, **secrets) as served:
             yield Team(served, api, recorder)
@@ -358,6 +362,55 @@ def test_a_round_of_the_clients_tools_keeps_the_operations(team: Team) -> None:
         said[1] = {**said[1], "tool_calls": [{**call.to_dict(), "id": "another"}]}
         client.chat.completions.create(model="rage/atlas/gpt-x", messages=said, tools=tools)
         assert team.tools(2) == ["weather"], "not a round that the gateway took part in"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_later_refusal_of_the_model_ends_the_reply(team: Team, stream: bool) -> None:
+    for text in (None, "Let me look."):
+        team.script(calls(ORGS, text=text), {"error": {"message": "overloaded"}})
+        body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+        reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+        assert "overloaded" in reply.text
+        assert (reply.status_code == 200) is (stream and text is not None)
+        assert "[DONE]" not in reply.text
+
+
+TRIP = {
+    "openapi": "3.1.0",
+    "info": {"title": "Weather", "version": "1"},
+    "paths": {
+        "/shirts": {
+            "get": {
+                "operationId": "weatherOfCity",
+                "summary": "Return the weather of a city",
+                "parameters": [
+                    {"name": "size", "in": "query", "required": True, "schema": {"type": "string", "enum": ["Bonn"]}}
+                ],
+            }
+        }
+    },
+}
+
+
+def test_a_trip_uses_two_apis_and_asks_for_the_size(team: Team) -> None:
+    """The shop needs a size: the model guesses twice, the gateway asks, and the answer completes the call."""
+    team.script(
+        calls(("act_weatherOfCity", {"size": "Bonn"})),
+        calls(("act_findShirts", {})),
+        calls(("act_findShirts", {})),
+        calls(("act_findShirts", {"size": "M"})),
+        says("Take the blue shirt."),
+    )
+    said: list[Any] = [{"role": "user", "content": "Which shirt of the shop fits the weather of the city Bonn?"}]
+    with team.client() as client:
+        first = client.chat.completions.create(model="rage/atlas,weather/gpt-x", messages=said)
+        asked = first.choices[0].message.content or ""
+        assert "size: Size; one of S, M, L" in asked
+        said += [first.choices[0].message.to_dict(), {"role": "user", "content": "M"}]
+        second = client.chat.completions.create(model="rage/atlas,weather/gpt-x", messages=said)
+    assert second.choices[0].message.content == "Take the blue shirt."
+    assert team.api.seen == ["GET /shirts?size=Bonn", "GET /shirts?size=M"]
+    assert "blue Bonn" in team.model.received[3]["messages"][2]["content"], "the weather is known in the next turn"
 
 
 def test_a_slow_api_keeps_the_stream_alive(team: Team) -> None:

@@ -35,12 +35,15 @@ def decided(
     enabled: bool = True,
     collections: tuple[str, ...] = ("docs",),
     utility_prompts: UtilityPrompts = KNOWN,
+    actions: bool = False,
     **fields: Any,
 ) -> Decision:
     request = CHAT.parse(json.dumps({"model": model, "messages": messages or [QUESTION], **fields}).encode())
     pairs = [*(headers or {}).items(), *repeated]
     scope = {"headers": [(key.encode(), value.encode()) for key, value in pairs]}
-    return decide(request, scope, enabled=enabled, collections=collections, utility_prompts=utility_prompts)
+    return decide(
+        request, scope, enabled=enabled, collections=collections, utility_prompts=utility_prompts, actions=actions
+    )
 
 
 def refused(**given: Any) -> ApiError:
@@ -484,3 +487,34 @@ def test_results_of_tools_get_the_passages_of_the_question_before() -> None:
     continued = with_history(decision, BEFORE)
     assert (continued.status, continued.reason, continued.turns) == ("augmented", "", (BEFORE[0],))
     assert with_history(decision, []) == decision
+
+
+# Action sets
+
+
+def test_without_configured_actions_no_control_of_actions_is_read() -> None:
+    assert decided(model="rage/atlas/gpt-4o", headers={"x-rag-actions": "atlas"}).model == "rage/atlas/gpt-4o"
+    assert decided(headers={"x-rag-actions": "atlas"}).action_sets is None
+    assert "takes enabled, collections and k" in refused(rag={"actions": ["atlas"]}).message
+
+
+@pytest.mark.parametrize(
+    ("given", "sets"),
+    [
+        ({}, None),
+        ({"model": "rage/atlas,shop/rag/docs/gpt-4o"}, ("atlas", "shop")),
+        ({"model": "rage/atlas/gpt-4o", "headers": {"x-rag-actions": "shop"}}, ("shop",)),
+        ({"model": "rage/atlas/gpt-4o", "headers": {"x-rag-actions": "Off"}}, ()),
+        ({"headers": {"x-rag-actions": "shop"}, "rag": {"actions": ["atlas"]}}, ("atlas",)),
+        ({"headers": {"x-rag-actions": "shop"}, "rag": {"actions": []}}, ()),
+        ({"rag": {"enabled": False, "actions": ["atlas"]}}, ("atlas",)),
+    ],
+)
+def test_the_body_wins_over_the_header_over_the_prefix(given: dict[str, Any], sets: tuple[str, ...] | None) -> None:
+    decision = decided(actions=True, **given)
+    assert (decision.action_sets, decision.model) == (sets, "gpt-4o")
+
+
+@pytest.mark.parametrize("rag", [{"actions": "atlas"}, {"actions": [1]}, {"actions": [""]}])
+def test_actions_in_the_body_are_a_list_of_names(rag: dict[str, Any]) -> None:
+    assert refused(actions=True, rag=rag).code == "invalid_rag"
