@@ -117,7 +117,8 @@ def _is_refused(one: _Value, texts: Sequence[str]) -> bool:
         by_chance = not re.search(r"[\d_]", one.text) or not re.fullmatch(r"[\w-]+", one.text)
         if by_chance:  # a plain word or brackets, as in many conversations
             return True
-    return not all(_stands(part, texts) for part in one.text.split(","))
+    parts = one.text.strip(",").split(",")
+    return not all(_stands(part, texts) for part in parts)
 
 
 def _identifies(one: _Value, *, in_path: bool) -> bool:
@@ -139,4 +140,4 @@ def _words(text: str) -> str:
 
 def _stands(part: str, texts: Sequence[str]) -> bool:
     words = _words(part)
-    return any(words in text for text in texts)
+    return bool(words.strip()) and any(words in text for text in texts)

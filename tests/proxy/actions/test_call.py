@@ -163,6 +163,20 @@ async def test_a_response_that_cannot_be_unpacked_is_a_sentence(encoding: str) -
         assert (await called(api)).text == "The call failed: the response cannot be unpacked."
 
 
+async def test_a_call_may_be_cancelled_at_any_moment() -> None:
+    async with served_api(accepts) as (server, api):
+        for moments in range(60):
+            fresh = Api("things", server.base_url, networks=LOOPBACK)
+            for one in (fresh, api):
+                running = asyncio.create_task(called(one))
+                for _ in range(moments):
+                    await asyncio.sleep(0)
+                running.cancel()
+                await asyncio.wait({running})
+            await fresh.close()
+        assert (await called(api)).succeeded
+
+
 # --- redirects and connections ---------------------------------------------------------------------------------------
 
 
@@ -173,6 +187,13 @@ async def test_calls_share_a_connection_and_keep_no_cookies() -> None:
             await called(api)
     assert server.connections == 1
     assert all("cookie" not in one.headers for one in server.requests)
+
+
+async def test_two_hundred_calls_at_a_time_share_twenty_connections() -> None:
+    async with served_api(accepts) as (server, api):
+        outcomes = await asyncio.gather(*(called(api) for _ in range(200)))
+    assert all(one.succeeded for one in outcomes)
+    assert server.connections <= 20
 
 
 async def test_redirects_within_the_origin_are_followed_with_the_method() -> None:
