@@ -35,6 +35,8 @@ _DONE = b"[DONE]"
 # An upstream that does not know one of these members refuses the request; the answer stays the same without the member:
 # a model that cannot reason has no effort.
 _HINTS = ("reasoning_effort", "prompt_cache_key", "prompt_cache_options", "safety_identifier", "stream_options")
+# Words of an error about the value of a known member: the error is the client's.
+_WRONG_VALUE = re.compile(rb"\bvalues?\b|invalid_value|unsupported_value|should be|must be|one of", re.IGNORECASE)
 # OpenAI's reasoning models refuse `max_tokens`; some other servers know no other name. litellm knows who takes which.
 _NEWER_LIMIT = re.compile(r"https://[^/]*\.(openai|azure)\.com[:/]")
 # Headers of the client's request about the reply's coding, and of another API.
@@ -249,7 +251,8 @@ class _Reply:
 
     async def _send_whole(self, body: bytes) -> None:
         """Raises ApiError 502, _LacksHints."""
-        if self._status in (400, 422) and (named := [name for name in self._hints if name.encode() in body]):
+        named = [name for name in self._hints if name.encode() in body] if self._status in (400, 422) else []
+        if named and not _WRONG_VALUE.search(body):
             raise _LacksHints(named)
         if self._status < 400 and self._status != 200:  # no error, and no answer: such as a redirect
             words = f"The upstream answered with status {self._status} and no chat completion. Check its address."

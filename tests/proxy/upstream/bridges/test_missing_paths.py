@@ -285,6 +285,23 @@ async def test_a_hint_that_an_upstream_refuses_is_left_out_from_then_on(caplog: 
     ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid value: 'ultra'. Supported values are: 'low' and 'high'. (reasoning_effort)",
+        "reasoning_effort: Input should be 'low', 'medium' or 'high'",
+        "reasoning_effort must be one of low, medium, high",
+    ],
+)
+async def test_a_wrong_value_of_a_hint_is_the_client_s_error_and_nothing_is_learned(words: str) -> None:
+    error = not_found(json.dumps({"error": {"message": words}}).encode(), status=b"400 Bad Request")
+    async with relaying(Server(b"", chat=error), dialects=("chat",)) as asking:
+        for _ in range(2):
+            assert (await asking.ask(RESPONSES, reasoning={"effort": "ultra"})).status == 400
+        asked = ["reasoning_effort" in json.loads(request.body) for request in asking.running.requests]
+    assert asked == [True, True]
+
+
 async def test_an_error_about_another_member_is_passed_on() -> None:
     error = not_found(b'{"error":{"message":"`temperature` is too high"}}', status=b"400 Bad Request")
     async with relaying(Server(b"", chat=error), dialects=("chat",)) as asking:
