@@ -98,7 +98,7 @@ class ClientReply:
                 delta["content"], self._gap = "\n\n" + delta["content"], False
             changed = True
         elif changed and not self._role and event.get("choices"):
-            event["choices"][0]["delta"] = delta = {"role": "assistant", **delta}
+            _choice_of(event)["delta"] = delta = {"role": "assistant", **delta}
         if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
             event["usage"] = _summed(event["usage"], self.tokens)
             changed = True
@@ -295,10 +295,7 @@ class ModelReply:
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
         message = reply["choices"][0]["message"]
-        names = [(call.get("function") or {}).get("name") for call in message["tool_calls"]]
-        message["tool_calls"] = [
-            call for call, name in zip(message["tool_calls"], names, strict=True) if not self._offer.owns(str(name))
-        ]
+        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.owns(_name_of(call))]
         return json_bytes(reply)
 
     def _passed(self, raw: bytes) -> Iterator[bytes]:
@@ -342,9 +339,8 @@ class ModelReply:
     def _note(self, event: Mapping[str, Any]) -> None:
         """Note the owners of the calls that begin."""
         for index, call in _calls_of(event):
-            name = (call.get("function") or call.get("custom") or {}).get("name")
             if index not in self._owned:
-                self._owned[index] = isinstance(name, str) and self._offer.owns(name)
+                self._owned[index] = self._offer.owns(_name_of(call))
 
     def _without_ours(self, event: Json) -> Json | None:
         """The event without the gateway's calls; None: nothing is left for the client."""
@@ -358,7 +354,7 @@ class ModelReply:
             delta["tool_calls"] = calls
         finish = _finish_of(event)
         if finish is not None and not foreign:
-            event["choices"][0]["finish_reason"] = finish = None
+            _choice_of(event)["finish_reason"] = finish = None
         left = calls or finish is not None or any(delta.get(name) for name in _TEXTS)
         if left or (foreign and not event.get("choices")):
             return event
@@ -382,6 +378,12 @@ def _choice_of(event: Mapping[str, Any]) -> Json:
 def _delta_of(event: Mapping[str, Any]) -> Json:
     delta = _choice_of(event).get("delta")
     return delta if isinstance(delta, dict) else {}
+
+
+def _name_of(call: Any) -> str:
+    """The name in a call of a tool, or in a piece of a call; "": no name."""
+    called = (call.get("function") or call.get("custom")) if isinstance(call, dict) else None
+    return str(called.get("name") or "") if isinstance(called, dict) else ""
 
 
 def _finish_of(event: Mapping[str, Any]) -> Any:

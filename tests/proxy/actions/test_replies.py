@@ -1,0 +1,113 @@
+"""The model's replies as they pass: whatever the upstream sends, in whatever pieces, the reply is sound."""
+
+from typing import Any
+
+import orjson
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from proxy.actions.call import Api
+from proxy.actions.offer import Offer, OfferedOperation
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.replies import ClientReply, ModelReply
+from proxy.asgi import Message
+from proxy.dialects.chat import CHAT, ChatRequest
+
+SCHEMA = {"type": "object", "properties": {}, "required": []}
+
+
+async def nothing(_turns: object) -> Any:
+    return []
+
+
+def offer() -> Offer:
+    made = Offer(nothing, lambda: None, ())
+    made.add(
+        [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
+    )
+    return made
+
+
+async def passed(body: bytes, size: int, *, streamed: bool, rounds: int = 1) -> tuple[bytes, list[ModelReply]]:
+    """What the client gets of the same reply in so many rounds, received in pieces of this size."""
+    sent = bytearray()
+
+    async def send(message: Message) -> None:
+        sent.extend(message.get("body", b""))
+
+    client, replies = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[],"stream":true}'), "x"), []
+    kind = b"text/event-stream" if streamed else b"application/json"
+    for _ in range(rounds):
+        client.next_round()
+        reply = ModelReply(client, offer())
+        replies.append(reply)
+        await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+        for at in range(0, len(body), size):
+            await reply.send({"type": "http.response.body", "body": body[at : at + size], "more_body": True})
+        await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
+        await reply.end("x")
+    return bytes(sent), replies
+
+
+def stream(*events: Any) -> bytes:
+    return b"".join(b"data: %b\n\n" % orjson.dumps(event) for event in events) + b"data: [DONE]\n\n"
+
+
+def chunk(delta: Any, finish: str | None = None) -> dict[str, Any]:
+    return {"id": "1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def piece(name: str | None, arguments: str, index: int = 0) -> dict[str, Any]:
+    function = {"arguments": arguments} | ({} if name is None else {"name": name})
+    return {"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]}
+
+
+texts = st.lists(st.text(min_size=1, max_size=8), max_size=4)
+names = st.lists(st.sampled_from(["act_a", "weather", "find_actions"]), max_size=4)
+
+
+@given(texts, names, st.integers(1, 40))
+async def test_the_client_gets_all_text_and_all_own_calls_and_no_other(
+    said: list[str], called: list[str], size: int
+) -> None:
+    events = [chunk({"role": "assistant", "content": ""}), *(chunk({"content": text}) for text in said)]
+    for index, name in enumerate(called):
+        events += [chunk(piece(name, "", index)), chunk(piece(None, "{}", index))]
+    body = stream(*events, chunk({}, "tool_calls" if called else "stop"))
+    got, (reply,) = await passed(body, size, streamed=True)
+    reader = CHAT.reader(streamed=True)
+    reader.feed(got)
+    reader.close()
+    theirs = [name for name in called if name == "weather"]
+    assert [call.name for call in reader.tool_calls] == theirs
+    assert [call.name for call in reply.calls] == [name for name in called if name != "weather"]
+    assert (reader.answer or "") == "".join(said)
+    if len(theirs) == len(called):
+        assert got == body
+    elif theirs:
+        assert reader.finish_reason == "tool_calls"
+    else:
+        assert b"[DONE]" not in got
+
+
+scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.just("act_a")
+words = ["choices", "delta", "message", "tool_calls", "function", "name", "index", "content", "usage", "finish_reason"]
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(words), inner, max_size=4)
+)
+
+
+function = values | st.fixed_dictionaries({}, optional={"name": scalars, "arguments": scalars})
+call = values | st.fixed_dictionaries({}, optional={"index": scalars, "id": scalars, "function": function})
+said = {"role": scalars, "content": values, "tool_calls": values | st.lists(call, max_size=2)}
+message = values | st.fixed_dictionaries({}, optional=said)
+choice = st.fixed_dictionaries({}, optional={"delta": message, "message": message, "finish_reason": scalars})
+odd = values | st.fixed_dictionaries({"choices": values | st.lists(choice, max_size=2)}, optional={"usage": values})
+
+
+@example([{"choices": [{"delta": {"tool_calls": [{"function": "f"}]}}]}], 5, 1)
+@given(st.lists(odd, max_size=4), st.integers(1, 20), st.integers(1, 2))
+async def test_odd_events_of_an_upstream_break_nothing(events: list[Any], size: int, rounds: int) -> None:
+    await passed(stream(*events), size, streamed=True, rounds=rounds)
+    for event in events:
+        await passed(orjson.dumps(event), size, streamed=False, rounds=1)
