@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.build import action_api, call_limits
+from cli.apis import action_api, call_limits
 from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError

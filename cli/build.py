@@ -11,9 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
-from config.settings import PROMPTS, UTILITY_REQUESTS, ActionsApi, Model, Settings, SettingsError, check_address
+from config.settings import PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
 from proxy.access.admin import Admin
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
@@ -21,13 +19,6 @@ from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
-from proxy.actions.addresses import networks_of
-from proxy.actions.call import Api, CallLimits
-from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
-from proxy.actions.library import ActionLibrary
-from proxy.actions.memory import ActionMemory
-from proxy.actions.offer import ActionLimits, Actions
-from proxy.actions.store import ActionSet, ActionStore
 from proxy.api.count_tokens import CountTokens
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.forms import UploadOptions
@@ -61,6 +52,7 @@ from proxy.upstream.routes import Routes, Upstream
 from retrieval.knowledge import EmbedderOptions, Enrichment, Knowledge, Plan, ReadingLimits, SearchOptions
 
 if TYPE_CHECKING:
+    from proxy.actions.offer import Actions
     from proxy.upstream.translated.lane import Translated
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
@@ -91,7 +83,7 @@ class Gateway:
     receipts: Receipts
     histories: Histories
     shadow: ShadowComparison
-    actions: Actions | None  # None: no API is configured
+    actions: "Actions | None"  # None: no API is configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +167,11 @@ def gateway(
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     histories = Histories(history_store(settings), metrics.histories)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
-    actions = chat_actions(settings, knowledge, metrics, environ)
+    actions = None
+    if settings.actions and settings.retrieval.enabled:
+        from cli.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
+
+        actions = chat_actions(settings, knowledge, metrics, environ)
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -471,75 +467,6 @@ def _lane(name: str, row: Model, environ: Mapping[str, str]) -> Lane:
         return "relay"
     addressed = row.api_base or environ.get("OPENAI_BASE_URL")
     return "translated" if provider in _FOREIGN or not addressed else "relay"
-
-
-def chat_actions(
-    settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None = None
-) -> Actions | None:
-    """The action sets that chats can use; None: no API is configured. Raises SettingsError."""
-    if not settings.actions or not settings.retrieval.enabled:
-        return None
-    for name in settings.actions:  # a variable that is not set is an error of the start
-        action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
-    row = settings.action_calls
-    limits = ActionLimits(
-        k=row.k,
-        rounds=row.rounds,
-        calls=row.calls,
-        total_s=row.total_s,
-        keepalive_s=row.keepalive_s,
-        call=call_limits(settings),
-    )
-    library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
-    offered = {name: api.offer for name, api in settings.actions.items()}
-    memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
-    return Actions(
-        library,
-        lambda found: action_api(settings, found, environ),
-        offered,
-        limits,
-        memory if settings.history.keep_hours else None,
-    )
-
-
-def call_limits(settings: Settings) -> CallLimits:
-    """The limits of one call of an API."""
-    row = settings.action_calls
-    return CallLimits(seconds=row.call_s, max_bytes=row.result_max_mb * 2**20, max_chars=row.result_chars)
-
-
-def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:
-    """The API of an action set, with the credentials of the environment. Raises SettingsError."""
-    environ = os.environ if environ is None else environ
-    row = settings.actions.get(action_set.name, ActionsApi())
-
-    def variable(name: str | None) -> str:
-        if name and not environ.get(name):
-            raise SettingsError(f"actions.{action_set.name}: the environment variable {name} is not set")
-        return environ[name] if name else ""
-
-    user, secret = variable(row.user_env), variable(row.secret_env)
-    auth: httpx.Auth | None = None
-    match row.auth:
-        case "api_key":
-            auth = ApiKey(secret, row.key_in, row.key_name)
-        case "basic":
-            auth = httpx.BasicAuth(user, secret)
-        case "bearer":
-            auth = Bearer(secret)
-        case "digest":
-            auth = Digest(user, secret)
-        case "oauth2":
-            auth = ClientCredentials(row.token_url or "", user, secret, row.scope or "")
-    fixed = dict(row.fixed or {})
-    return Api(
-        action_set.name,
-        row.base_url or action_set.base_url,
-        auth,
-        fixed,
-        networks_of(row.networks or ()),
-        secrets=tuple(text for text in (secret, f"{user}:{secret}" if user else "", *fixed.values()) if text),
-    )
 
 
 def plan(settings: Settings, environ: Mapping[str, str] | None = None) -> Plan:

@@ -36,7 +36,7 @@ LIGHTER_DOORS = {
     r"|proxy\.(access\.(sql|tables|shares|usage)|actions\.(store|tables)|database|observe\.receipts\.(receipt_store|tables))|[\w.]+\.migrations\.\w+",
     "tree_sitter": r"retrieval\.ingest\.chunking\.definitions",
 }
-NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "markdown_it", "openai"}
+NOT_IN_THE_GATEWAY = {*HEAVY_DOORS, *LIGHTER_DOORS, "numpy", "bs4", "httpx", "markdown_it", "openai"}
 
 
 @dataclass(frozen=True)

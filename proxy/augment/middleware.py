@@ -10,13 +10,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import orjson
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
-from proxy.actions.loop import ActionLoop
-from proxy.actions.offer import Actions, Offer, suited
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history
@@ -34,6 +33,9 @@ from proxy.observe.receipts.write_behind import Receipts
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
+
+if TYPE_CHECKING:
+    from proxy.actions.offer import Actions, Offer
 
 Resolve = Callable[[str, Rights], Target]
 log = logging.getLogger("ragway")
@@ -98,7 +100,7 @@ class AugmentOptions:
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
     histories: Histories | None = None  # of stored conversations; None: no history is stored
-    actions: Actions | None = None  # None: no chat is offered operations
+    actions: "Actions | None" = None  # None: no chat is offered operations
     begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
 
 
@@ -190,6 +192,8 @@ class Augment:
                 self._upstream, exchange, request.conversation, decision.turns
             )
         if offer is not None and options.actions is not None:
+            from proxy.actions.loop import ActionLoop  # with httpx: for a gateway with APIs alone
+
             exchange.comparison = "unsuited" if decision.compare else ""
             exchange.upstream = ActionLoop(self._upstream, request, forwarded, offer, exchange, options.actions, lead)
         elif options.shadow is None:
@@ -215,9 +219,11 @@ class Augment:
         return with_history(decision, history)
 
     async def _offer(
-        self, request: ModelRequest, decision: Decision, target: Target, exchange: Exchange, actions: Actions
-    ) -> Offer | None:
+        self, request: ModelRequest, decision: Decision, target: Target, exchange: Exchange, actions: "Actions"
+    ) -> "Offer | None":
         """The operations that the model may call; None: none. Raises ApiError 404 for an unknown set."""
+        from proxy.actions.offer import suited
+
         off = decision.action_sets is None and decision.status == "off"
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         messages = request.messages()

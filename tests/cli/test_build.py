@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.build import action_api, call_limits, gateway, plan, targets, template
+from cli.apis import action_api, call_limits
+from cli.build import gateway, plan, targets, template
 from config.settings import Settings, SettingsError, load
 from proxy.actions.call import CallLimits, call
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
