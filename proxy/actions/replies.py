@@ -4,6 +4,7 @@ The calls of the gateway's tools never reach the client. Until such a call begin
 of a later round gets the id of the reply that the client has begun to read, no second role, and the sum of the usage.
 """
 
+import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -285,11 +286,12 @@ class ModelReply:
     def _take_calls(self) -> None:
         self.text = self._reader.answer
         calls = self._reader.tool_calls
-        self.all_calls = [replace(call, id=call.id or f"call_{number}") for number, call in enumerate(calls)]
+        own_id = f"call_{secrets.token_hex(8)}"  # for a call without an id; no two rounds share ids
+        self.all_calls = [replace(call, id=call.id or f"{own_id}_{number}") for number, call in enumerate(calls)]
         self.calls = [call for call in self.all_calls if self._offer.owns(call.name)]
         self.foreign = len(self.calls) < len(calls)
         if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
-            self.all_calls = self.calls = [replace(call, id="call_0")]
+            self.all_calls = self.calls = [replace(call, id=own_id)]
             self.text = None
 
     def _without_calls(self, reply: Json) -> bytes:

@@ -261,6 +261,15 @@ def test_a_call_that_the_model_writes_as_text_is_made_and_not_shown(team: Team, 
     assert team.api.seen == ["GET /orgs"]
 
 
+def test_no_two_written_calls_of_a_chat_have_the_same_id(team: Team) -> None:
+    team.script(says(WRITTEN[1]), says(WRITTEN[1]), says(ANSWER))
+    assert team.ask().parse().choices[0].message.content == ANSWER
+    messages = team.model.received[-1]["messages"]
+    ids = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    assert len(ids) == len(set(ids)) == 2
+    assert [message["tool_call_id"] for message in messages if message["role"] == "tool"] == ids
+
+
 OTHER_JSON = [
     '```json\n{"name": "Ann", "age": 3}\n```',
     '{"name": "act_listOrganizations", "arguments": {}, "note": "an example"}',
