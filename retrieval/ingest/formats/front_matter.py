@@ -248,10 +248,14 @@ def _all_names(fields: object) -> Iterator[str]:
 
 def _mentions(text: str, *patterns: re.Pattern[str]) -> bool:
     """Whether a word that may mean groups stands in the place of a name."""
+    texts = [text]  # a backslash is an escape within quotes, and a letter elsewhere: the text is read in both ways
     if "\\" in text:
-        text = _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
-    text = _BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", text))
-    return any(folded_name(match[1]) in _GROUPS_SPELLINGS for pattern in patterns for match in pattern.finditer(text))
+        texts.append(
+            _ESCAPE.sub(lambda found: chr(int(code, 16)) if (code := found[1] or found[2] or found[3]) else "", text)
+        )
+    texts = [_BLANKS.sub(" ", _EXPLICIT.sub(r"\1:", one)) for one in texts]
+    matches = (match for one in texts for pattern in patterns for match in pattern.finditer(one))
+    return any(folded_name(match[1]) in _GROUPS_SPELLINGS for match in matches)
 
 
 def _title(block: str) -> str:

@@ -139,6 +139,7 @@ def test_groups_are_read_in_whatever_case_and_quotes(block: str) -> None:
         ('title: x\n"gr\\u006fups": {a: b}', "list of at most 32"),
         ('"gr\\\n  oups": [hr]', "line 3"),
         ("title: a: b\n? groups\n: [hr]", "mapping values"),
+        ("0\\\ngroups:[hr]", "no list of names"),
     ],
 )
 def test_rights_that_cannot_be_read_make_no_document(block: str, why: str) -> None:
