@@ -53,13 +53,10 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: dict[str, Any]  # JSON Schema (2020-12) of all arguments: an object, with its own $defs
     summary: str = ""
     description: str = ""
-    tags: tuple[str, ...] = ()
     operation_id: str = ""
-    deprecated: bool = False
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     accept: str = ""  # the Accept header: media types of the successful responses; "" = */*
-    response_fields: tuple[str, ...] = ()  # names in the successful response, outermost first
     server: str = ""  # of the operation only; "" = the server of the API
     producers: tuple[str, ...] = ()  # names of operations whose results have the identifiers of the path
     confirm: bool = False  # the document asks for a confirmation (x-ragway-confirm)

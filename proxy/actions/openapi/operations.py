@@ -29,9 +29,6 @@ _UNSAFE_ARGUMENT = re.compile(r"[^a-zA-Z0-9_.-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_NAME_CHARS = 64
-_MOST_FIELDS = 60
-_MOST_SEEN = 1_000  # schemas of a response
-_MOST_DEPTH = 4  # of the names in a response
 _BINARY = ("image/", "audio/", "video/", "application/zip", "application/pdf")
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 OCTETS = "application/octet-stream"
@@ -104,14 +101,11 @@ def _operation(
         schema=schema,
         summary=_text(given.get("summary") or item.get("summary")),
         description=_text(given.get("description") or item.get("description")),
-        tags=tuple(tag for tag in given.get("tags") or () if isinstance(tag, str)),
         operation_id=_text(given.get("operationId")),
-        deprecated=given.get("deprecated") is True,
         parameters=tuple(one for one in parameters if one.place != "path" or one.name in _TEMPLATE.findall(path)),
         body=body,
         accept=_accept(document, given),
-        response_fields=_response_fields(document, given),
-        server=_server(given) or _server(item),
+        server=server_of(given.get("servers")) or server_of(item.get("servers")),
         confirm=given.get("x-ragway-confirm") is True,
     )
 
@@ -289,59 +283,24 @@ def _accept(document: Mapping[str, Any], given: Values) -> str:
     return ", ".join([*(plain or versions[:1]), *(one for one in media_types if not is_json(one))][:5])
 
 
-def _response_fields(document: Mapping[str, Any], given: Values) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    seen = 0
+def server_of(servers: Any) -> str:
+    """The first server's URL, with the defaults of the variables; "" without a server.
 
-    def collect(schema: Any, depth: int) -> None:
-        nonlocal seen
-        seen += 1
-        if depth > _MOST_DEPTH or len(names) >= _MOST_FIELDS or seen > _MOST_SEEN:
-            return
-        schema = resolved(document, schema)
-        if not isinstance(schema, dict):
-            return
-        for name, one in (schema.get("properties") or {}).items():
-            names[str(name)] = None
-            collect(one, depth + 1)
-        collect(schema.get("items"), depth + 1)
-        for word in ("allOf", "anyOf", "oneOf"):
-            for one in schema.get(word) or ():
-                collect(one, depth + 1)
-
-    try:
-        for content in _successes(document, given):
-            for row in content.values():
-                if isinstance(row, dict):
-                    collect(row.get("schema"), 0)
-    except BadReference:  # of the response only: the operation is callable
-        pass
-    return tuple(names)[:_MOST_FIELDS]
-
-
-def _server(row: Values) -> str:
-    """The first server of an operation or a path, with the defaults of the variables; "" without a server."""
-    return server_of(row.get("servers"))
-
-
-def server_of(servers: Any, variables: Mapping[str, str] | None = None) -> str:
-    """The first server's URL, with the given values or the defaults of the variables; "" without a server.
-
-    Raises ValueError for a value that the document does not list.
+    Raises ValueError for a default that the document does not list.
     """
     first = servers[0] if isinstance(servers, list) and servers else None
     if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):
         return ""
     rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
 
-    def value(match: re.Match[str]) -> str:
+    def default(match: re.Match[str]) -> str:
         row = rows.get(match[1]) or {}
-        chosen = (variables or {}).get(match[1], str(row.get("default", "")))
+        chosen = str(row.get("default", ""))
         if row.get("enum") and chosen not in map(str, row["enum"]):
             raise ValueError(f"the server's variable {match[1]!r} is one of {', '.join(map(str, row['enum']))}")
         return chosen
 
-    return _TEMPLATE.sub(value, url)
+    return _TEMPLATE.sub(default, url)
 
 
 def _text(value: object) -> str:
