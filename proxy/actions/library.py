@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from proxy.actions.openapi.operation import Operation, Uncallable
-from proxy.actions.openapi.operations import operations_of, server_of
+from proxy.actions.openapi.operations import BadServer, operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.search_text import search_text, title_of
 from proxy.actions.store import ActionStore, collection_of, revision_of
@@ -177,7 +177,10 @@ def _document(name: str, operation: Operation) -> DocumentInput:
 
 def _server(document: dict[str, object]) -> str:
     """The address of the API. Raises UnreadableSpec: the document names none."""
-    url = server_of(document.get("servers"))
+    try:
+        url = server_of(document.get("servers"))
+    except BadServer as error:
+        raise UnreadableSpec(f"{error}: give the address with --base-url") from error
     parts = urlsplit(urljoin("https://", url)) if url.startswith("//") else urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UnreadableSpec("the document names no server with an address: give the address with --base-url")

@@ -43,7 +43,7 @@ def operations_of(document: Mapping[str, Any]) -> tuple[list[Operation], list[Un
     for path, item, method, operation in _all(document):
         try:
             made = _operation(document, path, item, method, operation, names)
-        except (BadReference, TooLarge, _Unsupported) as error:
+        except (BadReference, BadServer, TooLarge, _Unsupported) as error:
             uncallable.append(Uncallable(method.upper(), path, str(error)))
         except (TypeError, AttributeError, KeyError, RecursionError) as error:  # values of another type than expected
             uncallable.append(Uncallable(method.upper(), path, f"the operation is not written as OpenAPI ({error})"))
@@ -57,6 +57,10 @@ def is_json(media_type: str) -> bool:
     """Whether a media type is JSON: application/json, or a name that ends with +json."""
     bare = media_type.partition(";")[0].strip().lower()
     return bare in ("application/json", "text/json") or bare.endswith("+json")
+
+
+class BadServer(ValueError):
+    """A server whose address the document does not say."""
 
 
 class _Unsupported(ValueError):
@@ -286,7 +290,7 @@ def _accept(document: Mapping[str, Any], given: Values) -> str:
 def server_of(servers: Any) -> str:
     """The first server's URL, with the defaults of the variables; "" without a server.
 
-    Raises ValueError for a default that the document does not list.
+    Raises BadServer for a variable without a default, or with a default that the document does not list.
     """
     first = servers[0] if isinstance(servers, list) and servers else None
     if not isinstance(first, dict) or not isinstance(url := first.get("url"), str):
@@ -294,10 +298,12 @@ def server_of(servers: Any) -> str:
     rows = first["variables"] if isinstance(first.get("variables"), dict) else {}
 
     def default(match: re.Match[str]) -> str:
-        row = rows.get(match[1]) or {}
-        chosen = str(row.get("default", ""))
+        row = rows.get(match[1])
+        if not isinstance(row, dict) or "default" not in row:
+            raise BadServer(f"the server's variable {match[1]!r} has no default")
+        chosen = str(row["default"])
         if row.get("enum") and chosen not in map(str, row["enum"]):
-            raise ValueError(f"the server's variable {match[1]!r} is one of {', '.join(map(str, row['enum']))}")
+            raise BadServer(f"the server's variable {match[1]!r} is one of {', '.join(map(str, row['enum']))}")
         return chosen
 
     return _TEMPLATE.sub(default, url)

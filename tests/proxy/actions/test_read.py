@@ -9,9 +9,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
+from proxy.actions.store import ActionStore
 from proxy.api.knowledge import description
+from tests.support.unasked import Unasked
 
 
 def document(**more: Any) -> dict[str, Any]:
@@ -192,3 +195,25 @@ def test_every_operation_of_the_gateways_own_document_can_be_called() -> None:
     operations, uncallable = operations_of(served)
     assert uncallable == []
     assert {one.path for one in operations} == set(served["paths"])
+
+
+ODD_VARIABLES: list[Any] = [{"region": {"default": "mars", "enum": ["eu"]}}, {"region": "eu"}, {"region": [1]}]
+
+
+@pytest.mark.parametrize("variables", ODD_VARIABLES)
+def test_an_odd_variable_of_a_server_costs_one_operation_alone(variables: Any) -> None:
+    servers = [{"url": "https://{region}.example.com", "variables": variables}]
+    paths = {"/bad": {"get": {"servers": servers}}, "/good": {"get": {}}}
+    operations, uncallable = operations_of(document(paths=paths))
+    assert [one.path for one in operations] == ["/good"]
+    assert "region" in uncallable[0].reason
+
+
+@pytest.mark.parametrize("variables", ODD_VARIABLES)
+async def test_an_odd_variable_of_the_documents_server_refuses_the_document(variables: Any, tmp_path: Path) -> None:
+    servers = [{"url": "https://{region}.example.com", "variables": variables}]
+    raw = json.dumps(document(paths={"/p": {"get": {}}}, servers=servers)).encode()
+    store = ActionStore(tmp_path)
+    with pytest.raises(UnreadableSpec, match="region"):
+        await ActionLibrary(store, Unasked()).add("set", raw)
+    assert store.sets() == []
