@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from benchmarks.common.processes import ROOT
+
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
     """A parser with this docstring as description: judged folders, the data folder of the models, the vector cache."""
@@ -11,3 +13,25 @@ def parser_of(doc: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=Path("data"), help="data folder whose models are used")
     parser.add_argument("--cache", type=Path, default=Path("data/cache"), help="folder of vectors kept between runs")
     return parser
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add --models, the folder of the prepared embedder."""
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=ROOT / "data" / "models",
+        metavar="DIR",
+        help="where the prepared embedder is, or is put (default: data/models of the checkout, as `make run` does)",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add --cache, the folder of paragraphs and collections."""
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=ROOT / "data" / "benchmark",
+        metavar="DIR",
+        help="where paragraphs and collections are kept for the next run (default: data/benchmark of the checkout)",
+    )

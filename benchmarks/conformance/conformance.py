@@ -21,6 +21,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import servers
+from benchmarks.common.arguments import add_models
 from benchmarks.common.processes import ROOT, Unmeasurable
 from benchmarks.conformance.case import Case
 from benchmarks.conformance.dialect_cases import ROWS, Row
@@ -92,13 +93,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--skip", action="append", default=[], choices=list(TITLES), help="leave a lane out")
     parser.add_argument("--only", default="", metavar="TEXT", help="the cases whose title holds it, printed")
     parser.add_argument("--output", type=Path, default=PAGE, metavar="FILE", help="the page (default: %(default)s)")
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=ROOT / "data" / "models",
-        metavar="DIR",
-        help="where the prepared embedder is, or is put (default: data/models of the checkout)",
-    )
+    add_models(parser)
     return parser.parse_args()
 
 

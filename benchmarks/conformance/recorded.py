@@ -31,8 +31,9 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.common.arguments import add_models
 from benchmarks.common.insertions import inserted
-from benchmarks.common.processes import ROOT, Unmeasurable
+from benchmarks.common.processes import Unmeasurable
 from benchmarks.conformance.diff import of_json, of_streams, told
 from benchmarks.conformance.lanes import learn, start
 from benchmarks.conformance.wire import EVENTS, JSON, Exchange, Script, Upstream, ask, post, upstream
@@ -244,13 +245,7 @@ def summary(results: Sequence[Result]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Send recorded replies of providers through the relay.")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the recordings")
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=ROOT / "data" / "models",
-        metavar="DIR",
-        help="where the prepared embedder is, or is put (default: data/models of the checkout)",
-    )
+    add_models(parser)
     return parser.parse_args()
 
 

@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common.processes import ROOT
+from benchmarks.common.arguments import add_models
 from benchmarks.crash.oracle import Act, Oracle, look
 from benchmarks.crash.victim import GatewayVictim, IndexVictim, Killed, Victim, plan_of
 from retrieval.errors import RetrievalError
@@ -257,7 +257,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--strace", action="store_true", help="kill at the n-th system call instead")
     parser.add_argument("--most", type=int, default=40, help="with --strace: the highest n")
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_models(parser)
     arguments = parser.parse_args()
     if arguments.strace and shutil.which("strace") is None:
         parser.error("--strace needs strace (Debian: apt install strace)")

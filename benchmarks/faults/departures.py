@@ -28,7 +28,7 @@ import numpy as np
 import uvloop
 
 from benchmarks.common import machine
-from benchmarks.common.processes import ROOT
+from benchmarks.common.arguments import add_models
 from benchmarks.faults.faulty_upstream import PACE_S, FaultyUpstream, faulty_upstream
 from benchmarks.faults.gateway import Gateway, calling, gateway, healthy, request, turned
 
@@ -320,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("-n", type=int, default=500, help="departures in each phase of each lane")
     options.add_argument("--random", type=int, default=8000, help="random departures")
     options.add_argument("--seed", type=int, default=7, help="of the random ones")
-    options.add_argument("--models", type=Path, default=ROOT / "data" / "models", help="where prepared models are kept")
+    add_models(options)
     return uvloop.run(_run(options.parse_args(arguments)))
 
 

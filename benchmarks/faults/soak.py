@@ -27,7 +27,7 @@ import numpy as np
 import uvloop
 
 from benchmarks.common import machine
-from benchmarks.common.processes import ROOT
+from benchmarks.common.arguments import add_models
 from benchmarks.faults.faulty_upstream import REFUSAL, FaultyUpstream, faulty_upstream, stream
 from benchmarks.faults.gateway import QUESTIONS, Gateway, calling, gateway, healthy, request
 
@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(description="Streams, departures, faults and ingests for minutes: what grows?")
     options.add_argument("--minutes", type=float, default=5)
     options.add_argument("--seed", type=int, default=7)
-    options.add_argument("--models", type=Path, default=ROOT / "data" / "models", help="where prepared models are kept")
+    add_models(options)
     return uvloop.run(_run(options.parse_args(arguments)))
 
 

@@ -32,6 +32,7 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.common.arguments import add_models
 from benchmarks.common.load import Connection, Reply
 from benchmarks.common.processes import ROOT, Running, printed_port, start
 from benchmarks.isolation.writes import Form, Shelf, Shelving
@@ -362,7 +363,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--writes", type=float, default=0.02, help="share that writes (default: 0.02)")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_models(parser)
     arguments = parser.parse_args()
     random = Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:

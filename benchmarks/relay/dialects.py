@@ -25,10 +25,11 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import corpus, machine
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.bootstrap import Floats, interval, ratio
 from benchmarks.common.load import Connection, Mismatch
 from benchmarks.common.output import say, table
-from benchmarks.common.processes import ROOT, Running, Unmeasurable
+from benchmarks.common.processes import Running, Unmeasurable
 from benchmarks.common.servers import mock_upstream, ragway
 from benchmarks.common.workload import in_dialect, questions
 from benchmarks.relay.targets import figure
@@ -82,20 +83,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--retrieval", action="store_true", help="with passages from an index of 1,000 paragraphs")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too, and mark the table")
     parser.add_argument("--seed", type=int, default=1, help="of the random order (default: 1)")
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        default=ROOT / "data" / "benchmark",
-        metavar="DIR",
-        help="where the paragraphs are kept for the next run (default: data/benchmark of the checkout)",
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=ROOT / "data" / "models",
-        metavar="DIR",
-        help="where the prepared embedder is (default: data/models of the checkout)",
-    )
+    add_cache(parser)
+    add_models(parser)
     return parser.parse_args()
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.common.arguments import add_models
 from benchmarks.common.processes import ROOT, Running, environment, printed_port, start
 from retrieval.embedding.tokens import EmbedderTokenizer
 
@@ -187,7 +188,7 @@ def row(name: str, position: str, asked: Sequence[str], tokens: EmbedderTokenize
 def main() -> None:
     """Measure and tell."""
     options = argparse.ArgumentParser(description="How much of a prompt stays an unchanged prefix, by position.")
-    options.add_argument("--models", type=Path, default=ROOT / "data" / "models", help="where prepared models are kept")
+    add_models(options)
     models: Path = options.parse_args().models
     print(
         "| conversation | position | tokens of a prompt, mean | stays: of the previous prompt | known: of the next "

@@ -26,10 +26,11 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import corpus, machine
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.bootstrap import interval, median, ratio
 from benchmarks.common.load import Connection, Mismatch, Reply, closed_loop
 from benchmarks.common.output import say, table
-from benchmarks.common.processes import ROOT, Running, Unmeasurable, refusal
+from benchmarks.common.processes import Running, Unmeasurable, refusal
 from benchmarks.common.servers import mock_upstream, ragway
 from benchmarks.common.workload import chat, questions
 
@@ -152,8 +153,8 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=2000, help="of requests one at a time")
     parser.add_argument("--rounds", type=int, default=10, help="of turns of 16 at once")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a turn")
-    parser.add_argument("--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR")
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_cache(parser)
+    add_models(parser)
     parser.add_argument("--anyway", action="store_true", help="also on a busy machine")
     try:
         return run(parser.parse_args())

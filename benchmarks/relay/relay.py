@@ -26,9 +26,10 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import corpus, machine, servers
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.load import Mismatch, one_by_one
 from benchmarks.common.output import say
-from benchmarks.common.processes import ROOT, Running, Unmeasurable
+from benchmarks.common.processes import Running, Unmeasurable
 from benchmarks.common.workload import chat, questions
 from benchmarks.relay.measure import Bench, Latencies, Streams, System, Turns
 from benchmarks.relay.report import markdown
@@ -122,20 +123,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose the cores of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw measurements there")
     parser.add_argument("--seed", type=int, default=1, help="of the random order (default: 1)")
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        default=ROOT / "data" / "benchmark",
-        metavar="DIR",
-        help="where the collection of the run is kept for the next (default: data/benchmark of the checkout)",
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=ROOT / "data" / "models",
-        metavar="DIR",
-        help="where the prepared embedder is, or is put (default: data/models of the checkout, as `make run` does)",
-    )
+    add_cache(parser)
+    add_models(parser)
     return parser.parse_args()
 
 

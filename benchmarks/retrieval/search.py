@@ -28,6 +28,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import corpus, machine
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.output import say
 from benchmarks.common.processes import ROOT, Unmeasurable, refusal
 from benchmarks.common.workload import questions
@@ -189,20 +190,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--chunks", type=int, default=10_000, help="passages in the index (default: 10000)")
     parser.add_argument("--questions", type=int, default=400, help="asked of each system, each way (default: 400)")
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        default=ROOT / "data" / "benchmark",
-        metavar="DIR",
-        help="where passages and their vectors are kept between runs (default: data/benchmark)",
-    )
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=ROOT / "data" / "models",
-        metavar="DIR",
-        help="where the prepared embedder is kept (default: data/models)",
-    )
+    add_cache(parser)
+    add_models(parser)
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     arguments = parser.parse_args()
     try:

@@ -27,9 +27,10 @@ import orjson
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import machine
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.bootstrap import interval, ratio
 from benchmarks.common.output import say, table
-from benchmarks.common.processes import ROOT, Unmeasurable, refusal
+from benchmarks.common.processes import Unmeasurable, refusal
 from benchmarks.scale import grown, systems
 from benchmarks.scale.exact import Exact
 from retrieval.lexical.terms import query_vector, words
@@ -288,8 +289,8 @@ def main() -> int:
     parser.add_argument("--slow", type=int, default=20, help="asked of a peer that takes seconds (default: 20)")
     parser.add_argument("--quick", action="store_true", help="200 base texts, 2,000 chunks: whether it runs at all")
     parser.add_argument("--json", type=Path, help="raw measurements")
-    parser.add_argument("--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR")
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_cache(parser)
+    add_models(parser)
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     arguments = parser.parse_args()
     if arguments.quick:

@@ -29,6 +29,7 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import machine
+from benchmarks.common.arguments import add_models
 from benchmarks.common.bootstrap import interval, ratio
 from benchmarks.common.load import Connection
 from benchmarks.common.output import say, table
@@ -171,7 +172,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="of a turn (default: 5)")
     parser.add_argument("--cache", type=Path, default=Path("build/benchmarks"), metavar="DIR")
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_models(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="raw figures")
     parser.add_argument("--anyway", action="store_true", help="also on a busy machine")
     try:

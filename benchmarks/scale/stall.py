@@ -27,6 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import corpus, machine
+from benchmarks.common.arguments import add_cache, add_models
 from benchmarks.common.load import Connection
 from benchmarks.common.output import say, table
 from benchmarks.common.processes import ROOT, Running, Unmeasurable, environment, printed_port, refusal, start
@@ -154,8 +155,8 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=20_000, help="that are ingested (default: 20000)")
     parser.add_argument("--seconds", type=float, default=60, help="without an ingest, and after it (default: 60)")
     parser.add_argument("--rate", type=float, default=10, help="chats a second (default: 10)")
-    parser.add_argument("--cache", type=Path, default=ROOT / "data" / "benchmark", metavar="DIR")
-    parser.add_argument("--models", type=Path, default=ROOT / "data" / "models", metavar="DIR")
+    add_cache(parser)
+    add_models(parser)
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     arguments = parser.parse_args()
     try:
