@@ -12,12 +12,19 @@ from proxy.dialects.messages import MESSAGES
 from proxy.errors import ApiError
 from proxy.upstream.bridges.messages_request import chat_of
 from proxy.upstream.translated.request import parameters_of
-from tests.proxy.upstream.translated.provider_lane import QUIET_PYDANTIC, claude, keyless, raw_answer, serving, silent
+from tests.proxy.upstream.translated.provider_lane import (
+    QUIET_PYDANTIC,
+    claude,
+    connections_opened,
+    keyless,
+    raw_answer,
+    silent,
+    with_aws,
+)
 from tests.proxy.upstream.translated.test_request import JSONS, MEMBERS, MODELS, at
-from tests.support import anthropic_server as anthropic
-from tests.support.anthropic_server import Json, json_reply, scripted
+from tests.support.anthropic_server import Json
 
-__all__ = ["keyless", "silent"]  # fixtures of every test of the file
+__all__ = ["keyless", "silent", "with_aws"]  # fixtures
 pytestmark = QUIET_PYDANTIC
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -217,20 +224,12 @@ def shapes(address: str) -> list[Json]:
 class TestNothingIsOpened:
     """The traps of the translated lane stay shut for requests of this dialect."""
 
+    @pytest.mark.usefixtures("with_aws")
     @pytest.mark.parametrize("model", MODELS)
-    async def test_an_address_in_a_request_is_never_asked(
-        self, model: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION_NAME"):
-            monkeypatch.setenv(name, "us-east-1")
-        async with scripted() as inside:
-            bodies = shapes(f"{inside.url}/secret")
-            answers = [json_reply(anthropic.message(anthropic.text("{}")), status=status) for status in [400] * 40]
-            async with scripted(*answers) as upstream, serving(upstream.url, model) as gateway:
-                for body in bodies:
-                    assert await raw_answer(gateway, {"max_tokens": 9, **body}, MESSAGES.path)
-        assert inside.connections == 0
-        assert upstream.connections <= len(bodies)
+    async def test_an_address_in_a_request_is_never_asked(self, model: str) -> None:
+        inside, upstream, requests = await connections_opened(model, shapes, MESSAGES.path, max_tokens=9)
+        assert inside == 0
+        assert upstream <= requests
 
     @pytest.mark.parametrize("address", ["file:///etc/passwd", "/etc/passwd", "gs://bucket/a.png", "s3://b/a", "http:"])
     async def test_an_address_of_another_scheme_is_refused(self, address: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import openai
@@ -21,7 +21,7 @@ from proxy.server.http1 import Connections, Timeouts
 from proxy.upstream.bridges.bridge import Bridge
 from proxy.upstream.translated.lane import Translated
 from tests.support import anthropic_server as anthropic
-from tests.support.anthropic_server import Json, Reply, ScriptedServer, scripted
+from tests.support.anthropic_server import Json, Reply, ScriptedServer, json_reply, scripted
 
 # What pydantic says of classes of litellm's, which no user sees; here it would be an error inside a request.
 QUIET_PYDANTIC = [
@@ -160,6 +160,22 @@ async def raw_answer(gateway: Gateway, body: Json, path: str = CHAT.path) -> byt
     return answer
 
 
+async def connections_opened(
+    model: str, shapes: Callable[[str], Sequence[Json]], path: str = CHAT.path, **members: Any
+) -> tuple[int, int, int]:
+    """Connections to an address inside requests, and to the upstream, and the number of requests, all answered.
+
+    shapes: the bodies with the address; members: of every body.
+    """
+    async with scripted() as inside:
+        bodies = shapes(f"{inside.url}/secret")
+        answers = [json_reply(anthropic.message(anthropic.text("{}")), status=status) for status in [400] * 40]
+        async with scripted(*answers) as upstream, serving(upstream.url, model) as gateway:
+            for body in bodies:
+                assert await raw_answer(gateway, {**members, **body}, path)
+    return inside.connections, upstream.connections, len(bodies)
+
+
 def data_in(answer: bytes) -> list[Json]:
     """The JSON objects of an answer's event-stream frames."""
     lines = [line for line in answer.split(b"\n") if line.startswith(b"data: {")]
@@ -179,6 +195,13 @@ AN_ANSWER = frames(
 def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_BASE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def with_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials without which litellm asks no model of Bedrock."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION_NAME"):
+        monkeypatch.setenv(name, "us-east-1")
 
 
 @pytest.fixture(autouse=True)
