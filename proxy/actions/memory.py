@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.dialects.base import ModelRequest
-from proxy.dialects.chat import text_of
+from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import json_bytes
 from proxy.observe.receipts.receipt_store import ReceiptStore
@@ -83,8 +82,7 @@ class ActionMemory(WriteBehindQueue[Remembered]):
         return found
 
     async def _read(self, row: str) -> Conversation | None:
-        known = self._waiting.get(row) or self._writing.get(row)
-        if known is not None:
+        if (known := self.unwritten(row)) is not None:
             return known.conversation
         content = await asyncio.to_thread(self._store.read, row)
         return None if content is None else msgspec.json.decode(content, type=Conversation)

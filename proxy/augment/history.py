@@ -64,8 +64,7 @@ class Histories(WriteBehindQueue[History]):
         again: look a second time, after _AGAIN_S, where the first look finds no history.
         """
         row = row_id(key, id)
-        known = self._waiting.get(row) or self._writing.get(row)
-        if known is not None:
+        if (known := self.unwritten(row)) is not None:
             return known.turns
         if monotonic() < self._rests_until_s:
             return ()

@@ -34,6 +34,19 @@ class ConversationMessage(NamedTuple):
     calls: Any = None  # the tool calls as JSON; None: no call
 
 
+def text_of(content: Any, types: Sequence[str] = ("text",)) -> str:
+    """The text of a content: a string, or the text parts of a list; "" where the content has no text.
+
+    types: of the text parts.
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in types]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
 def without_program_text(text: str) -> str:
     """The text without elements that a coding agent adds. An element without an end stays."""
     for name in _PROGRAM_ELEMENTS:

@@ -6,7 +6,15 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position, index_of_question
+from proxy.dialects.base import (
+    ConversationMessage,
+    Dialect,
+    KeyHeader,
+    ModelRequest,
+    Position,
+    index_of_question,
+    text_of,
+)
 from proxy.dialects.chat_reply import ChatReplyReader, completion, completion_frames
 from proxy.dialects.json_body import Edit, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -75,16 +83,6 @@ def _index_for(position: Position, messages: Sequence[Any]) -> int:
     else:
         index = index_of_question([(i, text_of(message.get("content"))) for i, message in found])
     return index if index >= 0 and isinstance(messages[index].get("content"), str | list) else -1
-
-
-def text_of(content: Any) -> str:
-    """The text of a message's content: a string, or the text parts of a list; "" where the content has no text."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 class ChatCompletions:

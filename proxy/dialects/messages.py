@@ -15,6 +15,7 @@ from proxy.dialects.base import (
     ModelRequest,
     Position,
     index_of_question,
+    text_of,
 )
 from proxy.dialects.json_body import Edit, end_of, kind_of, member_span, nth_item, unescaped, value_at
 from proxy.dialects.messages_reply import MessageReader, message_frames, whole_message
@@ -47,7 +48,7 @@ class MessagesRequest(ModelRequest):
             found = "none" if not messages else kind_of(messages)
             text = f"'messages' must be a list of at least one message, got {found}."
             raise ApiError(400, text, code="invalid_messages", param="messages")
-        read = [ConversationMessage("system", _text_of(system))] if system else []
+        read = [ConversationMessage("system", text_of(system))] if system else []
         for index, message in enumerate(messages):
             if not isinstance(message, dict) or not isinstance(message.get("role"), str):
                 text = f'messages[{index}] must be an object with a \'role\', e.g. {{"role": "user", "content": "…"}}.'
@@ -115,19 +116,9 @@ def _read(message: dict[str, Any]) -> ConversationMessage:
         return ConversationMessage(role, content)
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     if role == "user" and blocks and all(block.get("type") == "tool_result" for block in blocks):
-        return ConversationMessage("tool", "\n".join(_text_of(block.get("content")) for block in blocks))
+        return ConversationMessage("tool", "\n".join(text_of(block.get("content")) for block in blocks))
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    return ConversationMessage(role, _text_of(content), calls or None)
-
-
-def _text_of(content: Any) -> str:
-    """The text of a content: a string, or the text blocks of a list; "" where the content has no text."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = [block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return ConversationMessage(role, text_of(content), calls or None)
 
 
 class Messages:

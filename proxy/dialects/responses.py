@@ -7,7 +7,15 @@ from typing import Any
 import orjson
 
 from proxy.dialects import sse
-from proxy.dialects.base import ConversationMessage, Dialect, KeyHeader, ModelRequest, Position, index_of_question
+from proxy.dialects.base import (
+    ConversationMessage,
+    Dialect,
+    KeyHeader,
+    ModelRequest,
+    Position,
+    index_of_question,
+    text_of,
+)
 from proxy.dialects.chat import CHAT
 from proxy.dialects.json_body import Edit, end_of, kind_of, nth_item, unescaped, value_at
 from proxy.dialects.replies import ReplyReader
@@ -60,11 +68,11 @@ class ResponsesRequest(ModelRequest):
             if not isinstance(item, dict):
                 continue
             if isinstance(role := item.get("role"), str):
-                read.append(ConversationMessage(role, _text_of(item.get("content"))))
+                read.append(ConversationMessage(role, text_of(item.get("content"), _TEXT_PARTS)))
             elif str(item.get("type")).endswith("_call"):
                 read.append(ConversationMessage("assistant", "", item))
             else:
-                read.append(ConversationMessage("tool", _text_of(item.get("output"))))
+                read.append(ConversationMessage("tool", text_of(item.get("output"), _TEXT_PARTS)))
         return read
 
     def beside_messages(self) -> Sequence[Any]:
@@ -126,23 +134,13 @@ class ResponsesRequest(ModelRequest):
         if not users:
             end = end_of(plain, start) - 1
             return [Edit(end, end, b"," + item)]
-        question = index_of_question([(i, _text_of(user.get("content"))) for i, user in users])
+        question = index_of_question([(i, text_of(user.get("content"), _TEXT_PARTS)) for i, user in users])
         place = nth_item(plain, start, question)
         return [Edit(place, place, item + b",")]
 
 
 def _id_of(given: Any) -> str:
     return given if isinstance(given, str) else ""
-
-
-def _text_of(content: Any) -> str:
-    """The text of an item's content: a string, or the text parts of a list; "" where the content has no text."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in _TEXT_PARTS]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 class Responses:

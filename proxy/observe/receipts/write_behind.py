@@ -72,6 +72,10 @@ class WriteBehindQueue(Generic[One]):
         self._waiting[one.id] = one
         self._wake.set()
 
+    def unwritten(self, id: str) -> One | None:
+        """The record in the queue or in the write under way; None: written, or no record."""
+        return self._waiting.get(id) or self._writing.get(id)
+
     def warm(self) -> None:
         """Import the database modules, which takes 200 ms, before the first request."""
         self._store.warm()
@@ -130,7 +134,7 @@ class Receipts(WriteBehindQueue[Receipt]):
 
     async def find(self, id: str) -> dict[str, Any] | None:
         """The receipt as JSON; None: no receipt of this id. Raises RetrievalError."""
-        receipt = self._waiting.get(id) or self._writing.get(id)
+        receipt = self.unwritten(id)
         content = self._content(receipt) if receipt else await asyncio.to_thread(self._store.read, id)
         found: dict[str, Any] | None = None if content is None else orjson.loads(content)
         return found

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proxy.dialects.base import ConversationMessage, ModelRequest, Position
-from proxy.dialects.chat import CHAT, text_of
+from proxy.dialects.base import ConversationMessage, ModelRequest, Position, text_of
+from proxy.dialects.chat import CHAT
 from proxy.errors import ApiError
 
 MESSAGE = b'{"role":"user","content":"hi"}'
