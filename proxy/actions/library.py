@@ -122,11 +122,15 @@ class ActionLibrary:
             hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
         )
         sources = list(dict.fromkeys(hit.passage.source for hit in found.hits))[:k]
-        best = await asyncio.to_thread(self._read, sets, sources)
-        producers = await asyncio.to_thread(
-            self._read, sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers]
-        )
-        return _with_producers(best, producers)[:k]
+        return (await asyncio.to_thread(self._read_with_producers, sets, sources))[:k]
+
+    def _read_with_producers(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
+        """The operations of the sources, each once, and each before the producers."""
+        best = self._read(sets, sources)
+        producers = self._read(sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers])
+        by_name = {(one.set, one.operation.name): one for one in [*producers, *best]}
+        names = [(one.set, name) for one in best for name in (one.operation.name, *one.operation.producers)]
+        return [by_name[each] for each in dict.fromkeys(names) if each in by_name]
 
     def _read(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
         """The operations of the sources "set/name", in the order of the sources."""
@@ -149,17 +153,6 @@ class ActionLibrary:
                 raise RetrievalError(f"{failed.key} cannot be stored: {failed.reason}")
             if progress is not None:
                 progress(min(at + _BATCH, len(operations)), len(operations), 0)
-
-
-def _with_producers(best: Sequence[FoundAction], producers: Sequence[FoundAction]) -> list[FoundAction]:
-    """The operations, each once, and each before the producers."""
-    by_name = {(one.set, one.operation.name): one for one in [*producers, *best]}
-    ordered: dict[tuple[str, str], FoundAction] = {}
-    for one in best:
-        for name in (one.operation.name, *one.operation.producers):
-            if (one.set, name) in by_name:
-                ordered.setdefault((one.set, name), by_name[one.set, name])
-    return list(ordered.values())
 
 
 def _document(name: str, operation: Operation) -> DocumentInput:
