@@ -1,6 +1,6 @@
 """How well operations of APIs are found by what people ask, alone and among thousands of other operations.
 
-    python benchmarks/retrieval/actions.py DIR [--others FOLDER] [--among N,N…] [--data DIR]
+    python benchmarks/retrieval/actions.py DIR [--others FOLDER] [--among N,N…] [--alone] [--data DIR]
 
 DIR is a judged set in BEIR's form with an `openapi.json`; the documents of the judgements are "METHOD /path". FOLDER
 has OpenAPI documents, also in folders of its own; the first N operations of the documents, in the order of a hash of
@@ -78,9 +78,14 @@ def others(folder: Path, own: Sequence[Operation], count: int) -> list[Operation
     return made
 
 
-def _read_all(folder: Path) -> Iterator[list[Operation]]:
+def documents_of(folder: Path) -> list[Path]:
+    """The files with JSON or YAML, in the order of a hash of their names."""
     files = [file for file in folder.rglob("*") if file.suffix in (".json", ".yaml", ".yml")]
-    for file in sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest()):
+    return sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
+
+
+def _read_all(folder: Path) -> Iterator[list[Operation]]:
+    for file in documents_of(folder):
         try:
             yield operations_of(read_spec(file.read_bytes()))[0]
         except UnreadableSpec:
@@ -118,6 +123,8 @@ async def _run(arguments: argparse.Namespace) -> None:
         for count in arguments.among:
             joined = [*own, *(others(Path(arguments.others), own, count - len(own)) if count else ())]
             name = f"among-{count}"
+            if arguments.alone:
+                joined, name = [msgspec.structs.replace(one, producers=()) for one in joined], f"alone-{count}"
             await library.write(name, joined, [], "", "https://api.example.com")
             say(f"{len(joined):,} operations are written")
             rows.append(await measure(library, name, judged, len(joined)))
@@ -135,6 +142,7 @@ def main() -> int:
     parser.add_argument("dir", metavar="DIR", help="judged set in BEIR's form, with an openapi.json")
     parser.add_argument("--others", metavar="FOLDER", help="OpenAPI documents whose operations join the set")
     parser.add_argument("--among", default="0", help="sizes with commas; 0 = the set alone (default)")
+    parser.add_argument("--alone", action="store_true", help="the search alone: no operation brings producers along")
     parser.add_argument("--data", metavar="DIR", help="where the sets are kept for the next run (default: nowhere)")
     arguments = parser.parse_args()
     arguments.among = [int(text) for text in arguments.among.split(",")]

@@ -2,7 +2,7 @@
 
 The parameters stand in a list of their own, which becomes a chunk apart: the names of parameters are much the same for
 all operations, and hide the description in a shared chunk (docs/chunking.md). Words of the path, tags and names of the
-response were tried, and found no more operations of RestBench (nDCG@10 .531 to .562, without .561).
+response were tried, and found no more operations of RestBench.
 """
 
 import re

@@ -35,17 +35,57 @@ def test_other_operations_have_names_of_their_own(tmp_path: Path) -> None:
     assert len(others(tmp_path, [], 5)) == 5
 
 
-def test_a_run_finds_the_judged_operation(tmp_path: Path) -> None:
-    paths = {"/users": {"get": {"summary": "List users"}}, "/invoices": {"get": {"summary": "List invoices"}}}
-    (tmp_path / "openapi.json").write_text(json.dumps({"openapi": "3.1.0", "paths": paths}))
-    (tmp_path / "corpus.jsonl").write_text('{"_id": "GET /users", "text": "users"}\n')
-    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "list users"}\n')
-    (tmp_path / "qrels.tsv").write_text("1\tGET /users\t1\n")
-    script = str(ROOT / "benchmarks" / "retrieval" / "actions.py")
+def printed(script: str, *words: str, folder: Path) -> list[str]:
+    """The lines of a benchmark on standard output."""
     done = subprocess.run(
-        [sys.executable, script, str(tmp_path), "--data", str(tmp_path / "data")],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
+        [sys.executable, str(ROOT / "benchmarks" / "retrieval" / script), *words],
+        capture_output=True, text=True, check=False, cwd=folder,
         env=environment({"RAGWAY_EMBEDDER__MODEL": "hash"}),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("| 2 | 1.000 | 1.000 | 1.000 | 0 |")
+    return done.stdout.splitlines()
+
+
+def judged(folder: Path, paths: dict[str, object], question: str, *gold: str) -> None:
+    """Write a judged set with one question."""
+    (folder / "openapi.json").write_text(json.dumps({"openapi": "3.1.0", "paths": paths}))
+    (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": each, "text": each}) + "\n" for each in gold))
+    (folder / "queries.jsonl").write_text(json.dumps({"_id": "1", "text": question}) + "\n")
+    (folder / "qrels.tsv").write_text("".join(f"1\t{each}\t1\n" for each in gold))
+
+
+def test_a_run_finds_the_judged_operation(tmp_path: Path) -> None:
+    paths: dict[str, object] = {
+        "/users": {"get": {"summary": "List users"}},
+        "/invoices": {"get": {"summary": "List invoices"}},
+    }
+    judged(tmp_path, paths, "list users", "GET /users")
+    lines = printed("actions.py", str(tmp_path), "--data", str(tmp_path / "data"), folder=tmp_path)
+    assert lines[-1].startswith("| 2 | 1.000 | 1.000 | 1.000 | 0 |")
+
+
+@pytest.mark.parametrize(("words", "recall"), [([], "1.000"), (["--alone"], "0.500")])
+def test_a_search_alone_brings_no_producer_along(tmp_path: Path, words: list[str], recall: str) -> None:
+    wanted = {
+        "parameters": [{"name": "userId", "in": "path", "required": True}],
+        "summary": "Show the birthday of a person",
+    }
+    paths: dict[str, object] = {
+        f"/calendar{number}": {"get": {"summary": "Birthday of a person"}} for number in range(12)
+    }
+    paths |= {"/users/{userId}/birthday": {"get": wanted}, "/users": {"get": {"summary": "List"}}}
+    judged(tmp_path, paths, "show the birthday of a person", "GET /users/{userId}/birthday", "GET /users")
+    lines = printed("actions.py", str(tmp_path), *words, "--data", str(tmp_path / "data"), folder=tmp_path)
+    assert lines[-1].split(" | ")[2] == recall
+
+
+def test_documents_are_counted_with_the_reasons(tmp_path: Path) -> None:
+    paths: dict[str, object] = {"/good": {"get": {}}, "/bad": {"trace": {}}}
+    (tmp_path / "a.json").write_text(json.dumps({"openapi": "3.1.0", "paths": paths}))
+    (tmp_path / "b.yaml").write_text("openapi: 4.0.0\n")
+    lines = printed("openapi.py", str(tmp_path), folder=tmp_path)
+    rows = dict(cells for line in lines if len(cells := line.strip("| ").split(" | ")) == 2)
+    assert (
+        rows["documents"] == rows["refused documents"] == rows["operations"] == rows["operations with a reason"] == "1"
+    )
+    assert rows["TRACE is not called"] == "1"
