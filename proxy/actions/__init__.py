@@ -9,7 +9,7 @@ request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 credentials   what an API asks for          addresses  connections to checked addresses only
 body          a response's bytes, within a limit        results    a response as a text for a model
-offer         which operations a chat is offered, as tools
+offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer
 execution     the model's calls: checked, grounded, made
 memory        the hidden rounds of a conversation, for the next question

@@ -10,12 +10,11 @@ import orjson
 
 from proxy.actions.arguments import invented, problems
 from proxy.actions.call import call
-from proxy.actions.offer import FIND, ActionLimits, Offer, OfferedOperation
+from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
+from proxy.actions.own_tools import OwnTool
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_of
 from proxy.exchange import Exchange
-from retrieval.errors import RetrievalError
-from retrieval.records.search import Turn
 
 _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
@@ -51,29 +50,19 @@ class Execution:
         arguments = json_of(one.arguments.encode()) if one.arguments.strip() else {}
         if not isinstance(arguments, dict):
             return "Nothing was sent: the arguments are no JSON object."
-        if one.name == FIND:
-            return await self._found(arguments)
-        tool = self._offer.tools.get(one.name)  # a waiting call may outlive the operation
-        return (
-            "Nothing was sent: this tool does not exist now." if tool is None else await self._called(tool, arguments)
-        )
+        tool = self._offer.tools.get(one.name)
+        if tool is None:  # a waiting call may outlive the operation
+            return "Nothing was sent: this tool does not exist now."
+        return await (self._answered(tool, arguments) if isinstance(tool, OwnTool) else self._called(tool, arguments))
 
-    async def _found(self, arguments: dict[str, Any]) -> str:
-        """Search for operations, which become tools."""
-        query = arguments.get("query")
-        if not isinstance(query, str) or not query.strip():
-            return "query is missing: say in a few words what the operation should do."
-        try:
-            found = await self._offer.search([Turn("user", query)])
-        except RetrievalError:
-            return "The search does not work at present."
-        if not found:
-            return "No operation was found."
-        names = self._offer.add(found)
-        rows = (
-            f"{name}: {one.operation.summary or one.operation.path}" for name, one in zip(names, found, strict=True)
-        )
-        return "These tools can be called now:\n" + "\n".join(rows)
+    async def _answered(self, tool: OwnTool, arguments: dict[str, Any]) -> str:
+        """The answer of a tool of the gateway."""
+        if wrong := problems(tool.schema, arguments):
+            return f"Nothing was done: {'; '.join(wrong)}."
+        answer = await tool.answer(arguments)
+        if answer.known:
+            self._known.append(answer.text)
+        return answer.text
 
     async def _called(self, tool: OfferedOperation, arguments: dict[str, Any]) -> str:
         if wrong := problems(tool.schema, arguments):

@@ -110,7 +110,7 @@ class ActionLoop:
         mixed = 0 < len(foreign) < len(calls)
         conversation = Conversation(
             hidden,
-            tuple((name, one.set, one.operation.name) for name, one in self._offer.tools.items()),
+            tuple((name, *one.origin) for name, one in self._offer.tools.items()),
             tuple(WaitingCall(one.id, one.name, one.arguments, one not in foreign) for one in calls) if mixed else (),
             _calls_message(None if reply is None else reply.text, calls).decode() if mixed else "",
         )

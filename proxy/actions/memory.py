@@ -46,7 +46,7 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
     """The record of one conversation."""
 
     hidden: tuple[HiddenMessages, ...] = ()
-    tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set, operation
+    tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set ("": a tool of the gateway), operation
     waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, where the gateway's calls are not made yet
     message: str = ""  # the newest reply with all calls, as JSON
 

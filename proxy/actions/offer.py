@@ -10,14 +10,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from proxy.access.rights import Rights
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
+from proxy.actions.own_tools import OwnTool, find_actions, tool_entry
 from proxy.actions.store import ActionSet, collection_of
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
@@ -26,7 +25,6 @@ from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from retrieval.records.search import Turn, View
 
-FIND = "find_actions"
 _PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
@@ -65,6 +63,11 @@ class OfferedOperation:
         """The set and the operation, for logs and headers."""
         return f"{self.set}/{self.operation.name}"
 
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The set and the operation, for the record of the conversation."""
+        return self.set, self.operation.name
+
     def definition(self, tool: str) -> bytes:
         """The entry of the body's `tools`."""
         one = self.operation
@@ -72,7 +75,7 @@ class OfferedOperation:
         description = f"{words or one.name} ({self.set}: {one.method} {one.path})"
         if len(description) > _MOST_DESCRIPTION_CHARS:
             description = description[: _MOST_DESCRIPTION_CHARS - 1] + "…"
-        return _definition(tool, description, self.schema)
+        return tool_entry(tool, description, self.schema)
 
 
 @dataclass(slots=True)
@@ -82,29 +85,42 @@ class Offer:
     search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
     note_refusal: Callable[[], None]  # the model refuses tools
     taken: Collection[str]  # names of the client's tools
-    tools: dict[str, OfferedOperation] = field(default_factory=dict)  # by the name of the tool
+    tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds
 
     def owns(self, name: str) -> bool:
         """Whether a tool is the gateway's."""
-        return name in self.tools or name == FIND
+        return name in self.tools
 
     def owns_beginning(self, letters: str) -> bool:
         """Whether the name of a tool of the gateway's begins with these letters."""
-        return any(name.startswith(letters) for name in (*self.tools, FIND))
+        return any(name.startswith(letters) for name in self.tools)
+
+    @property
+    def operations(self) -> list[OfferedOperation]:
+        """The offered operations."""
+        return [one for one in self.tools.values() if isinstance(one, OfferedOperation)]
 
     def add(self, found: Sequence[OfferedOperation]) -> list[str]:
         """Append operations, each once; returns the names of the tools."""
-        names = {one.label: name for name, one in self.tools.items()}
-        for one in found:
-            if one.label not in names:
-                names[one.label] = name = self._free_name(one.operation.name)
-                self.tools[name] = one
-        return [names[one.label] for one in found]
+        return [self._added(_PREFIX + one.operation.name, one) for one in found]
+
+    def add_own(self, tool: OwnTool) -> str:
+        """Append a tool of the gateway, once; returns the name of the tool."""
+        return self._added(tool.name, tool)
+
+    async def find(self, query: str) -> Mapping[str, str]:
+        """Append the operations for a query; returns the name of each tool -> what the operation does.
+
+        Raises RetrievalError.
+        """
+        found = await self.search([Turn("user", query)])
+        summaries = (one.operation.summary or one.operation.path for one in found)
+        return dict(zip(self.add(found), summaries, strict=True))
 
     def edit(self, request: ModelRequest) -> Edit:
         """The edit that appends the entries to the body's `tools`."""
-        entries = b",".join([*(one.definition(name) for name, one in self.tools.items()), _FIND_DEFINITION])
+        entries = b",".join([one.definition(name) for name, one in self.tools.items()])
         tools = request.fields.get("tools")
         if not tools:
             return member_edit(request, "tools", b"[" + entries + b"]")
@@ -116,12 +132,17 @@ class Offer:
         """The edits for the tools and for the hidden messages of earlier rounds."""
         return [self.edit(request), *edits_of(request, self.conversation.hidden, [])]
 
-    def _free_name(self, operation: str) -> str:
-        base = name = (_PREFIX + operation)[:_MOST_NAME_CHARS]
+    def _added(self, wanted: str, tool: OfferedOperation | OwnTool) -> str:
+        """The name of a tool, which is appended unless the tool is offered: the wanted name, or a similar name."""
+        for name, one in self.tools.items():
+            if one.origin == tool.origin:
+                return name
+        base = name = wanted[:_MOST_NAME_CHARS]
         number = 2
         while name in self.tools or name in self.taken:
             end = f"_{number}"
             name, number = base[: _MOST_NAME_CHARS - len(end)] + end, number + 1
+        self.tools[name] = tool
         return name
 
 
@@ -213,22 +234,30 @@ class Actions:
             return self._search(turns, sets, exchange.rights)
 
         offer = Offer(search, lambda: self._note_refusal(target), _names_of(request.fields.get("tools")))
+        own = [find_actions(offer.find)]
         if conversation is not None:
             offer.conversation = conversation
-            await self._restore(offer, sets)
-        if len(offer.tools) < self.limits.k * _MOST_TIMES:
+            await self._restore(offer, sets, {tool.name: tool for tool in own})
+        if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await search(turns))
-        return offer if offer.tools else None
+        if not offer.operations:
+            return None
+        for tool in own:
+            offer.add_own(tool)
+        return offer
 
-    async def _restore(self, offer: Offer, sets: Sequence[str]) -> None:
-        """Offer the tools of the conversation again, in the same order under the same names."""
+    async def _restore(self, offer: Offer, sets: Sequence[str], own: Mapping[str, OwnTool]) -> None:
+        """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
         known = await self._known_sets()
         for name, in_set, operation in offer.conversation.tools:
-            if in_set not in sets or in_set not in known or name in offer.taken:
+            if name in offer.taken:
                 continue
-            for one in await asyncio.to_thread(self._library.store.operations, in_set, [operation]):
-                if one.reads:
-                    offer.tools[name] = self._offered(in_set, one, known[in_set])
+            if not in_set and operation in own:
+                offer.tools[name] = own[operation]
+            elif in_set in sets and in_set in known:
+                for one in await asyncio.to_thread(self._library.store.operations, in_set, [operation]):
+                    if one.reads:
+                        offer.tools[name] = self._offered(in_set, one, known[in_set])
 
     async def _search(self, turns: Sequence[Turn], sets: Sequence[str], rights: Rights) -> Sequence[OfferedOperation]:
         """Reading operations, the best first. Raises RetrievalError."""
@@ -269,20 +298,3 @@ def _names_of(tools: Any) -> Collection[str]:
     """The names of the client's tools."""
     functions = [tool.get("function") or tool.get("custom") for tool in tools or () if isinstance(tool, dict)]
     return {str(one.get("name")) for one in functions if isinstance(one, dict)}
-
-
-def _definition(name: str, description: str, schema: Mapping[str, Any]) -> bytes:
-    function = {"name": name, "description": description, "parameters": schema}
-    return orjson.dumps({"type": "function", "function": function})
-
-
-_FIND_DEFINITION = _definition(
-    FIND,
-    "Search for further operations of the APIs, where no other tool fits. The operations found are tools afterwards.",
-    {
-        "type": "object",
-        "properties": {"query": {"type": "string", "description": "What the operation should do, in a few words"}},
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-)

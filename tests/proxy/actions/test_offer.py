@@ -12,6 +12,7 @@ from proxy.actions.call import Api, CallLimits
 from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import ActionLimits, Actions, Offer, OfferedOperation, member_edit
 from proxy.actions.openapi.operation import Operation
+from proxy.actions.own_tools import find_actions
 from proxy.actions.store import ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
@@ -38,6 +39,7 @@ async def nothing(_turns: object) -> Any:
 def offer(*found: OfferedOperation, taken: tuple[str, ...] = ()) -> Offer:
     made = Offer(nothing, lambda: None, taken)
     made.add(found)
+    made.add_own(find_actions(made.find))
     return made
 
 
@@ -89,6 +91,12 @@ def test_names_are_free_and_short_and_stay() -> None:
     long = "x" * 64
     made = offer(operation("a"), operation(long), taken=("act_a",))
     names = list(made.tools)
-    assert names == ["act_a_2", ("act_" + long)[:64]]
+    assert names == ["act_a_2", ("act_" + long)[:64], "find_actions"]
     assert made.add([operation("b"), operation("a")]) == ["act_b", "act_a_2"]
     assert list(made.tools) == [*names, "act_b"]
+
+
+def test_a_tool_of_the_gateway_takes_no_name_of_a_tool_of_the_client() -> None:
+    made = offer(operation("a"), taken=("find_actions",))
+    assert list(made.tools) == ["act_a", "find_actions_2"]
+    assert not made.owns("find_actions")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from proxy.actions.call import Api
 from proxy.actions.offer import Offer, OfferedOperation
 from proxy.actions.openapi.operation import Operation
+from proxy.actions.own_tools import find_actions
 from proxy.actions.replies import ClientReply, ModelReply
 from proxy.asgi import Message
 from proxy.dialects.chat import CHAT, ChatRequest
@@ -25,6 +26,7 @@ def offer() -> Offer:
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )
+    made.add_own(find_actions(made.find))
     return made
 
 

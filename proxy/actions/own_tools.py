@@ -1,0 +1,77 @@
+"""The gateway's own tools: tools that the gateway answers without a call of an API."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from retrieval.errors import RetrievalError
+
+FIND = "find_actions"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a tool for the model."""
+
+    text: str
+    known: bool = False  # the text is of a result or a document: later calls may use values of the text
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTool:
+    """A tool of the gateway."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]  # of the arguments, which are checked before the call
+    answer: Callable[[dict[str, Any]], Awaitable[Answer]]
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The set ("": no set) and the name, for the record of the conversation."""
+        return "", self.name
+
+    def definition(self, tool: str) -> bytes:
+        """The entry of the body's `tools`. tool: the name in this chat."""
+        return tool_entry(tool, self.description, self.schema)
+
+
+def tool_entry(name: str, description: str, schema: Mapping[str, Any]) -> bytes:
+    """An entry of the body's `tools`."""
+    function = {"name": name, "description": description, "parameters": schema}
+    return orjson.dumps({"type": "function", "function": function})
+
+
+def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of the arguments of a tool of the gateway, with one required argument."""
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]]) -> OwnTool:
+    """The search for further operations.
+
+    find: makes tools of the operations for a query; returns the name of each tool -> what the operation does.
+    """
+
+    async def answer(arguments: dict[str, Any]) -> Answer:
+        try:
+            found = await find(arguments["query"])
+        except RetrievalError:
+            return Answer("The search does not work at present.")
+        if not found:
+            return Answer("No operation was found.")
+        rows = (f"{name}: {summary}" for name, summary in found.items())
+        return Answer("These tools can be called now:\n" + "\n".join(rows))
+
+    return OwnTool(
+        FIND,
+        "Search for further operations of the APIs, where no other tool fits. "
+        "The operations found are tools afterwards.",
+        arguments_schema(
+            "query",
+            query={"type": "string", "minLength": 1, "description": "What the operation should do, in a few words"},
+        ),
+        answer,
+    )
