@@ -12,6 +12,7 @@ from cli.apis import action_api, call_limits
 from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
+from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
 from proxy.actions.call import call
 from proxy.actions.library import ActionLibrary
@@ -201,7 +202,7 @@ async def _run(
     if dry:
         try:
             request = api.request(operation, arguments)
-        except BadArgument as error:
+        except (BadArgument, ForbiddenAddress) as error:
             raise click.ClickException(f"{operation.name}: {error}") from error
         echo("\n".join([f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]))
         if request.body:

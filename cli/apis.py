@@ -83,4 +83,5 @@ def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, 
         fixed,
         networks_of(row.networks or ()),
         secrets=tuple(text for text in (secret, f"{user}:{secret}" if user else "", *fixed.values()) if text),
+        servers=row.servers or (),
     )

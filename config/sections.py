@@ -55,6 +55,7 @@ class ActionsApi:
     scope: str | None = None
     fixed: Mapping[str, str] | None = None
     networks: tuple[str, ...] | None = None
+    servers: tuple[str, ...] | None = None
     offer: bool = False
 
 

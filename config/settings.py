@@ -296,7 +296,8 @@ def _apis(value: Any, where: str) -> Mapping[str, ActionsApi]:
     for name, row in _rows(value, where, ActionsApi):
         if not API_NAME.fullmatch(name):
             raise SettingsError(f"{where}: a name has small letters, digits, - and _, at most 64; got {name!r}")
-        for key, address in (("base_url", row.base_url), ("token_url", row.token_url)):
+        servers = [("servers", one) for one in row.servers or ()]
+        for key, address in (("base_url", row.base_url), ("token_url", row.token_url), *servers):
             check_address(address, f"actions.{name}.{key}")
         for text in row.networks or ():
             try:

@@ -31,7 +31,7 @@ _METADATA = frozenset(
 
 
 class ForbiddenAddress(Exception):
-    """A host with an address that an API must not have."""
+    """An address that an API must not have."""
 
 
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:

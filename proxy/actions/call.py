@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urljoin
 
 import httpx
 
@@ -63,7 +63,11 @@ class Outcome:
 
 @dataclass(slots=True)
 class Api:
-    """A configured API, with one pool of connections."""
+    """A configured API, with one pool of connections.
+
+    Credentials and fixed arguments go to the origin of `base_url` and to the origins of `servers`, whatever the
+    document says.
+    """
 
     name: str
     base_url: str
@@ -71,6 +75,7 @@ class Api:
     fixed: Mapping[str, Any] = field(default_factory=dict, repr=False)  # arguments that no model sees
     networks: Sequence[IPNetwork] = ()  # that are not public, and allowed
     secrets: Sequence[str] = field(default=(), repr=False)  # masked where the API sends a secret back
+    servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
     _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
 
     @property
@@ -79,10 +84,30 @@ class Api:
             self._transport = CheckedTransport(self.networks)
         return self._transport
 
+    def address_of(self, operation: Operation) -> str:
+        """The address at which an operation is called: the operation's own server, or the API's."""
+        base = self.base_url.partition("?")[0].rstrip("/") + "/"
+        return urljoin(base, operation.server) if operation.server else self.base_url
+
+    def serves(self, operation: Operation) -> bool:
+        """Whether the operation has an address of the API."""
+        try:
+            return self._is_own(self.address_of(operation))
+        except ValueError:  # no URL
+            return False
+
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
-        """The request with the fixed arguments, without credentials. Raises BadArgument."""
+        """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
+        if not self.serves(operation):
+            where = operation.server.partition("?")[0]
+            raise ForbiddenAddress(
+                f"{where} is not the address of this API (allow the address in actions.{self.name}.servers)"
+            )
         fixed = {name: value for name, value in self.fixed.items() if name in operation.schema["properties"]}
-        return build_request(operation, {**arguments, **fixed}, operation.server or self.base_url)
+        return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
+
+    def _is_own(self, url: str) -> bool:
+        return _origin(url) in {_origin(one) for one in (self.base_url, *self.servers)}
 
     def masked(self, content: bytes) -> bytes:
         """The content without the API's secrets and fixed arguments, as written or encoded in a usual way."""
@@ -95,6 +120,15 @@ class Api:
         """Close the connections."""
         if self._transport is not None:
             await self._transport.aclose()
+
+
+def _origin(url: str) -> tuple[str, str, int | None] | None:
+    """The scheme, the host and the port; None: httpx cannot send a request to the URL."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return None
+    return parts.scheme, parts.host, parts.port
 
 
 def _masked(content: bytes, secret: str) -> bytes:
@@ -128,7 +162,7 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         )
     try:
         request = api.request(operation, arguments)
-    except BadArgument as error:
+    except (BadArgument, ForbiddenAddress) as error:
         return Outcome(f"Nothing was sent: {error}.")
     began = time.perf_counter()
     try:

@@ -265,7 +265,8 @@ class Actions:
         found = await self._library.find(turns, sets, k=k * _SEARCHED, view=View(rights.groups))
         known = await self._known_sets()
         reading = [one for one in found if one.operation.reads and one.set in known]
-        return [self._offered(one.set, one.operation, known[one.set]) for one in reading[:k]]
+        offered = [self._offered(one.set, one.operation, known[one.set]) for one in reading]
+        return [one for one in offered if one.api.serves(one.operation)][:k]
 
     def _offered(self, name: str, operation: Operation, action_set: ActionSet) -> OfferedOperation:
         api = self._api(action_set)

@@ -1,0 +1,68 @@
+"""Credentials and fixed arguments go to the origin of the API alone, wherever a document sends an operation."""
+
+import pytest
+
+from proxy.actions.call import Api
+from proxy.actions.credentials import Bearer
+from proxy.actions.openapi.operation import Operation
+from tests.proxy.actions.calling import accepts, called, operation, served_api
+from tests.support.api_server import api_server
+
+SECRET = "s3cret-value"
+
+
+def served_at(server: str) -> Operation:
+    """An operation whose document names a server for the operation."""
+    return Operation(
+        "listThings", "GET", "/things", {"type": "object", "properties": {}, "required": []}, server=server
+    )
+
+
+async def test_an_operation_of_another_origin_is_not_called() -> None:
+    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET)) as (server, api):
+        outcome = await called(api, served_at(f"{other.base_url}/v2"))
+    assert (other.requests, server.requests, outcome.sent) == ([], [], False)
+    assert (
+        f"{other.base_url}/v2 is not the address of this API (allow the address in actions.things.servers)"
+        in outcome.text
+    )
+
+
+async def test_an_operation_of_an_allowed_origin_is_called() -> None:
+    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET), servers=[other.base_url]) as (_, api):
+        assert (await called(api, served_at(f"{other.base_url}/v2"))).succeeded
+    assert other.targets == ["/v2/things"]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "server", "address"),
+    [
+        ("https://a.example/api?v=1", "", "https://a.example/api?v=1"),
+        ("https://a.example/api", "/v2", "https://a.example/v2"),
+        ("https://a.example/api", "v2", "https://a.example/api/v2"),
+        ("https://a.example", "https://A.example:443/v2", "https://A.example:443/v2"),
+    ],
+)
+def test_a_server_within_the_origin_counts(base_url: str, server: str, address: str) -> None:
+    api = Api("things", base_url)
+    assert api.address_of(served_at(server)) == address
+    assert api.serves(served_at(server))
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "https://evil.example", "//evil.example", "http://a.example", "https://a.example:8443", "https://a.example.evil",
+        "https://a.example@evil.example", "https://[", "ftp://a.example",
+    ],
+)  # fmt: skip
+def test_a_server_of_another_origin_does_not_count(server: str) -> None:
+    assert not Api("things", "https://a.example/api").serves(served_at(server))
+
+
+async def test_the_path_of_an_operation_cannot_name_another_host() -> None:
+    async with api_server(accepts) as other, served_api(accepts, Bearer(SECRET)) as (server, api):
+        for path in (f"//127.0.0.1:{other.port}/x", f"/@127.0.0.1:{other.port}/", "/\\evil.example/"):
+            await called(api, operation("GET", path))
+    assert other.requests == []
+    assert {one.headers["host"] for one in server.requests} == {f"127.0.0.1:{server.port}"}
