@@ -30,7 +30,9 @@ _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|to
 _MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
 _FORMATS = ("uuid", "email", "uri", "url", "hostname", "ipv4", "ipv6", "idn-email")
 _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
-_WORD = re.compile(r"[a-z0-9]+|[^\W_a-z0-9]")  # each letter outside ASCII is a word: Chinese has no spaces
+# Each character outside ASCII is a word, because Chinese has no spaces; so is a control character.
+_WORD = re.compile(r"[a-z0-9]+|[^\t-\r -~]")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def offered_schema(operation: Operation, fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def invented(
     in_path = {one.argument for one in operation.parameters if one.place == "path"}
     values = itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES)
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
-    texts = [_words(text) for text in known] if doubtful else []
+    texts = [_words(form) for text in known for form in _forms(text)] if doubtful else []
     return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts)]
 
 
@@ -133,9 +135,19 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
     return bool(_MAYBE_IDENTIFIER.search(one.name)) and not short
 
 
+def _forms(text: str) -> Sequence[str]:
+    """The text as written, and in plain characters: without full-width and invisible characters and ligatures.
+
+    A model may write a value of the text in plain characters, but not in other characters that look alike.
+    """
+    plain = text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    return [text] if plain == text else [text, plain]
+
+
 def _words(text: str) -> str:
-    """The words of a text in small letters, each between spaces."""
-    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
+    """The words of a text in small letters, each between spaces; an invisible character is a word."""
+    found = _WORD.findall(unicodedata.normalize("NFC", text).lower())
+    return f" {' '.join(word for word in found if word.isascii() or unicodedata.category(word)[0] not in 'PZ')} "
 
 
 def _stands(part: str, texts: Sequence[str]) -> bool:

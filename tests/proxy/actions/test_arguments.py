@@ -231,6 +231,33 @@ def test_a_part_of_a_word_is_not_the_value(value: Any, text: str) -> None:
     assert invented_in({"userId": value}, text) == ["userId"]
 
 
+LOOK_ALIKES = [
+    *(
+        "аcme-77",
+        "ａcme-77",
+        "acme-７７",
+        "acme-٧٧",
+        "acme-77\u200b",
+        "\ufeffacme-77",
+        "ac\u200dme-77",
+        "acme\u00ad-77",
+    ),
+    *("acme-77\u3164", "acme\u2800-77", "a\u0338cme-77", "acme-77\x00", "acme-77\ufe0f", "acme-\U0001d7f5\U0001d7f5"),
+]
+
+
+@pytest.mark.parametrize("value", LOOK_ALIKES, ids=ascii)
+def test_a_value_in_characters_that_look_alike_is_invented(value: str) -> None:
+    assert invented_in({"orgId": value}, "the users of acme-77") == ["orgId"]
+    assert invented_in({"orgId": value}, f"the users of {value}") == []
+    assert invented_in({"org": value}, "the users of acme-77", path=("org",)) == ["org"]
+
+
+@pytest.mark.parametrize("text", ["the users of ａｃｍｅ－７７", "the users of ac\u00adme-77\u200b", "„acme—77“"])
+def test_a_value_may_stand_in_a_text_in_other_characters(text: str) -> None:
+    assert invented_in({"orgId": "acme-77"}, text) == []
+
+
 def test_an_enum_and_a_default_need_no_text() -> None:
     assert invented_in({"keyId": "main"}, "", keyId={"enum": ["main", "other"]}) == []
     assert invented_in({"keyId": "main"}, "", keyId={"default": "main"}) == []
