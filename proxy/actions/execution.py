@@ -18,6 +18,8 @@ from proxy.exchange import Exchange
 
 _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
+_MOST_NAMES = 12  # of tools, in a reply to a call of another tool
+_MOST_NAME_CHARS = 64
 
 
 class Execution:
@@ -52,7 +54,8 @@ class Execution:
             return "Nothing was sent: the arguments are no JSON object."
         tool = self._offer.tools.get(one.name)
         if tool is None:  # a waiting call may outlive the operation
-            return "Nothing was sent: this tool does not exist now."
+            names = ", ".join([*self._offer.tools][:_MOST_NAMES])
+            return f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
         return await (self._answered(tool, arguments) if isinstance(tool, OwnTool) else self._called(tool, arguments))
 
     async def _answered(self, tool: OwnTool, arguments: dict[str, Any]) -> str:

@@ -103,7 +103,7 @@ class ActionLoop:
             return
         messages = self._request.fields["messages"]
         calls = [] if reply is None else reply.all_calls
-        foreign = [call for call in calls if not self._offer.owns(call.name)]
+        foreign = [call for call in calls if not self._offer.handles(call.name)]
         hidden = self._earlier
         if self._hidden:
             hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._hidden).decode()))

@@ -87,6 +87,11 @@ class Offer:
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds
+    others: bool = False  # whether the client has tools without a name, such as a provider's search
+
+    def handles(self, name: str) -> bool:
+        """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
+        return name in self.tools or not (self.others or name in self.taken)
 
     def owns(self, name: str) -> bool:
         """Whether a tool is the gateway's."""
@@ -233,7 +238,8 @@ class Actions:
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
             return self._search(turns, sets, exchange.rights)
 
-        offer = Offer(search, lambda: self._note_refusal(target), _names_of(request.fields.get("tools")))
+        taken, others = _names_of(request.fields.get("tools"))
+        offer = Offer(search, lambda: self._note_refusal(target), taken, others=others)
         own = [find_actions(offer.find)]
         if conversation is not None:
             offer.conversation = conversation
@@ -295,7 +301,9 @@ def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bo
     return isinstance(fields.get("tools"), list | None) and messages[-1].role in ("user", "tool")
 
 
-def _names_of(tools: Any) -> Collection[str]:
-    """The names of the client's tools."""
-    functions = [tool.get("function") or tool.get("custom") for tool in tools or () if isinstance(tool, dict)]
-    return {str(one.get("name")) for one in functions if isinstance(one, dict)}
+def _names_of(tools: Any) -> tuple[Collection[str], bool]:
+    """The names of the client's tools, and whether a tool has no name."""
+    rows = [tool for tool in tools or () if isinstance(tool, dict)]
+    functions = [row.get("function") or row.get("custom") for row in rows]
+    names = {str(one["name"]) for one in functions if isinstance(one, dict) and one.get("name")}
+    return names, len(names) < len(rows)

@@ -7,9 +7,9 @@ of a later round gets the id of the reply that the client has begun to read, no 
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,6 +19,7 @@ from proxy.asgi import Message, Send, send_error
 from proxy.dialects import sse
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.chat import CHAT
+from proxy.dialects.chat_reply import ChatReplyReader
 from proxy.dialects.json_body import member_span, unescaped
 from proxy.dialects.replies import ToolCall, json_bytes, json_of, read_error
 from proxy.dialects.token_counts import BYTES_PER_TOKEN, Tokens, estimated_tokens
@@ -30,6 +31,21 @@ _NOTHING = Tokens(0, 0)
 _REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
 
 Json = dict[str, Any]
+
+
+class _Frame(NamedTuple):
+    """A frame of a stream."""
+
+    raw: bytes
+    event: Json | None
+    numbers: Sequence[int] = ()  # of the call of each piece
+    changed: bool = False
+
+    def calls(self) -> Iterator[tuple[int, Json]]:
+        """The number and the piece of each call."""
+        calls = _delta_of(self.event or {}).get("tool_calls")
+        pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+        return zip(self.numbers, pieces, strict=False)
 
 
 class ClientReply:
@@ -166,12 +182,14 @@ class ModelReply:
         self._refused = False  # an error, or a reply in another encoding than identity
         self._frames = sse.FrameSplitter()
         self._pieces: list[bytes] = []
-        self._reader = CHAT.reader(streamed=True)  # replaced at the head of the reply
+        self._reader = ChatReplyReader(streamed=True)  # replaced at the head of the reply
         self._ended = False
         self._passes = False  # the reply is not read
         self._open = False  # frames pass
-        self._held: list[tuple[bytes, Json | None]] = []  # before the first text or call
-        self._owned: dict[int, bool] = {}  # index of each call -> whether the gateway owns the tool
+        # Before the first text or call; and pieces of a call whose name has not come.
+        self._held: list[_Frame] = []
+        self._nameless: set[int] = set()  # numbers of calls whose name has not come
+        self._owned: dict[int, bool] = {}  # number of each call with a name -> whether the gateway makes the call
         self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # of the gateway's tools
         self.text: str | None = None
@@ -204,7 +222,7 @@ class ModelReply:
         encoding = headers.get(b"content-encoding", b"identity")
         self._refused = message["status"] != 200 or encoding != b"identity"
         self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
-        self._reader = CHAT.reader(streamed=self._streamed, max_bytes=sys.maxsize)
+        self._reader = ChatReplyReader(streamed=self._streamed, max_bytes=sys.maxsize)
         if not self._refused and not self._client.heard:
             self._client.start, self._client.heard = message, True
 
@@ -234,8 +252,8 @@ class ModelReply:
         self._take_calls()
         if self.calls and not self.foreign:
             return True
-        held = b"".join(self._client.frame(*one) for one in self._held)
-        await self._client.body(held, more=False)
+        self._owned |= dict.fromkeys(self._nameless, True)
+        await self._client.body(b"".join(self._released()), more=False)
         return False
 
     @property
@@ -288,7 +306,7 @@ class ModelReply:
         calls = self._reader.tool_calls
         own_id = f"call_{secrets.token_hex(8)}"  # for a call without an id; no two rounds share ids
         self.all_calls = [replace(call, id=call.id or f"{own_id}_{number}") for number, call in enumerate(calls)]
-        self.calls = [call for call in self.all_calls if self._offer.owns(call.name)]
+        self.calls = [call for call in self.all_calls if self._offer.handles(call.name)]
         self.foreign = len(self.calls) < len(calls)
         if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
             self.all_calls = self.calls = [replace(call, id=own_id)]
@@ -297,39 +315,54 @@ class ModelReply:
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
         message = reply["choices"][0]["message"]
-        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.owns(_name_of(call))]
+        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.handles(_name_of(call))]
         return json_bytes(reply)
 
     def _passed(self, raw: bytes) -> Iterator[bytes]:
         """The frames for the client, after one more frame of the model."""
-        self._reader.feed(raw)
         data = sse.data_of(raw)
         read = json_of(data) if data is not None else None
-        event: Json | None = read if isinstance(read, dict) else None
-        if event is not None:
-            self._client.see(event)
-            self._note(event)
-        ours = any(self._owned.values())
-        if not self._open:
-            if event is None or _is_prelude(event) or self._may_be_written:
-                if data is None and not self._held:  # a comment that keeps the connection alive
-                    yield raw
-                else:
-                    self._held.append((raw, event))
-                return
-            if ours and (event := self._without_ours(event)) is None:
-                return
-            self._open = True
-            yield from (self._client.frame(*one) for one in self._held)
-            self._held = []
-            yield self._client.frame(raw, event, changed=ours)
+        frame = _Frame(raw, None)
+        if isinstance(read, dict):
+            self._client.see(read)
+            self._reader.read_event(read)
+            frame = _Frame(raw, read, self._reader.call_numbers)
+            self._note(frame)
+        if self._waits(frame.event):
+            if data is None and not self._held:  # a comment that keeps the connection alive
+                yield raw
+            else:
+                self._held.append(frame)
             return
-        if not ours:
-            yield self._client.frame(raw, event)
-        elif event is not None and (rest := self._without_ours(event)) is not None:
-            yield self._client.frame(raw, rest, changed=True)
-        elif event is None and (data is None or not all(self._owned.values())):  # a comment, [DONE]
-            yield raw
+        shown = self._shown(frame)
+        if shown is None and not self._open:
+            return
+        self._open = True
+        yield from self._released()
+        if shown is not None:
+            yield self._client.frame(shown.raw, shown.event, changed=shown.changed)
+
+    def _waits(self, event: Json | None) -> bool:
+        """Whether the client gets the event later, or not at all."""
+        if self._nameless:
+            return True
+        return not self._open and (event is None or _is_prelude(event) or self._may_be_written)
+
+    def _released(self) -> Iterator[bytes]:
+        """The held frames, for the client."""
+        held, self._held = self._held, []
+        for each in held:
+            shown = each if each.event is None or _is_prelude(each.event) else self._shown(each)
+            if shown is not None:
+                yield self._client.frame(shown.raw, shown.event, changed=shown.changed)
+
+    def _shown(self, frame: _Frame) -> _Frame | None:
+        """The frame without the gateway's calls; None: nothing is left for the client."""
+        if not any(self._owned.values()):
+            return frame
+        if frame.event is None:  # a comment, [DONE]
+            return None if sse.data_of(frame.raw) is not None and all(self._owned.values()) else frame
+        return self._without_ours(frame, frame.event)
 
     @property
     def _may_be_written(self) -> bool:
@@ -338,19 +371,21 @@ class ModelReply:
             return False
         return may_become_call(text, self._offer.owns_beginning)
 
-    def _note(self, event: Mapping[str, Any]) -> None:
+    def _note(self, frame: _Frame) -> None:
         """Note the owners of the calls that begin."""
-        for index, call in _calls_of(event):
-            if index not in self._owned:
-                self._owned[index] = self._offer.owns(_name_of(call))
+        for number, call in frame.calls():
+            if number in self._owned or number < 0:
+                continue
+            if name := _name_of(call):
+                self._owned[number] = self._offer.handles(name)
+                self._nameless.discard(number)
+            else:
+                self._nameless.add(number)
 
-    def _without_ours(self, event: Json) -> Json | None:
-        """The event without the gateway's calls; None: nothing is left for the client."""
-        foreign = [index for index, owned in self._owned.items() if not owned]
+    def _without_ours(self, frame: _Frame, event: Json) -> _Frame | None:
+        foreign = [number for number, owned in self._owned.items() if not owned]
         delta = _delta_of(event)
-        calls = [
-            {**call, "index": foreign.index(index)} for index, call in _calls_of(event) if not self._owned.get(index)
-        ]
+        calls = [{**call, "index": foreign.index(number)} for number, call in frame.calls() if number in foreign]
         delta.pop("tool_calls", None)
         if calls:
             delta["tool_calls"] = calls
@@ -359,7 +394,7 @@ class ModelReply:
             _choice_of(event)["finish_reason"] = finish = None
         left = calls or finish is not None or any(delta.get(name) for name in _TEXTS)
         if left or (foreign and not event.get("choices")):
-            return event
+            return frame._replace(changed=True)
         return None
 
 
@@ -390,15 +425,6 @@ def _name_of(call: Any) -> str:
 
 def _finish_of(event: Mapping[str, Any]) -> Any:
     return _choice_of(event).get("finish_reason")
-
-
-def _calls_of(event: Mapping[str, Any]) -> Iterator[tuple[int, Json]]:
-    """The index and the piece of each call."""
-    calls = _delta_of(event).get("tool_calls")
-    for place, call in enumerate(calls if isinstance(calls, list) else ()):
-        if isinstance(call, dict):
-            index = call.get("index", place)
-            yield index if isinstance(index, int) else place, call
 
 
 def _chunk(envelope: Json, delta: Json) -> Json:

@@ -16,8 +16,12 @@ class ChatReplyReader(ReplyReader):
     def __init__(self, *, streamed: bool, **options: Any) -> None:
         super().__init__(streamed=streamed, **options)
         self.finished: dict[int, bool] = {}  # index of a choice -> whether the choice has a finish reason
+        self.call_numbers: list[int] = []  # of the latest event: for each piece, the number of the call; -1: none
+        self._by_index: dict[int, int] = {}  # index of a call, as written -> the number of the newest call
+        self._by_id: dict[str, int] = {}
 
     def read_event(self, event: Mapping[str, Any]) -> None:
+        self.call_numbers = []
         if event.get("error"):
             self.error = error_text(event["error"])
         usage = event.get("usage")
@@ -48,11 +52,36 @@ class ChatReplyReader(ReplyReader):
             self.finish_reason = choice["finish_reason"]
 
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
-        """A tool call of a whole reply, or a piece of a call: only the first piece has the id and the name."""
-        index, called = call.get("index", place), call.get("function") or call.get("custom")
-        if isinstance(index, int) and isinstance(called, dict) and (pieces := self._tool_call(index)) is not None:
-            arguments = called.get("arguments") or called.get("input")
-            pieces.add(id=call.get("id"), name=called.get("name"), arguments=arguments)
+        """A tool call of a whole reply, or a piece of a call: in most replies, only the first piece has id and name."""
+        called = call.get("function") or call.get("custom") or {}
+        if not isinstance(called, dict):
+            self.call_numbers.append(-1)
+            return
+        id, name, arguments = call.get("id"), called.get("name"), called.get("arguments") or called.get("input")
+        number = self._number_of(call.get("index"), place, id, begins=bool(name), full=bool(arguments))
+        self.call_numbers.append(number)
+        if (pieces := self._tool_call(number)) is not None:
+            pieces.add(id=id, name=name, arguments=arguments)
+            self._by_id.setdefault(pieces.id, number)
+
+    def _number_of(self, index: object, place: int, id: object, *, begins: bool, full: bool) -> int:
+        """The number of a piece's call. begins: the piece has a name. full: the piece has arguments.
+
+        Some servers write the index 0 for every call, no index, or indexes from 1. So a name with another id begins the
+        next call, and so does a name with arguments after a call without id whose arguments came in one piece.
+        """
+        if not isinstance(index, int):
+            if isinstance(id, str) and id in self._by_id:
+                return self._by_id[id]
+            index = place
+        number = self._by_index.get(index)
+        if number is not None and number < len(self._calls) and begins:
+            known = self._calls[number]
+            other = id != known.id if id and known.id else not id and full and known.came_whole
+            number = None if other and known.name else number
+        if number is None:
+            number = self._by_index[index] = len(self._calls)
+        return number
 
 
 def completion(fields: Mapping[str, Any], text: str, tokens: Tokens) -> bytes:

@@ -36,17 +36,23 @@ class ToolCallPieces:
     """A tool call that arrives in pieces: the first id and name, and the joined arguments."""
 
     def __init__(self) -> None:
-        self._id = self._name = ""
+        self.id = self.name = ""
         self._arguments: list[str] = []
 
     def add(self, *, id: object = "", name: object = "", arguments: object = "") -> None:
-        """Add a piece; a value that is no text adds nothing."""
-        self._id = self._id or _text(id)
-        self._name = self._name or _text(name)
-        self._arguments.append(_text(arguments))
+        """Add a piece; another value than a text adds nothing. Some servers write the arguments as a JSON object."""
+        self.id = self.id or _text(id)
+        self.name = self.name or _text(name)
+        self._arguments.append(json_bytes(arguments).decode() if isinstance(arguments, dict) else _text(arguments))
+
+    @property
+    def came_whole(self) -> bool:
+        """Whether the first piece with arguments had all arguments."""
+        first = next(filter(None, self._arguments), "")
+        return first.startswith("{") and isinstance(json_of(first.encode("utf-8", "replace")), dict)
 
     def call(self) -> ToolCall:
-        return ToolCall(self._id, self._name, _joined(self._arguments))
+        return ToolCall(self.id, self.name, _joined(self._arguments))
 
 
 class ReplyReader(ABC):

@@ -1,7 +1,7 @@
-"""The forms in which providers write tool calls, streamed and whole: the same calls, told apart by these forms only.
+"""The forms in which providers write tool calls, streamed and whole.
 
-RECORDED are the forms of recorded replies (DeepSeek, Groq, OpenAI's text); OTHERS are deviations of further servers, one
-deviation for each form.
+RECORDED has the forms of recorded replies (of OpenAI, a recorded text). OTHERS has deviations of further servers, one
+deviation in each form.
 """
 
 import json
@@ -69,7 +69,9 @@ def whole(form: DeltaForm, calls: Sequence[FormedCall], text: str = "") -> bytes
     if form.reasoning:
         message["reasoning_content"] = "The user asks for a call."
     if calls:
-        message["tool_calls"] = [_first(form, number, call, _arguments(form, call)) for number, call in enumerate(calls)]
+        message["tool_calls"] = [
+            _first(form, number, call, _arguments(form, call)) for number, call in enumerate(calls)
+        ]
     finish = "tool_calls" if calls and form.finish == "own" else "stop"
     choice = {"index": 0, "message": message, **_NULLS, "finish_reason": finish}
     return json.dumps({**_envelope(form, "chat.completion"), "choices": [choice], "usage": USAGE}, indent=2).encode()

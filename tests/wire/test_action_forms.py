@@ -56,11 +56,12 @@ def document(url: str) -> dict[str, Any]:
 class Blog:
     """A gateway with an action set, the API's requests, and the model's."""
 
-    def __init__(self, served: Served, seen: list[str], recorder: Recorder) -> None:
+    def __init__(self, served: Served, seen: list[str], recorder: Recorder, client: httpx.Client) -> None:
         self.served = served
         self.seen = seen
         self.asked: list[dict[str, Any]] = []  # bodies at the model
         self._recorder = recorder
+        self._client = client
 
     def ask(self, form: DeltaForm, calls: Sequence[FormedCall], *, one_byte: bool = False) -> httpx.Response:
         """A chat whose model answers with the calls, and after the results with a text."""
@@ -81,9 +82,8 @@ class Blog:
 
         self._recorder.fresh().answer = answer
         body = {"model": "rage/blog/gpt-x", "messages": [{"role": "user", "content": QUESTION}]}
-        return httpx.post(
-            f"{self.served.url}/v1/chat/completions", json={**body, "stream": form.streamed}, timeout=60
-        )
+        url = f"{self.served.url}/v1/chat/completions"
+        return self._client.post(url, json={**body, "stream": form.streamed})
 
     @property
     def results(self) -> list[str]:
@@ -106,8 +106,8 @@ def blog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Blog]:
         (folder / "blog.json").write_text(json.dumps(document(f"http://127.0.0.1:{port}")))
         added = ragway("actions", "add", "blog", "blog.json", "--data", "data", folder=folder)
         assert added.returncode == 0, added.stderr
-        with serving(folder / "data", folder, settings) as served:
-            yield Blog(served, seen, recorder)
+        with serving(folder / "data", folder, settings) as served, httpx.Client(timeout=60) as client:
+            yield Blog(served, seen, recorder, client)
 
 
 def text_of(form: DeltaForm, response: httpx.Response) -> str:
@@ -130,7 +130,7 @@ def test_calls_in_every_form_are_made_once_and_in_full(blog: Blog, form: DeltaFo
     response = blog.ask(form, GOLD, one_byte=one_byte)
     assert sorted(blog.seen) == sorted(REQUESTS)
     assert text_of(form, response).endswith("Done.")
-    asked, calls, *results = blog.asked[-1]["messages"]
+    _question, calls, *results = blog.asked[-1]["messages"]
     assert [json.loads(call["function"]["arguments"]) for call in calls["tool_calls"]] == [
         json.loads(call.arguments) for call in GOLD
     ]

@@ -22,7 +22,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer() -> Offer:
-    made = Offer(nothing, lambda: None, ())
+    made = Offer(nothing, lambda: None, ("weather",))
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )
@@ -65,7 +65,7 @@ def piece(name: str | None, arguments: str, index: int = 0) -> dict[str, Any]:
 
 
 texts = st.lists(st.text(min_size=1, max_size=8), max_size=4)
-names = st.lists(st.sampled_from(["act_a", "weather", "find_actions"]), max_size=4)
+names = st.lists(st.sampled_from(["act_a", "weather", "find_actions", "act_unknown"]), max_size=4)
 
 
 @given(texts, names, st.integers(1, 40))
@@ -90,6 +90,21 @@ async def test_the_client_gets_all_text_and_all_own_calls_and_no_other(
         assert reader.finish_reason == "tool_calls"
     else:
         assert b"[DONE]" not in got
+
+
+@given(st.sampled_from(["act_a", "weather"]), st.booleans(), st.integers(1, 40))
+async def test_a_call_whose_name_comes_late_goes_to_the_client_whole_or_not_at_all(
+    name: str, said: bool, size: int
+) -> None:
+    pieces = [{"index": 0, "id": "c0", "function": {}}, {"index": 0, "function": {"name": name, "arguments": "{}"}}]
+    texts = [chunk({"content": "Well."})] if said else []
+    body = stream(*texts, *(chunk({"tool_calls": [one]}) for one in pieces), chunk({}, "tool_calls"))
+    got, (reply,) = await passed(body, size, streamed=True)
+    if name == "weather":
+        assert got == body
+    else:
+        assert got == (stream(*texts).removesuffix(b"data: [DONE]\n\n") if said else b"")
+        assert [call.name for call in reply.calls] == [name]
 
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.just("act_a")

@@ -11,6 +11,7 @@ from proxy.dialects.chat import CHAT
 from proxy.dialects.replies import ReplyReader, ReplyTooLong, ToolCall, read_error
 from proxy.dialects.token_counts import Tokens
 from tests.support.completions import USAGE, events
+from tests.support.delta_forms import FORMS, DeltaForm, FormedCall, frames, whole
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4)
 
@@ -120,6 +121,18 @@ def test_tool_calls_of_a_stream_are_put_together() -> None:
         )
     )
     assert reading.tool_calls == [ToolCall("c1", "find", '{"q": "tls"}'), ToolCall("c2", "run", "ls")]
+
+
+TWO = [FormedCall("c1", "find", '{"q": "tls"}'), FormedCall("c2", "find", '{"q": "{}"}')]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_two_tool_calls_are_read_in_every_form(form: DeltaForm) -> None:
+    body = b"".join(frames(form, TWO)) if form.streamed else whole(form, TWO)
+    calls = read(body, streamed=form.streamed).tool_calls
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [
+        (call.name, json.loads(call.arguments)) for call in TWO
+    ]
 
 
 def test_tool_calls_of_a_whole_reply_are_read() -> None:
