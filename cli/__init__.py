@@ -18,6 +18,7 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
     bench_draft   a model drafts questions            bench_live   the results of shadow comparisons
     replay    a chat with a receipt -> the passages for the same chat today, and the differences
     keys      create, list, limit, revoke and rotate keys
+    key_credentials  the secrets and fixed arguments of a key for action sets
     usage     sums of requests, tokens and dollars
     actions   action sets: OpenAPI documents -> operations that are found and called
     mcp       search and fetch over MCP, on stdin and stdout

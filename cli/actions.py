@@ -1,6 +1,7 @@
 """ragway actions: the operations of HTTP APIs, from OpenAPI documents."""
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,19 @@ import click
 import orjson
 
 from cli.apis import action_api, call_limits
+from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
-from proxy.actions.call import call
+from proxy.actions.call import Api, call
 from proxy.actions.library import ActionLibrary
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
 from proxy.actions.store import ActionSet, ActionStore
+from retrieval.errors import RetrievalError
 from retrieval.records.search import ALL, Turn
 
 _SHOWN = 10  # operations that cannot be called, in a report
@@ -170,10 +173,17 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
 @click.argument("name")
 @click.argument("operation")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--dry", is_flag=True, help="Print the request, without credentials, and send nothing.")
+@click.option("--dry", is_flag=True, help="Print the request, without credentials and fixed values, and send nothing.")
+@click.option("--key", help="Id of a key, whose own credentials and fixed arguments are used.")
 @options
 def run_operation(
-    name: str, operation: str, arguments: Sequence[str], dry: bool, config_file: Path | None, data: str | None
+    name: str,
+    operation: str,
+    arguments: Sequence[str],
+    dry: bool,
+    key: str | None,
+    config_file: Path | None,
+    data: str | None,
 ) -> None:
     """Call an OPERATION of the set NAME, and print the result as a model would read the result.
 
@@ -189,13 +199,31 @@ def run_operation(
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
     schemas = operations[0].schema
     given = {key: _value(schemas, key, text) for key, text in map(_argument, arguments)}
-    run(_run(settings, found, operations[0], given, dry=dry))
+    run(_run(settings, _api(settings, found, key), operations[0], given, dry=dry))
 
 
-async def _run(
-    settings: Settings, found: ActionSet, operation: Operation, arguments: dict[str, Any], *, dry: bool
-) -> int:
-    api = action_api(settings, found)
+def _api(settings: Settings, found: ActionSet, key: str | None) -> Api:
+    """The API as a key calls the API. Raises click.ClickException."""
+    try:
+        own = {} if key is None else _credentials(settings, found.name, key)
+        api = action_api(settings, found, os.environ, own)
+    except (SettingsError, RetrievalError) as error:
+        raise click.ClickException(str(error)) from error
+    if api is None:
+        why = "add --key ID" if key is None else f"ragway keys credentials set {key} {found.name} secret"
+        raise click.ClickException(f"only keys with a secret of their own may call {found.name}: {why}")
+    return api
+
+
+def _credentials(settings: Settings, set_name: str, key: str) -> Mapping[str, str]:
+    """The key's credentials for a set. Raises RetrievalError."""
+    with contextlib.closing(accounts(settings)) as opened:
+        opened.key(key)
+        credentials = key_credentials(opened)
+        return credentials.opened({one: value for one, value in credentials.sealed(key).items() if one.set == set_name})
+
+
+async def _run(settings: Settings, api: Api, operation: Operation, arguments: dict[str, Any], *, dry: bool) -> int:
     wrong = problems(offered_schema(operation, api.fixed), arguments)
     if wrong:
         raise click.ClickException(f"{operation.name}: {'; '.join(wrong)}")
@@ -203,10 +231,10 @@ async def _run(
         try:
             request = api.request(operation, arguments)
         except (BadArgument, ForbiddenAddress) as error:
-            raise click.ClickException(f"{operation.name}: {error}") from error
-        echo("\n".join([f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]))
-        if request.body:
-            echo("\n" + request.body.decode("utf-8", "backslashreplace"))
+            raise click.ClickException(api.masked_text(f"{operation.name}: {error}")) from error
+        lines = [f"{request.method} {request.url}", *(f"{key}: {value}" for key, value in request.headers)]
+        body = ["", request.body.decode("utf-8", "backslashreplace")] if request.body else []
+        echo(api.masked_text("\n".join([*lines, *body])))
         return 0
     outcome = await call(api, operation, arguments, call_limits(settings))
     await api.close()

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import httpx
 
-from cli.build import history_store
+from cli.build import accounts, history_store, key_credentials
 from config.settings import ActionsApi, Settings, SettingsError
+from proxy.access.key_credentials import FIXED
 from proxy.actions.addresses import networks_of
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.credentials import ApiKey, Bearer, ClientCredentials, Digest
+from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import ActionLimits, Actions
@@ -18,11 +20,15 @@ from proxy.actions.store import ActionSet, ActionStore
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
 
+_WITH_USER = ("basic", "digest", "oauth2")
+_SHORTEST_MASKED_USER = 8  # characters: a shorter user, as admin, stands in many results
+
 
 def chat_actions(
     settings: Settings, knowledge: Knowledge, metrics: Metrics, environ: Mapping[str, str] | None = None
 ) -> Actions:
     """The action sets that chats can use. Raises SettingsError."""
+    environ = os.environ if environ is None else environ
     for name in settings.actions:  # a variable that is not set is an error of the start
         action_api(settings, ActionSet(name, "", "", 0.0, ()), environ)
     row = settings.action_calls
@@ -39,7 +45,9 @@ def chat_actions(
     memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
     return Actions(
         library,
-        lambda found: action_api(settings, found, environ),
+        KeyApis(
+            lambda found, own: action_api(settings, found, environ, own), key_credentials(accounts(settings), environ)
+        ),
         offered,
         limits,
         memory if settings.history.keep_hours else None,
@@ -52,9 +60,17 @@ def call_limits(settings: Settings) -> CallLimits:
     return CallLimits(seconds=row.call_s, max_bytes=row.result_max_mb * 2**20, max_chars=row.result_chars)
 
 
-def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, str] | None = None) -> Api:
-    """The API of an action set, with the credentials of the environment. Raises SettingsError."""
-    environ = os.environ if environ is None else environ
+def action_api(
+    settings: Settings,
+    action_set: ActionSet,
+    environ: Mapping[str, str],
+    own: Mapping[str, str] | None = None,
+) -> Api | None:
+    """The API of an action set, with the credentials of a key, else of the environment. Raises SettingsError.
+
+    own: the key's credentials by name. None: only keys with a secret of their own may call the API.
+    """
+    own = own or {}
     row = settings.actions.get(action_set.name, ActionsApi())
 
     def variable(name: str | None) -> str:
@@ -62,26 +78,36 @@ def action_api(settings: Settings, action_set: ActionSet, environ: Mapping[str, 
             raise SettingsError(f"actions.{action_set.name}: the environment variable {name} is not set")
         return environ[name] if name else ""
 
-    user, secret = variable(row.user_env), variable(row.secret_env)
-    auth: httpx.Auth | None = None
-    match row.auth:
-        case "api_key":
-            auth = ApiKey(secret, row.key_in, row.key_name)
-        case "basic":
-            auth = httpx.BasicAuth(user, secret)
-        case "bearer":
-            auth = Bearer(secret)
-        case "digest":
-            auth = Digest(user, secret)
-        case "oauth2":
-            auth = ClientCredentials(row.token_url or "", user, secret, row.scope or "")
-    fixed = dict(row.fixed or {})
+    user = own["user"] if "user" in own else variable(row.user_env)
+    if row.secret_per_key and ("secret" not in own or (row.auth in _WITH_USER and "user" not in own and not user)):
+        return None
+    secret = own["secret"] if "secret" in own else variable(row.secret_env)
+    of_key = {name.removeprefix(FIXED): text for name, text in own.items() if name.startswith(FIXED)}
+    fixed = {**(row.fixed or {}), **of_key}
+    long_user = user if len(user) >= _SHORTEST_MASKED_USER else ""
+    masked = (secret, long_user, f"{user}:{secret}" if user else "", *fixed.values())
     return Api(
         action_set.name,
         row.base_url or action_set.base_url,
-        auth,
+        _auth_of(row, user, secret),
         fixed,
         networks_of(row.networks or ()),
-        secrets=tuple(text for text in (secret, f"{user}:{secret}" if user else "", *fixed.values()) if text),
+        secrets=tuple(text for text in masked if text),
         servers=row.servers or (),
     )
+
+
+def _auth_of(row: ActionsApi, user: str, secret: str) -> httpx.Auth | None:
+    match row.auth:
+        case "api_key":
+            return ApiKey(secret, row.key_in, row.key_name)
+        case "basic":
+            return httpx.BasicAuth(user, secret)
+        case "bearer":
+            return Bearer(secret)
+        case "digest":
+            return Digest(user, secret)
+        case "oauth2":
+            return ClientCredentials(row.token_url or "", user, secret, row.scope or "")
+        case "none":
+            return None

@@ -11,12 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from config.settings import PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
+from config.settings import MASTER_KEY, PROMPTS, UTILITY_REQUESTS, Model, Settings, SettingsError, check_address
 from proxy.access.admin import Admin
+from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.ledger import Ledger
 from proxy.access.limits import Limits
 from proxy.access.rights import EVERYTHING
+from proxy.access.sealing import MasterKey
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.count_tokens import CountTokens
@@ -224,7 +226,7 @@ def gateway(
             receipts=receipts,
         ),
         mcp=mcp,
-        admin=Admin(keys, keyring, max_body_bytes=max_body_bytes),
+        admin=Admin(keys, keyring, key_credentials(keys, environ), max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
             ways.app,
             routes=routes,
@@ -282,6 +284,12 @@ def comparison_store(settings: Settings) -> ReceiptStore:
 def accounts(settings: Settings) -> SqlAccounts:
     """The stored keys, limits and usage."""
     return SqlAccounts(Path(settings.data), settings.catalog.url)
+
+
+def key_credentials(accounts: SqlAccounts, environ: Mapping[str, str] | None = None) -> KeyCredentials:
+    """The credentials of keys, sealed by the master key of the environment."""
+    environ = os.environ if environ is None else environ
+    return KeyCredentials(accounts, MasterKey(environ.get(MASTER_KEY, ""), MASTER_KEY))
 
 
 def receipt_store(settings: Settings) -> ReceiptStore:

@@ -67,6 +67,8 @@ def _value_text(value: Any, name: str) -> str:
         return f"{value} ({'set' if os.environ.get(value) else 'not set'})"
     if name == "url":  # also of a database URL, whose password may contain a slash
         value = re.sub("://.*@", "://***@", value)
+    if name == "fixed":
+        value = tuple(f"{argument}: ***" for argument in value)
     if isinstance(value, tuple):
         return "[" + ", ".join(value) + "]"
     return _without_secrets(str(value)) or '""'

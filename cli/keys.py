@@ -10,6 +10,7 @@ from typing import Any
 import click
 import orjson
 
+from cli import key_credentials
 from cli.common import echo, opened_accounts, options
 from proxy.access.grants import BadGrant, duration_s, grant_of, key_json
 from proxy.access.keys import Key
@@ -47,6 +48,9 @@ def command() -> None:
     Before the first key, the gateway is open to programs on this machine and listens only on this machine. From the
     first key on, every request needs a valid key. A key may do only what the key's rights grant.
     """
+
+
+command.add_command(key_credentials.command)
 
 
 @command.command()

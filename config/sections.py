@@ -57,6 +57,7 @@ class ActionsApi:
     networks: tuple[str, ...] | None = None
     servers: tuple[str, ...] | None = None
     offer: bool = False
+    secret_per_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

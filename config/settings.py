@@ -44,6 +44,7 @@ __all__ = [
     "BENCH_KEY",
     "DEFAULTS",
     "KEY",
+    "MASTER_KEY",
     "PREFIX",
     "PROMPTS",
     "UTILITY_REQUESTS",
@@ -59,8 +60,8 @@ DEFAULTS = Path(__file__).with_name("default.yaml")
 PROMPTS = Path(__file__).with_name("prompts")
 UTILITY_REQUESTS = Path(__file__).with_name("utility_requests.yaml")
 PREFIX = "RAGWAY_"
-# Not settings: the keys of `ragway mcp` and `ragway bench` as clients.
-KEY, BENCH_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY"
+# Not settings: the keys of `ragway mcp` and `ragway bench` as clients, and the master key of sealed credentials.
+KEY, BENCH_KEY, MASTER_KEY = "RAGWAY_KEY", "RAGWAY_BENCH_KEY", "RAGWAY_MASTER_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def _parsed(text: str, where: str) -> Any:
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any, str]]:
     found = []
     for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in (KEY, BENCH_KEY):
+        if not variable.startswith(PREFIX) or variable in (KEY, BENCH_KEY, MASTER_KEY):
             continue
         key = variable[len(PREFIX) :].lower().replace("__", ".")
         found.append((key, _read_variable(environ[variable], _hint_of(key), variable), variable))
@@ -306,8 +307,10 @@ def _apis(value: Any, where: str) -> Mapping[str, ActionsApi]:
                 raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
         needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
+        if row.secret_per_key and row.auth == "none":
+            raise SettingsError(f"actions.{name}.secret_per_key is true: set actions.{name}.auth, too")
         for key in needed.get(row.auth, ("secret_env",)):
-            if not getattr(row, key):
+            if not getattr(row, key) and not (row.secret_per_key and key.endswith("_env")):
                 raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")
         rows[name] = row
     return rows

@@ -82,9 +82,14 @@ def options_of(name: str) -> set[str]:
     """--collection, -k …: without --help and what is shared."""
     command = ragway.get_command(click.Context(ragway), name)
     assert command is not None
-    parts = [command, *command.commands.values()] if isinstance(command, click.Group) else [command]
-    options = [one for part in parts for one in part.params if isinstance(one, click.Option)]
+    options = [one for part in _parts(command) for one in part.params if isinstance(one, click.Option)]
     return {text for option in options for text in option.opts} - {"--config", "--data"}
+
+
+def _parts(command: click.Command) -> list[click.Command]:
+    """The command and all commands of the group."""
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    return [command, *(part for one in inner for part in _parts(one))]
 
 
 def shared_section() -> str:

@@ -4,10 +4,11 @@ auth       the caller's key; without keys, only programs on this machine and no 
 rights     what a caller may do                       permitted  searches within the caller's rights
 keys       all valid keys, in memory                  grants     the properties of a new key
 sql        stored keys                                tables     the tables
+key_credentials  of keys, for APIs of actions         sealing    values that the master key opens
 migrations/  the changes of the tables
 metering   the middleware of the limits               limits     the counters, in memory
 ledger     synchronises limits and usage each second  shares     leases of limits, in SQL
 usage      rows of usage, and sums                    prices     of tokens
 usage_tap  counts a reply's tokens as the reply passes
-admin      keys and usage over HTTP
+admin      keys, credentials and usage over HTTP
 """

@@ -1,5 +1,7 @@
 """Keys and usage over HTTP: /v1/admin/… for keys made with --admin, and for every key the key's own usage.
 
+The credentials of a key can be written and deleted, and only the names can be read.
+
 A caller who may make keys may do everything, so a caller without a key may change nothing. While the gateway has no
 keys, every caller may read the lists, like /metrics, and the operator makes the first key on the machine by `ragway
 keys`. The routes answer no web page, with any `server.cors_origins`.
@@ -18,7 +20,9 @@ from starlette.routing import Route
 
 from proxy.access.auth import must_be_json
 from proxy.access.grants import BadGrant, changed_limits, duration_s, grant_of, key_json
+from proxy.access.key_credentials import FIXED, BadCredential, KeyCredentials
 from proxy.access.keys import Key, Keyring
+from proxy.access.sealing import SealingError
 from proxy.access.sql import SqlAccounts, UnknownKey
 from proxy.access.usage import COMPARISONS, UsageQuery, as_csv, sums, usage_query
 from proxy.api.knowledge.parameters import checked, invalid, query_of
@@ -44,9 +48,12 @@ Answer = Callable[[Scope, Receive], Awaitable[Reply]]
 class Admin:
     """The routes of administration."""
 
-    def __init__(self, accounts: SqlAccounts, keyring: Keyring, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, accounts: SqlAccounts, keyring: Keyring, credentials: KeyCredentials, *, max_body_bytes: int
+    ) -> None:
         self._accounts = accounts
         self._keyring = keyring
+        self._credentials = credentials
         self._max_body_bytes = max_body_bytes
         self._threads = ThreadPoolExecutor(_THREADS, "accounts")
 
@@ -60,6 +67,13 @@ class Admin:
                 _Endpoint({"GET": self._read, "PATCH": self._limit, "DELETE": self._revoke}, check=_must_be_admin),
             ),
             Route(_KEYS + "/{id}/rotate", _Endpoint({"POST": self._rotate}, check=_must_be_admin)),
+            Route(_KEYS + "/{id}/credentials", _Endpoint({"GET": self._list_credentials}, check=_must_be_admin)),
+            Route(
+                _KEYS + "/{id}/credentials/{set}",
+                _Endpoint(
+                    {"PATCH": self._change_credentials, "DELETE": self._remove_credentials}, check=_must_be_admin
+                ),
+            ),
             Route("/v1/admin/usage", _Endpoint({"GET": self._usage}, check=_must_be_admin)),
             *own,
         ]
@@ -96,6 +110,28 @@ class Admin:
         keep_s = duration_s(fields.get("keep"), "keep") or 0.0
         key, secret = await self._change(lambda: self._accounts.rotate(_id(scope), keep_s=keep_s))
         return 200, {**_row(_changed(scope, key, "rotated")), "secret": secret}
+
+    # --- credentials of keys -----------------------------------------------------------------------------------------
+
+    async def _list_credentials(self, scope: Scope, _receive: Receive) -> Reply:
+        return 200, await self._do(lambda: self._names(_id(scope)))
+
+    async def _change_credentials(self, scope: Scope, receive: Receive) -> Reply:
+        fields = await self._fields(scope, receive, "secret", "user", "fixed")
+        values = _credentials(fields)
+        await self._do(lambda: self._credentials.change(_id(scope), _set(scope), values))
+        logs.write_line(f"{_id(scope)} has other credentials by {exchange_of(scope).key}")
+        return 200, await self._do(lambda: self._names(_id(scope)))
+
+    async def _remove_credentials(self, scope: Scope, _receive: Receive) -> Reply:
+        if await self._do(lambda: self._credentials.remove(_id(scope), _set(scope))):
+            logs.write_line(f"{_id(scope)} has fewer credentials by {exchange_of(scope).key}")
+        return 200, await self._do(lambda: self._names(_id(scope)))
+
+    def _names(self, id: str) -> dict[str, object]:
+        self._accounts.key(id)  # raises UnknownKey
+        rows = [{"set": one.set, "name": one.name} for one in self._credentials.names(id)]
+        return {"object": "list", "data": rows}
 
     # --- usage -------------------------------------------------------------------------------------------------------
 
@@ -159,6 +195,10 @@ class _Endpoint:
             status, body = await self._answers[scope["method"]](scope, receive)
         except BadGrant as error:
             raise invalid(str(error), error.param) from error
+        except BadCredential as error:
+            raise invalid(str(error), "credentials") from error
+        except SealingError as error:
+            raise ApiError(503, f"{error}.", code="master_key_unavailable", type="server_error") from error
         except UnknownKey as error:
             raise ApiError(404, f"{error}.", code="key_not_found", param="id") from error
         except RetrievalError as error:
@@ -189,6 +229,26 @@ def _must_be_admin(scope: Scope) -> None:
 def _id(scope: Scope) -> str:
     id: str = scope["path_params"]["id"]
     return id
+
+
+def _set(scope: Scope) -> str:
+    name: str = scope["path_params"]["set"]
+    return name
+
+
+def _credentials(fields: Mapping[str, Any]) -> Mapping[str, str | None]:
+    """Name of each credential -> value, or None to remove the credential. Raises BadGrant."""
+    fixed = fields.get("fixed")
+    if not isinstance(fixed, Mapping | None):
+        raise BadGrant("fixed must be an object: the name of each argument, and the value", "fixed")
+    values = {name: value for name, value in fields.items() if name != "fixed"}
+    values |= {FIXED + name: value for name, value in (fixed or {}).items()}
+    wrong = next((name for name, value in values.items() if not isinstance(value, str | None)), None)
+    if wrong is not None:
+        raise BadGrant(f"{wrong} must be a text, or null to remove the credential", wrong)
+    if not values:
+        raise BadGrant("the body must name some of secret, user and fixed", "secret")
+    return values
 
 
 def _row(key: Key) -> dict[str, object]:

@@ -86,8 +86,13 @@ class SqlAccounts:
         return key, secret
 
     def revoke(self, id: str) -> Key:
-        """Revoke a key for good. Raises UnknownKey."""
-        return self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
+        """Revoke a key for good, and delete the key's credentials. Raises UnknownKey."""
+        key = self._change(id, lambda row: {"revoked_s": row.revoked_s or time(), "previous_hash": None})
+        from proxy.access.tables import credentials
+
+        with self.writing() as (sql, _):
+            sql.execute(credentials.delete().where(credentials.c.key == id))
+        return key
 
     def rotate(self, id: str, *, keep_s: float = 0.0) -> tuple[Key, str]:
         """The key with a new secret; the old secret stays valid for `keep_s`. Raises UnknownKey."""

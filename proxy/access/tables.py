@@ -65,5 +65,13 @@ leases = Table(
     Column("amount", BigInteger, nullable=False),
     Column("expires_s", Float, nullable=False, index=True),
 )  # fmt: skip
+# The credentials of keys for APIs of actions. Only the master key opens a value.
+credentials = Table(
+    "credentials", metadata,
+    Column("key", String, primary_key=True),
+    Column("set", String, primary_key=True),  # of actions
+    Column("name", String, primary_key=True),  # secret, user or fixed.ARGUMENT
+    Column("sealed", LargeBinary, nullable=False),
+)  # fmt: skip
 
 schema = Schema("accounts", metadata, Path(__file__).with_name("migrations"))

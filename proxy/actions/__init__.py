@@ -7,6 +7,7 @@ search_text   the text by which an operation is found
 arguments     whether the arguments of a call can be sent      schema_check  a value by a JSON Schema
 request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
+key_apis      the APIs with the credentials of each key
 credentials   what an API asks for          addresses  connections to checked addresses only
 body          a response's bytes, within a limit        results    a response as a text for a model
 offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools

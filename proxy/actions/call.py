@@ -76,6 +76,7 @@ class Api:
     networks: Sequence[IPNetwork] = ()  # that are not public, and allowed
     secrets: Sequence[str] = field(default=(), repr=False)  # masked where the API sends a secret back
     servers: Sequence[str] = ()  # further addresses, of operations with servers of their own
+    refusal: str = ""  # the outcome of every call, where no call can be made
     _transport: CheckedTransport | None = field(default=None, init=False, repr=False)
 
     @property
@@ -96,6 +97,10 @@ class Api:
         except ValueError:  # no URL
             return False
 
+    def share(self, other: "Api") -> None:
+        """Use the connections of another `Api` of the same address."""
+        self._transport = other.transport
+
     def request(self, operation: Operation, arguments: Mapping[str, Any]) -> ActionRequest:
         """The request with the fixed arguments, without credentials. Raises BadArgument, ForbiddenAddress."""
         if not self.serves(operation):
@@ -115,6 +120,10 @@ class Api:
         for secret in (*self.secrets, *([token] if token else [])):
             content = _masked(content, secret)
         return content
+
+    def masked_text(self, text: str) -> str:
+        """`masked`, of a text."""
+        return self.masked(text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -160,10 +169,12 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         return Outcome(
             f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent."
         )
+    if api.refusal:
+        return Outcome(api.refusal)
     try:
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
-        return Outcome(f"Nothing was sent: {error}.")
+        return Outcome(api.masked_text(f"Nothing was sent: {error}."))
     began = time.perf_counter()
     try:
         async with asyncio.timeout(limits.seconds):
@@ -172,8 +183,7 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True)
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error))
-    text = api.masked(outcome.text.encode("utf-8", "replace")).decode("utf-8", "replace")
-    return replace(outcome, text=text, ms=(time.perf_counter() - began) * 1000)
+    return replace(outcome, text=api.masked_text(outcome.text), ms=(time.perf_counter() - began) * 1000)
 
 
 async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:

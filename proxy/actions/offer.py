@@ -13,6 +13,7 @@ from typing import Any
 from proxy.access.rights import Rights
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
+from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
@@ -166,19 +167,18 @@ class Actions:
     def __init__(
         self,
         library: ActionLibrary,
-        api_of: Callable[[ActionSet], Api],
+        apis: KeyApis,
         configured: Mapping[str, bool],
         limits: ActionLimits,
         memory: ActionMemory | None,
     ) -> None:
         """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round."""
         self._library = library
-        self._api_of = api_of
+        self._apis = apis
         self._configured = configured
         self.limits = limits
         self.memory = memory
         self._keeping: asyncio.Task[None] | None = None
-        self._apis: dict[tuple[str, str], Api] = {}
         self._sets: Mapping[str, ActionSet] = {}
         self._read_s = -_SETS_S
         self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
@@ -194,8 +194,7 @@ class Actions:
         if self.memory is not None and self._keeping is not None:
             self.memory.stop()
             await self._keeping
-        for api in self._apis.values():
-            await api.close()
+        await self._apis.close()
         self._library.store.close()
 
     def takes_tools(self, target: Target) -> bool:
@@ -235,15 +234,18 @@ class Actions:
         if conversation is None and messages[-1]["role"] == "tool":
             return None
 
+        known = await self._known_sets()
+        apis = await self._apis.of(exchange.key, [known[name] for name in sets if name in known])
+
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
-            return self._search(turns, sets, exchange.rights)
+            return self._search(turns, apis, exchange.rights)
 
         taken, others = _names_of(request.fields.get("tools"))
         offer = Offer(search, lambda: self._note_refusal(target), taken, others=others)
         own = [find_actions(offer.find)]
         if conversation is not None:
             offer.conversation = conversation
-            await self._restore(offer, sets, {tool.name: tool for tool in own})
+            await self._restore(offer, apis, {tool.name: tool for tool in own})
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await search(turns))
         if not offer.operations:
@@ -252,31 +254,26 @@ class Actions:
             offer.add_own(tool)
         return offer
 
-    async def _restore(self, offer: Offer, sets: Sequence[str], own: Mapping[str, OwnTool]) -> None:
+    async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:
         """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
-        known = await self._known_sets()
         for name, in_set, operation in offer.conversation.tools:
             if name in offer.taken:
                 continue
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
-            elif in_set in sets and in_set in known:
+            elif in_set in apis:
                 for one in await asyncio.to_thread(self._library.store.operations, in_set, [operation]):
                     if one.reads:
-                        offer.tools[name] = self._offered(in_set, one, known[in_set])
+                        offer.tools[name] = _offered(in_set, one, apis[in_set])
 
-    async def _search(self, turns: Sequence[Turn], sets: Sequence[str], rights: Rights) -> Sequence[OfferedOperation]:
+    async def _search(
+        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights
+    ) -> Sequence[OfferedOperation]:
         """Reading operations, the best first. Raises RetrievalError."""
         k = self.limits.k
-        found = await self._library.find(turns, sets, k=k * _SEARCHED, view=View(rights.groups))
-        known = await self._known_sets()
-        reading = [one for one in found if one.operation.reads and one.set in known]
-        offered = [self._offered(one.set, one.operation, known[one.set]) for one in reading]
-        return [one for one in offered if one.api.serves(one.operation)][:k]
-
-    def _offered(self, name: str, operation: Operation, action_set: ActionSet) -> OfferedOperation:
-        api = self._api(action_set)
-        return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
+        found = await self._library.find(turns, list(apis), k=k * _SEARCHED, view=View(rights.groups))
+        usable = [one for one in found if one.operation.reads and apis[one.set].serves(one.operation)]
+        return [_offered(one.set, one.operation, apis[one.set]) for one in usable[:k]]
 
     async def _known_sets(self) -> Mapping[str, ActionSet]:
         if time.monotonic() - self._read_s > _SETS_S:
@@ -284,11 +281,9 @@ class Actions:
             self._sets, self._read_s = {row.name: row for row in rows}, time.monotonic()
         return self._sets
 
-    def _api(self, action_set: ActionSet) -> Api:
-        key = action_set.name, action_set.base_url
-        if key not in self._apis:
-            self._apis[key] = self._api_of(action_set)
-        return self._apis[key]
+
+def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
+    return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
 
 
 def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:

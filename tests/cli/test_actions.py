@@ -1,5 +1,6 @@
 """`ragway actions`: sets from documents, found by a question, shown and deleted."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,29 @@ def test_a_run_to_an_address_that_is_not_public_is_refused(folder: Path) -> None
     done = ragway(*words, folder=folder, environ={"ATLAS_KEY": SECRET})
     assert done.returncode == 1
     assert done.stdout.startswith("The call failed: 127.0.0.1 is no public address")
+
+
+def test_a_run_of_a_key_uses_the_credentials_of_the_key(folder: Path) -> None:
+    master = {"RAGWAY_MASTER_KEY": base64.b64encode(bytes(32)).decode()}
+    users = Users()
+    with served(users) as port:
+        configured(folder, f"http://127.0.0.1:{port}/api", ", secret_per_key: true")
+        ragway("keys", "create", "app", "--admin", folder=folder)
+        id = json.loads(ragway("keys", "list", "--json", folder=folder).stdout)[0]["id"]
+        words = ("actions", "run", "atlas", "listOrganizationUsers", "orgId=12")
+        assert "only keys with a secret of their own may call atlas: add --key ID" in refused(
+            ragway(*words, folder=folder)
+        )
+        why = refused(ragway(*words, "--key", id, folder=folder, environ=master))
+        assert f"ragway keys credentials set {id} atlas secret" in why
+        assert "there is no key 'key-1'" in refused(ragway(*words, "--key", "key-1", folder=folder))
+        for name, value in (("secret", SECRET), ("fixed.itemsPerPage", "345")):
+            set_words = ("keys", "credentials", "set", id, "atlas", name, "--env", "VALUE")
+            assert ragway(*set_words, folder=folder, environ={"VALUE": value, **master}).returncode == 0
+        dry = ragway(*words, "--key", id, "--dry", folder=folder, environ=master)
+        done = ragway(*words, "--key", id, folder=folder, environ=master)
+        assert "RAGWAY_MASTER_KEY is not set" in refused(ragway(*words, "--key", id, folder=folder))
+    assert users.targets == ["GET /api/orgs/12/users?itemsPerPage=345"]
+    assert json.loads(done.stdout)[0] == {"id": 0, "key": "…"}
+    assert SECRET not in done.stdout + done.stderr
+    assert dry.stdout.splitlines()[0].endswith("users?itemsPerPage=…"), "no value of a fixed argument is printed"

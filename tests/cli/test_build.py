@@ -300,12 +300,42 @@ def test_an_api_gets_credentials_from_the_environment(tmp_path: Path, row: str, 
         ActionSet("atlas", "", "https://a.example", 0, ()),
     )
     api = action_api(settings, found, {"NAME": "ann-1", "SECRET": "s3cret-1"})
+    assert api is not None
     assert type(api.auth) is kind
     assert "s3cret" not in repr(api)
     if kind is not type(None):
         assert api.masked(b"a s3cret-1 YW5uLTE6czNjcmV0LTE=").startswith("a … ".encode())
         with pytest.raises(SettingsError, match=r"actions\.atlas: the environment variable (NAME|SECRET) is not set"):
             action_api(settings, found, {})
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({"secret": "s3cret-of-key"}, "atlas-user:s3cret-of-key"),
+        ({"secret": "s3cret-of-key", "user": "key-user"}, "key-user:s3cret-of-key"),
+        ({}, None),
+        ({"user": "key-user", "fixed.groupId": "5f"}, None),
+    ],
+)
+def test_an_api_of_keys_alone_takes_the_secret_of_the_key(
+    tmp_path: Path, own: dict[str, str], expected: str | None
+) -> None:
+    row = "{auth: basic, user_env: NAME, secret_env: SECRET, secret_per_key: true}"
+    settings, found = settings_of(tmp_path, f"actions: {{atlas: {row}}}"), ActionSet("atlas", "", "https://a.x", 0, ())
+    api = action_api(settings, found, {"NAME": "atlas-user", "SECRET": "of-the-set"}, own)
+    assert (api is None) == (expected is None)
+    if api is not None and expected is not None:
+        assert isinstance(api.auth, httpx.BasicAuth)
+        sent = next(api.auth.auth_flow(httpx.Request("GET", "https://a.x"))).headers["authorization"]
+        assert base64.b64decode(sent.removeprefix("Basic ")).decode() == expected
+
+
+def test_a_user_of_the_key_is_needed_where_the_settings_name_none(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "actions: {atlas: {auth: basic, secret_per_key: true}}")
+    found = ActionSet("atlas", "", "https://a.x", 0, ())
+    assert action_api(settings, found, {}, {"secret": "s3cret"}) is None
+    assert action_api(settings, found, {}, {"secret": "s3cret", "user": "u"}) is not None
 
 
 CANARY = 'c4nary/+%20 "<1>"'
@@ -336,6 +366,7 @@ async def test_a_secret_that_the_api_sends_back_stands_in_no_outcome(tmp_path: P
         settings = settings_of(tmp_path, f"actions: {{atlas: {text[:-1]}, networks: [127.0.0.0/8]}}}}")
         found = ActionSet("atlas", "", server.base_url, 0, ())
         api = action_api(settings, found, {"NAME": "ann-1", "SECRET": CANARY})
+        assert api is not None
         schema = {"type": "object", "properties": {"groupId": {"type": "string"}}, "required": []}
         group = Parameter("groupId", "groupId", "query", "form", explode=True)
         outcome = await call(

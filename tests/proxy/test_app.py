@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from proxy.access.admin import Admin
+from proxy.access.key_credentials import KeyCredentials
 from proxy.access.ledger import Ledger
+from proxy.access.sealing import MasterKey
 from proxy.access.shares import SqlUsageStore
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.api import KnowledgeApi
@@ -47,7 +49,7 @@ _ACCOUNTS, _KEYRING = SqlAccounts(Path("nowhere")), ring()
 
 
 def _admin() -> Admin:
-    return Admin(_ACCOUNTS, _KEYRING, max_body_bytes=1000)
+    return Admin(_ACCOUNTS, _KEYRING, KeyCredentials(_ACCOUNTS, MasterKey("", "NONE")), max_body_bytes=1000)
 
 
 def _app(listed: tuple[str, ...] = ()) -> App:

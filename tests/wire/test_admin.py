@@ -1,5 +1,6 @@
 """Keys and usage over HTTP: two workers that learn what the other was told, and callers who may not ask."""
 
+import base64
 import csv
 import io
 import json
@@ -29,8 +30,12 @@ EVERY_CALL = [
     ("PATCH", "/v1/admin/keys/ID"),
     ("DELETE", "/v1/admin/keys/ID"),
     ("POST", "/v1/admin/keys/ID/rotate"),
+    ("GET", "/v1/admin/keys/ID/credentials"),
+    ("PATCH", "/v1/admin/keys/ID/credentials/atlas"),
+    ("DELETE", "/v1/admin/keys/ID/credentials/atlas"),
     ("GET", "/v1/admin/usage"),
 ]
+MASTER = base64.b64encode(bytes(range(32))).decode()
 
 
 class Administered:
@@ -74,7 +79,7 @@ def until(holds: Callable[[], bool]) -> None:
 def administered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Administered]:
     folder = tmp_path_factory.mktemp("admin")
     _, admin = SqlAccounts(folder / "data").create("admin", Rights(admin=True))
-    with serving(folder / "data", folder, SETTINGS) as served:
+    with serving(folder / "data", folder, SETTINGS, RAGWAY_MASTER_KEY=MASTER) as served:
         yield Administered(served, admin)
 
 
@@ -110,6 +115,27 @@ def test_a_list_has_the_keys_and_no_secret(administered: Administered) -> None:
     assert set(row) == set(made) - {"secret"}
     assert "hash" not in listed.text
     assert made["secret"].removeprefix("sk-rag-") not in listed.text + administered.served.log.read_text()
+
+
+def test_credentials_are_written_over_http_and_never_read(administered: Administered) -> None:
+    path = f"/v1/admin/keys/{administered.make()['id']}/credentials"
+    assert administered.call("GET", path).json() == {"object": "list", "data": []}
+    given = {"secret": "canary-secret", "user": "canary-user", "fixed": {"groupId": "canary-group"}}
+    replies = [administered.call("PATCH", f"{path}/atlas", body=given)]
+    replies.append(administered.call("PATCH", f"{path}/atlas", body={"user": None}))
+    replies.append(administered.call("GET", path))
+    names = [{"set": "atlas", "name": name} for name in ("fixed.groupId", "secret")]
+    assert [reply.json()["data"] for reply in replies[1:]] == [names, names]
+    for wrong in ({}, {"secret": 7}, {"secret": "canary\n"}, {"fixed": ["canary"]}, {"fixed": {"": "canary"}}):
+        replies.append(administered.call("PATCH", f"{path}/atlas", body=wrong))
+        assert replies[-1].status_code == 400
+    replies.append(administered.call("PATCH", f"{path}/Atlas", body=given))
+    assert replies[-1].status_code == 400
+    assert administered.call("PATCH", "/v1/admin/keys/key-1/credentials/atlas", body=given).status_code == 404
+    assert administered.call("DELETE", f"{path}/atlas").json()["data"] == []
+    written = [file.read_bytes() for file in administered.served.data.iterdir() if file.is_file()]
+    seen = b"".join([reply.content for reply in replies] + written) + administered.served.log.read_bytes()
+    assert b"canary" not in seen
 
 
 @pytest.mark.parametrize(("method", "path"), EVERY_CALL)

@@ -4,6 +4,7 @@ Each `ragway` command starts from the same folder: the files and the collection 
 `tests/test_documented_commands.py` checks the arguments of the commands that are not run here.
 """
 
+import base64
 import json
 import shutil
 import subprocess
@@ -33,6 +34,11 @@ SETTINGS = """
 models: {"*": {lane: echo}}
 retrieval: {collections: [handbook], min_relevance: 0.0}
 """
+VARIABLES = {
+    "RAGWAY_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
+    "ATLAS_KEY_OF_SEARCH": "s3cret",
+    "ATLAS_GROUP_OF_SEARCH": "5f0c1e",
+}
 FILES = {
     "handbook/tls.md": "# TLS\n\nConnect with TLS on port 5123.",
     "handbook/old.md": "# Old\n\nThe old page.",
@@ -84,10 +90,14 @@ def test_a_documented_ragway_command_ends_well(command: DocumentedCommand, folde
         run("keys", "create", "app", "--read", "handbook", folder=folder)
         (key,) = json.loads(run("keys", "list", "--json", folder=folder))
         words[words.index(KEY_ID)] = key["id"]
+        if "credentials" in words:
+            given = ("keys", "credentials", "set", key["id"], "atlas", "secret", "--env", "ATLAS_KEY_OF_SEARCH")
+            run(*given, folder=folder, **VARIABLES)
     home = str(folder / "home")
     run(
         *(word.replace("~", home) if word.startswith("~/") else word for word in words),
         folder=folder,
+        **VARIABLES,
         **command.variables,
     )
 

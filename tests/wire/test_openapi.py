@@ -13,8 +13,10 @@ import pytest
 from openapi_spec_validator import validate
 
 from proxy.access.admin import Admin
+from proxy.access.key_credentials import KeyCredentials
 from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING
+from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
 from proxy.api.knowledge.api import KnowledgeApi
 from proxy.api.knowledge.description import PATH
@@ -60,7 +62,8 @@ def paths(relayed: frozenset[str]) -> set[str]:
         receipts=no_receipts(),
     )
     accounts = SqlAccounts(Path("nowhere"))
-    admin = Admin(accounts, Keyring(accounts, required=False), max_body_bytes=1)
+    credentials = KeyCredentials(accounts, MasterKey("", "NONE"))
+    admin = Admin(accounts, Keyring(accounts, required=False), credentials, max_body_bytes=1)
     routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]
     return {re.sub(r":\w+}", "}", route.path) for route in routes}
 

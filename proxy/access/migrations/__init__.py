@@ -2,4 +2,5 @@
 
 m0001_keys    keys: the table from before the first migration
 m0002_usage   usage, spent, leases: the usage of requests, and shares of limits
+m0003_credentials   credentials: the sealed credentials of keys
 """

@@ -6,9 +6,13 @@ from typing import Any
 import orjson
 import pytest
 
+from proxy.access.key_credentials import KeyCredentials
 from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.access.sealing import MasterKey
+from proxy.access.sql import SqlAccounts
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
+from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.offer import ActionLimits, Actions, Offer, OfferedOperation, member_edit
 from proxy.actions.openapi.operation import Operation
@@ -23,7 +27,9 @@ LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=C
 
 def actions(folder: Path) -> Actions:
     library = ActionLibrary(ActionStore(folder), Unasked())
-    return Actions(library, lambda found: Api(found.name, found.base_url), {"atlas": True, "shop": False}, LIMITS, None)
+    credentials = KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
+    apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
+    return Actions(library, apis, {"atlas": True, "shop": False}, LIMITS, None)
 
 
 def operation(name: str, **properties: Any) -> OfferedOperation:

@@ -1,0 +1,115 @@
+"""ragway keys credentials: the secrets and fixed arguments that a key has of its own for an action set."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import orjson
+
+from cli.build import key_credentials
+from cli.common import as_text, echo, opened_accounts, options
+from proxy.access.key_credentials import BadCredential, KeyCredentials
+
+
+@click.group("credentials")
+def command() -> None:
+    """Give a key a secret, a user and fixed arguments of its own for an action set.
+
+    The values count before the values of the setting `actions.NAME`. The database has the values sealed by the master
+    key in the environment variable RAGWAY_MASTER_KEY (`openssl rand -base64 32`); no command shows a value again.
+    """
+
+
+@command.command("set")
+@click.argument("key_id", metavar="ID")
+@click.argument("set_name", metavar="SET")
+@click.argument("name")
+@click.option("--env", "variable", help="Environment variable with the value (default: standard input).")
+@options
+def setting(
+    key_id: str, set_name: str, name: str, variable: str | None, config_file: Path | None, data: str | None
+) -> None:
+    """Set one value of the key ID for the action set SET.
+
+    \b
+    ragway keys credentials set key-561ee2ea9f3f atlas secret < secret.txt
+    ragway keys credentials set key-561ee2ea9f3f atlas fixed.groupId --env ATLAS_GROUP
+
+    NAME is secret, user, or fixed.ARGUMENT for a fixed argument. A value is never an argument of the command: other
+    users of the machine can read the arguments.
+    """
+    value = _from_environment(variable) if variable else _from_input()
+    with _credentials(config_file, data) as credentials:
+        credentials.change(as_text(key_id), as_text(set_name), {as_text(name): value})
+    echo(f"{key_id} has a {name} for {set_name}", err=True)
+
+
+@command.command("list")
+@click.argument("key_id", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="A JSON list.")
+@options
+def listing(key_id: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
+    """List the names of the credentials of the key ID, or of all keys, without the values."""
+    with _credentials(config_file, data) as credentials:
+        names = credentials.names(key_id)
+    if as_json:
+        click.echo(orjson.dumps([one._asdict() for one in names], option=orjson.OPT_INDENT_2))
+        return
+    for one in names:
+        echo(f"{one.key}  {one.set}  {one.name}")
+    if not names:
+        echo("no credentials: ragway keys credentials set ID SET secret", err=True)
+
+
+@command.command()
+@click.argument("key_id", metavar="ID")
+@click.argument("set_name", metavar="SET")
+@click.argument("name", required=False)
+@options
+def remove(key_id: str, set_name: str, name: str | None, config_file: Path | None, data: str | None) -> None:
+    """Delete the value NAME of the key ID for the action set SET, or all values. Running gateways follow at once."""
+    with _credentials(config_file, data) as credentials:
+        count = credentials.remove(key_id, set_name, name)
+    if not count:
+        raise click.ClickException(f"{key_id} has no such credentials for {set_name}: ragway keys credentials list")
+    echo(f"{count} deleted", err=True)
+
+
+@command.command()
+@options
+def reseal(config_file: Path | None, data: str | None) -> None:
+    """Seal all values with the newest master key.
+
+    To change the master key: set RAGWAY_MASTER_KEY to NEW,OLD for the gateways and for this command, run this
+    command, then set RAGWAY_MASTER_KEY to NEW.
+    """
+    with _credentials(config_file, data) as credentials:
+        count = credentials.reseal()
+    echo(f"{count} sealed with the newest master key", err=True)
+
+
+@contextmanager
+def _credentials(config_file: Path | None, data: str | None) -> Iterator[KeyCredentials]:
+    with opened_accounts(config_file, data) as accounts:
+        try:
+            yield key_credentials(accounts)
+        except BadCredential as error:
+            raise click.UsageError(str(error)) from error
+
+
+def _from_environment(variable: str) -> str:
+    value = os.environ.get(variable)
+    if not value:
+        raise click.ClickException(f"the environment variable {variable} is not set")
+    return value
+
+
+def _from_input() -> str:
+    """The value on standard input, without the line end; asked for without an echo at a terminal."""
+    if sys.stdin.isatty():
+        value: str = click.prompt("value", hide_input=True)
+        return value
+    return sys.stdin.read().rstrip("\r\n")

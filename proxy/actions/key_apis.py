@@ -1,0 +1,71 @@
+"""The APIs as one key calls the APIs: the key's own credentials and fixed arguments replace those of the settings.
+
+A key with own credentials has an `Api` of its own, with its own digest nonce, OAuth token and masks; the connections
+are shared. The sealed rows are read for each chat, so a changed credential counts from the next chat on.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+from proxy.access.key_credentials import CredentialName, KeyCredentials
+from proxy.access.sealing import SealingError
+from proxy.actions.call import Api
+from proxy.actions.store import ActionSet
+
+log = logging.getLogger("ragway")
+_MOST_APIS = 1_000  # kept; an API that is made again has no token and no nonce
+_REFUSAL = "Nothing was sent: the gateway has no working credentials for this API at present. The operator must act."
+
+Sealed = Mapping[CredentialName, bytes]
+# The set, and the key's credentials by name -> the API; None: the key may not call the API.
+ApiOf = Callable[[ActionSet, Mapping[str, str]], Api | None]
+
+
+class KeyApis:
+    """The APIs of the action sets, for each key."""
+
+    def __init__(self, api_of: ApiOf, credentials: KeyCredentials) -> None:
+        self._api_of = api_of
+        self._credentials = credentials
+        self._apis: OrderedDict[object, Api | None] = OrderedDict()  # the most recently used last
+        self._connected: dict[tuple[str, str], Api] = {}  # set and address -> the API with the connections
+
+    async def of(self, key: str, sets: Sequence[ActionSet]) -> dict[str, Api]:
+        """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
+        sealed = await asyncio.to_thread(self._credentials.sealed, key) if key else {}
+        found = {}
+        for one in sets:
+            api = await self._api(one, {place: value for place, value in sealed.items() if place.set == one.name})
+            if api is not None:
+                found[one.name] = api
+        return found
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for api in self._connected.values():
+            await api.close()
+
+    async def _api(self, action_set: ActionSet, sealed: Sealed) -> Api | None:
+        place = action_set.name, action_set.base_url
+        known = place, tuple(sealed.items())
+        if known not in self._apis:
+            own, refusal = await asyncio.to_thread(self._opened, sealed) if sealed else ({}, "")
+            api = self._api_of(action_set, own)
+            if api is not None:
+                api.refusal = refusal
+                api.share(self._connected.setdefault(place, api))
+            self._apis[known] = api
+            if len(self._apis) > _MOST_APIS:
+                self._apis.popitem(last=False)
+        self._apis.move_to_end(known)
+        return self._apis[known]
+
+    def _opened(self, sealed: Sealed) -> tuple[dict[str, str], str]:
+        """The credentials by name, and why no call can be made. The model's schema needs the names in both cases."""
+        try:
+            return self._credentials.opened(sealed), ""
+        except SealingError as error:
+            log.error("no call of an API for a key: %s", error)
+            return {place.name: "" for place in sealed}, _REFUSAL
