@@ -16,6 +16,7 @@ from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import ActionLimits, Actions
+from proxy.actions.shelf import StoredResults
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.observe.metrics import Metrics
 from retrieval.knowledge import Knowledge
@@ -39,10 +40,14 @@ def chat_actions(
         total_s=row.total_s,
         keepalive_s=row.keepalive_s,
         call=call_limits(settings),
+        result_tokens=row.result_tokens,
+        total_bytes=row.total_max_mb * 2**20,
     )
     library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
     offered = {name: api.offer for name, api in settings.actions.items()}
     memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
+    results = StoredResults(history_store(settings, "action_results"), metrics.histories)
+    keeps = bool(settings.history.keep_hours)
     return Actions(
         library,
         KeyApis(
@@ -50,7 +55,8 @@ def chat_actions(
         ),
         offered,
         limits,
-        memory if settings.history.keep_hours else None,
+        memory if keeps else None,
+        results if keeps else None,
     )
 
 

@@ -299,7 +299,7 @@ def receipt_store(settings: Settings) -> ReceiptStore:
 
 
 def history_store(settings: Settings, what: What = "histories") -> ReceiptStore:
-    """The stored histories of conversations, or the stored rounds of actions."""
+    """The stored histories of conversations, or the stored rounds or results of actions."""
     keep_s, max_bytes = settings.history.keep_hours * 3600, settings.history.max_mb * 2**20
     return ReceiptStore(Path(settings.data), settings.catalog.url, keep_s=keep_s, max_bytes=max_bytes, what=what)
 

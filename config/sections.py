@@ -69,7 +69,9 @@ class ActionCallsSettings:
     total_s: float
     keepalive_s: float
     result_chars: int
+    result_tokens: int
     result_max_mb: int
+    total_max_mb: int
 
 
 @dataclass(frozen=True, slots=True)

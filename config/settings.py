@@ -107,7 +107,8 @@ _AT_LEAST_ONE = ("workers", "max_body_mb", "max_upload_mb", "max_connections", "
                  "rrf_k", "k", "budget_tokens", "threads", "batch_texts", "chunk_tokens", "max_file_mb",
                  "max_read_mb", "max_chunks",
                  "context_tokens", "context_concurrency", "shards", "replicas", "max_mb", "keep_days",
-                 "at_once", "tokens_per_day", "rounds", "calls", "result_chars", "result_max_mb")  # fmt: skip
+                 "at_once", "tokens_per_day", "rounds", "calls", "result_chars", "result_tokens", "result_max_mb",
+                 "total_max_mb")  # fmt: skip
 
 
 def load(

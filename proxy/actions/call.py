@@ -53,8 +53,7 @@ class Outcome:
     sent: bool = False  # whether a request left the gateway
     ms: float = 0.0
     size: int = 0  # bytes of the response
-    content: bytes = field(default=b"", repr=False)  # the response as read
-    media_type: str = ""
+    whole: str = field(default="", repr=False)  # the whole result, where the text is cut
 
     @property
     def succeeded(self) -> bool:
@@ -183,7 +182,12 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True)
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error))
-    return replace(outcome, text=api.masked_text(outcome.text), ms=(time.perf_counter() - began) * 1000)
+    return replace(
+        outcome,
+        text=api.masked_text(outcome.text),
+        whole=api.masked_text(outcome.whole),
+        ms=(time.perf_counter() - began) * 1000,
+    )
 
 
 async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:
@@ -256,23 +260,22 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
 
 def _outcome(response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
     media_type = response.headers.get("content-type", "")
-    status = response.status_code
+    if not whole and "json" in media_type:
+        media_type = "text/plain"
+    result = result_text(content, media_type, max_chars=limits.max_chars)
+    text, status = result.text, response.status_code
     if not whole:
-        text = f"(the first {limits.max_bytes:,} bytes of a longer response)\n"
-        text += result_text(
-            content, media_type if "json" not in media_type else "text/plain", max_chars=limits.max_chars
-        )
+        text = f"(the first {limits.max_bytes:,} bytes of a longer response)\n{text}"
     elif response.has_redirect_location:
         text = "The API redirects to another server, which is not called."
-    else:
-        text = result_text(content, media_type, max_chars=limits.max_chars)
     if not 200 <= status < 300:
         again_s = _retry_after_s(response)
         wait = f" and asks for a pause of {again_s:.0f} s" if again_s else ""
         text = f"The API answered with status {status}{wait}. {text}"
     elif not content:
         text = f"The API answered with status {status} and no content."
-    return Outcome(text, status, True, 0.0, len(content), content, media_type)
+    cut = "" if response.has_redirect_location else result.whole
+    return Outcome(text, status, True, 0.0, len(content), cut)
 
 
 def _retry_after_s(response: httpx.Response) -> float:

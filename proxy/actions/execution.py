@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from proxy.actions.arguments import invented, problems
+from proxy.actions.budget import ResultBudget, Share
 from proxy.actions.call import call
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
 from proxy.actions.own_tools import OwnTool
@@ -33,19 +34,24 @@ class Execution:
         self._known = list(known)
         self._until_s = time.monotonic() + limits.total_s
         self._left = limits.calls
+        self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
         self._failures: dict[str, int] = {}
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
 
     @property
     def over(self) -> bool:
         """Whether no further call may start."""
-        return self._left <= 0 or time.monotonic() >= self._until_s
+        return self._left <= 0 or self._budget.size_bytes <= 0 or time.monotonic() >= self._until_s
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
         """The texts for the model, in the order of the calls, which run at the same time."""
-        return await asyncio.gather(*map(self._result, calls))
+        share = self._budget.share(max(1, len(calls)), self._limits.call)
+        texts = await asyncio.gather(*(self._result(one, share) for one in calls))
+        for text in texts:
+            self._budget.spend(text)
+        return texts
 
-    async def _result(self, one: ToolCall) -> str:
+    async def _result(self, one: ToolCall, share: Share) -> str:
         if self.over:
             return "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
         self._left -= 1
@@ -56,18 +62,21 @@ class Execution:
         if tool is None:  # a waiting call may outlive the operation
             names = ", ".join([*self._offer.tools][:_MOST_NAMES])
             return f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
-        return await (self._answered(tool, arguments) if isinstance(tool, OwnTool) else self._called(tool, arguments))
+        if isinstance(tool, OwnTool):
+            return await self._answered(tool, arguments, share)
+        return await self._called(tool, arguments, share)
 
-    async def _answered(self, tool: OwnTool, arguments: dict[str, Any]) -> str:
+    async def _answered(self, tool: OwnTool, arguments: dict[str, Any], share: Share) -> str:
         """The answer of a tool of the gateway."""
         if wrong := problems(tool.schema, arguments):
             return f"Nothing was done: {'; '.join(wrong)}."
-        answer = await tool.answer(arguments)
+        answer = await tool.answer(arguments, share.call.max_chars)
+        text = share.fitted(answer.text)
         if answer.known:
-            self._known.append(answer.text)
-        return answer.text
+            self._known.append(text)
+        return text
 
-    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any]) -> str:
+    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any], share: Share) -> str:
         if wrong := problems(tool.schema, arguments):
             self._failed(tool, _missing(tool, arguments))
             return f"Nothing was sent: {'; '.join(wrong)}."
@@ -80,14 +89,26 @@ class Execution:
         began = time.perf_counter()
         seconds = max(0.1, min(self._limits.call.seconds, self._until_s - time.monotonic()))
         try:
-            outcome = await call(tool.api, tool.operation, arguments, replace(self._limits.call, seconds=seconds))
+            outcome = await call(tool.api, tool.operation, arguments, replace(share.call, seconds=seconds))
         finally:
             self._exchange.ended_step("action", began, tool.label)
             self._exchange.actions = (*self._exchange.actions, tool.label)
-        text = quoted(outcome.text)
+        self._budget.size_bytes -= outcome.size
+        fitted = share.fitted(outcome.text)
+        text = quoted(fitted)
         if outcome.sent:  # the text of a refused call has the values that stand nowhere
             self._known.append(text)
-        return text
+        whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
+        return f"{text}\n{self._on_shelf(whole, share)}" if whole else text
+
+    def _on_shelf(self, whole: str, share: Share) -> str:
+        """Put a whole result on the shelf; returns how the model reads on."""
+        id = self._offer.shelf.put(whole)
+        read = self._offer.add_own(self._offer.shelf.tool)
+        more = f"(The result is cut. {read} with the id {id} reads on: a path, a query or a start.)"
+        if not share.short:
+            return more
+        return f"{more}\n(Results are shorter now: the limit of tokens for the results of this answer is near.)"
 
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Count a call with wrong arguments; ask the person after the second."""

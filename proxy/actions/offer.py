@@ -5,6 +5,7 @@ bytes stay. A chat without a found operation, and a chat whose meaning an offer 
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_entry
+from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
@@ -48,6 +50,8 @@ class ActionLimits:
     total_s: float
     keepalive_s: float
     call: CallLimits
+    result_tokens: int = sys.maxsize  # of all results that the model reads
+    total_bytes: int = sys.maxsize  # of all responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Offer:
     tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds
     others: bool = False  # whether the client has tools without a name, such as a provider's search
+    shelf: Shelf = field(default_factory=Shelf)
 
     def handles(self, name: str) -> bool:
         """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
@@ -171,31 +176,40 @@ class Actions:
         configured: Mapping[str, bool],
         limits: ActionLimits,
         memory: ActionMemory | None,
+        stored: StoredResults | None = None,
     ) -> None:
-        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round."""
+        """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round.
+
+        stored: None keeps no result for later questions.
+        """
         self._library = library
         self._apis = apis
         self._configured = configured
         self.limits = limits
         self.memory = memory
-        self._keeping: asyncio.Task[None] | None = None
+        self._stored = stored
+        self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}
         self._read_s = -_SETS_S
         self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
 
     async def start(self) -> None:
-        """Start to write the memory."""
-        if self.memory is not None:
-            await asyncio.to_thread(self.memory.warm)
-            self._keeping = asyncio.create_task(self.memory.run())
+        """Start to write the memory and the results."""
+        for queue in self._queues:
+            await asyncio.to_thread(queue.warm)
+            self._keeping.append(asyncio.create_task(queue.run()))
 
     async def close(self) -> None:
-        """Write the rest of the memory; close the connections to the APIs, and the database."""
-        if self.memory is not None and self._keeping is not None:
-            self.memory.stop()
-            await self._keeping
+        """Write the rest of the memory and of the results; close the connections to the APIs, and the database."""
+        for queue in self._queues:
+            queue.stop()
+        await asyncio.gather(*self._keeping)
         await self._apis.close()
         self._library.store.close()
+
+    @property
+    def _queues(self) -> list[ActionMemory | StoredResults]:
+        return [queue for queue in (self.memory, self._stored) if queue is not None]
 
     def takes_tools(self, target: Target) -> bool:
         """Whether the model may get tools: the model has not refused tools in the last hour."""
@@ -242,10 +256,11 @@ class Actions:
 
         taken, others = _names_of(request.fields.get("tools"))
         offer = Offer(search, lambda: self._note_refusal(target), taken, others=others)
+        offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find)]
         if conversation is not None:
             offer.conversation = conversation
-            await self._restore(offer, apis, {tool.name: tool for tool in own})
+            await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await search(turns))
         if not offer.operations:

@@ -26,7 +26,7 @@ class OwnTool:
     name: str
     description: str
     schema: Mapping[str, Any]  # of the arguments, which are checked before the call
-    answer: Callable[[dict[str, Any]], Awaitable[Answer]]
+    answer: Callable[[dict[str, Any], int], Awaitable[Answer]]  # of the arguments, at most so many characters
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -55,7 +55,7 @@ def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]]) -> OwnTool
     find: makes tools of the operations for a query; returns the name of each tool -> what the operation does.
     """
 
-    async def answer(arguments: dict[str, Any]) -> Answer:
+    async def answer(arguments: dict[str, Any], _max_chars: int) -> Answer:
         try:
             found = await find(arguments["query"])
         except RetrievalError:

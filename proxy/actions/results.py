@@ -6,7 +6,7 @@ import html
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,21 +24,30 @@ _CHARSET = re.compile(
 )
 
 
-def result_text(content: bytes, media_type: str, *, max_chars: int) -> str:
+class ResultText(NamedTuple):
+    """A response for a model."""
+
+    text: str
+    whole: str = ""  # without cuts, where the text is cut
+
+
+def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultText:
     """The text of a response's body, at most `max_chars` long but for a note of what is cut."""
     bare = media_type.partition(";")[0].strip().lower()
     if not content:
-        return "(empty)"
+        return ResultText("(empty)")
     looks_like_json = content[:1] in (b"{", b"[")
     if bare and not is_json(bare) and not looks_like_json and not _is_text(bare):
-        return f"({bare}, {len(content):,} bytes)"
-    text = _decoded(content, media_type)
+        return ResultText(f"({bare}, {len(content):,} bytes)")
+    whole = _decoded(content, media_type)
     if is_json(bare) or looks_like_json:
         with contextlib.suppress(orjson.JSONDecodeError):
-            return json_text(orjson.loads(text), max_chars=max_chars)
-    return cut_middle(
-        _html_text(text[:_MOST_HTML_CHARS]) if bare in ("text/html", "application/xhtml+xml") else text, max_chars
-    )
+            value = orjson.loads(whole)
+            text, is_whole = _json_text(value, max_chars)
+            return ResultText(text, "" if is_whole else whole)
+    if bare in ("text/html", "application/xhtml+xml"):
+        whole = _html_text(whole[:_MOST_HTML_CHARS])
+    return ResultText(cut_middle(whole, max_chars), whole if len(whole) > max_chars else "")
 
 
 def _is_text(bare: str) -> bool:
@@ -60,16 +69,21 @@ def json_text(value: Any, *, max_chars: int) -> str:
     A cut list has "… 180 more" in place of the elements left out, a cut object the member "…": "180 more". Where a
     value is cut, null members go.
     """
+    return _json_text(value, max_chars)[0]
+
+
+def _json_text(value: Any, max_chars: int) -> tuple[str, bool]:
+    """The text, and whether the text has the whole value."""
     with contextlib.suppress(orjson.JSONEncodeError):  # more than 254 levels
         whole = _dumped(value)
         if len(whole) <= max_chars:
-            return whole
+            return whole, True
     text = ""
     for elements, chars in _CUTS:
         text = _dumped(_cut(value, elements, chars, 0))
         if len(text) <= max_chars:
-            return text
-    return cut_middle(text, max_chars)
+            return text, False
+    return cut_middle(text, max_chars), False
 
 
 def cut_middle(text: str, max_chars: int) -> str:

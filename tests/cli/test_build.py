@@ -374,6 +374,6 @@ async def test_a_secret_that_the_api_sends_back_stands_in_no_outcome(tmp_path: P
         )
         await api.close()
     assert server.requests
-    shown = f"{outcome.text} {outcome.content!r} {outcome!r} {api!r}"
+    shown = f"{outcome.text} {outcome.whole!r} {outcome!r} {api!r}"
     assert "c4nary" not in shown
     assert base64.b64encode(f"ann-1:{CANARY}".encode()).decode().rstrip("=") not in shown

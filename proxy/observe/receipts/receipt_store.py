@@ -1,4 +1,4 @@
-"""The stored receipts, comparisons, histories and rounds of actions: in SQL, for a limited time, within a size limit.
+"""The stored receipts, comparisons, histories, rounds and results of actions: in SQL, for a limited time and size.
 
 Beside an SQLite catalog, the records have a database of their own (`receipts.db`): no other write waits for receipts,
 and no backup of the keys contains receipts. With PostgreSQL, the records are a table of the catalog's database, which
@@ -23,7 +23,7 @@ _PRUNE_EVERY_S = 60.0
 _LEFT = 0.9  # of the size limit, after the oldest records are deleted
 _AT_A_TIME = 500  # rows in memory during a complete read
 
-What = Literal["receipts", "comparisons", "histories", "action_rounds"]
+What = Literal["receipts", "comparisons", "histories", "action_rounds", "action_results"]
 
 
 class ReceiptStore:

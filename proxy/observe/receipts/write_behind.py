@@ -21,7 +21,7 @@ log = logging.getLogger("ragway")
 EVERY_S = 0.5  # from the first waiting receipt to the write
 _AGAIN_S = 10.0  # after a failed write: an attempt takes half a millisecond for each receipt
 _PRUNE_S = 600.0
-_MOST = 1000  # unwritten; further receipts are lost, and counted
+_MOST = 1000  # unwritten
 
 
 class OfAChat(Protocol):
@@ -52,11 +52,20 @@ class WriteBehindQueue(Generic[One]):
     """The unwritten records of this process."""
 
     def __init__(
-        self, store: ReceiptStore, content: Callable[[One], bytes], count: Count, *, every_s: float = EVERY_S
+        self,
+        store: ReceiptStore,
+        content: Callable[[One], bytes],
+        count: Count,
+        *,
+        every_s: float = EVERY_S,
+        most: int = _MOST,
     ) -> None:
-        """content: the JSON of a record; called in a thread. every_s: from the first waiting record to the write."""
+        """content: the JSON of a record; called in a thread. every_s: from the first waiting record to the write.
+
+        most: unwritten records; further records are lost, and counted.
+        """
         self._store = store
-        self._every_s = every_s
+        self._every_s, self._most = every_s, most
         self._content = content
         self._count = count
         self._waiting: dict[str, One] = {}
@@ -66,7 +75,7 @@ class WriteBehindQueue(Generic[One]):
 
     def add(self, one: One) -> None:
         """Add a record to the queue."""
-        if len(self._waiting) >= _MOST:
+        if len(self._waiting) >= self._most:
             self._count(lost=1)
             return
         self._waiting[one.id] = one
@@ -105,8 +114,8 @@ class WriteBehindQueue(Generic[One]):
             self._count(written=len(self._writing))
         elif self._writing:  # again later
             both = [*self._writing.items(), *self._waiting.items()]
-            self._count(lost=len(both[_MOST:]))
-            self._waiting = dict(both[:_MOST])
+            self._count(lost=len(both[self._most :]))
+            self._waiting = dict(both[: self._most])
             self._wake.set()
         self._writing = {}
 

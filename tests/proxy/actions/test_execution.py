@@ -1,5 +1,6 @@
 """The model's calls against a server that counts: a right call is sent, and each wrong form of the call is not."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -58,12 +59,16 @@ async def nothing(_turns: object) -> Any:
     return []
 
 
-def execution(api: Api, *known: str) -> Execution:
+def offer(api: Api) -> Offer:
     made = Offer(nothing, lambda: None, ())
     made.add([
         OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip
-    return Execution(made, LIMITS, Exchange(), known or (QUESTION,))
+    return made
+
+
+def execution(api: Api, *known: str) -> Execution:
+    return Execution(offer(api), LIMITS, Exchange(), known or (QUESTION,))
 
 
 async def result(running: Execution, arguments: Any, name: str = "act_listUsers") -> str:
@@ -152,4 +157,93 @@ async def test_a_value_of_an_earlier_result_is_sent() -> None:
         running = execution(api)
         assert "u77" in await result(running, GOLD)
         assert "u77" in await result(running, changed(orgId="u77"))
+    assert len(server.requests) == 2
+
+
+ROWS = [{"id": f"u{n}", "name": f"user {n}"} for n in range(2000)]
+
+
+async def many(_request: ApiRequest) -> Reply:
+    return Reply(body=orjson.dumps({"results": ROWS}), headers=[("Content-Type", "application/json")])
+
+
+def budgeted(api: Api, **limits: Any) -> Execution:
+    return Execution(offer(api), replace(LIMITS, **limits), Exchange(), (QUESTION,))
+
+
+def id_in(text: str) -> str:
+    return text.partition("with the id ")[2].split()[0]
+
+
+async def test_a_cut_result_stays_on_the_shelf_and_the_values_that_are_read_there_can_be_sent() -> None:
+    async with served_api(many, fixed={"groupId": "g1"}) as (server, api):
+        running = execution(api)
+        cut = await result(running, GOLD)
+        assert "read_result" in cut
+        assert "Nothing was sent" in await result(running, changed(orgId="u1777"))
+        page = await result(running, {"id": id_in(cut), "path": "/results/1770-1779"}, "read_result")
+        assert orjson.loads(page) == ROWS[1770:1780]
+        assert "read_result" in await result(running, changed(orgId="u1777"))
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"id": "abc"}, "No result has this id"),
+        ({}, "id is missing"),
+        ({"id": "abc", "start": -1}, "start must be at least 0"),
+        ({"id": "abc", "page": 2}, "page is unknown"),
+    ],
+)
+async def test_a_wrong_call_of_the_shelf_gets_a_sentence(arguments: dict[str, Any], reason: str) -> None:
+    async with served_api(many, fixed={"groupId": "g1"}) as (_, api):
+        running = execution(api)
+        await result(running, GOLD)
+        assert reason in await result(running, arguments, "read_result")
+
+
+async def test_an_unknown_path_does_not_make_a_value_of_the_path_known() -> None:
+    async with served_api(many, fixed={"groupId": "g1"}) as (server, api):
+        running = execution(api)
+        id = id_in(await result(running, GOLD))
+        text = await result(running, {"id": id, "path": "/results/5f0c1f"}, "read_result")
+        assert text == "The path names no place: this place has 2000 elements, from 0; a range is 0-9."
+        assert "Nothing was sent" in await result(running, changed(orgId="5f0c1f"))
+    assert len(server.requests) == 1
+
+
+async def test_a_short_result_needs_no_shelf() -> None:
+    async with served_api(users, fixed={"groupId": "g1"}) as (_, api):
+        running = execution(api)
+        assert "read_result" not in await result(running, GOLD)
+        text = await result(running, {"id": "x"}, "read_result")
+        assert text.startswith("Nothing was sent: no tool has the name")
+
+
+@pytest.mark.parametrize("word", ["user", "пользователь", "利用者"])
+async def test_the_results_of_a_chat_share_the_tokens(word: str) -> None:
+    async def named(_request: ApiRequest) -> Reply:
+        rows = [{"id": n, "name": f"{word * 10} {n}"} for n in range(2000)]
+        return Reply(body=orjson.dumps(rows), headers=[("Content-Type", "application/json")])
+
+    async with served_api(named, fixed={"groupId": "g1"}) as (_, api):
+        running = budgeted(api, result_tokens=2500)
+        texts = [await result(running, GOLD) for _ in range(8)]
+    sizes = [len(text.encode()) for text in texts]
+    notes = 8 * 250
+    assert sum(sizes) <= 2500 * 4 + 8 * 400 + notes
+    assert sizes[0] > 4000
+    assert "shorter now" not in texts[0]
+    assert all("shorter now" in text and len(text.encode()) < 400 + 250 for text in texts[-4:])
+
+
+async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
+    async with served_api(many, fixed={"groupId": "g1"}) as (server, api):
+        running = budgeted(api, total_bytes=100_000)
+        assert not running.over
+        for _ in range(3):
+            await result(running, GOLD)
+        assert running.over
+        assert "limit" in await result(running, GOLD)
     assert len(server.requests) == 2

@@ -1,0 +1,125 @@
+"""The shelf: the whole texts of cut results, from which the model can read on.
+
+A result has an id, by which later questions of the conversation find the result, too. A result belongs to one key: the
+stored record stands under a digest of the key and the id.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from dataclasses import dataclass
+from time import time
+from typing import Any
+
+from proxy.actions.own_tools import Answer, OwnTool, arguments_schema
+from proxy.actions.result_reading import NoPlace, read_on
+from proxy.body import by_size
+from proxy.dialects.replies import json_bytes
+from proxy.observe.receipts.receipt_store import ReceiptStore
+from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
+from retrieval.errors import RetrievalError
+
+READ = "read_result"
+_ID_BYTES = 6  # a small model copies 12 letters without an error
+_WRITE_EVERY_S = 0.05  # as the rounds of a conversation
+_AGAIN_S = 0.1  # another worker may be about to write
+_MOST_UNWRITTEN = 100  # results of a megabyte
+_NOT_HERE = "No result has this id, or the result is no longer kept. Call the operation again."
+
+
+@dataclass(slots=True)
+class StoredResult:
+    """A result in the queue."""
+
+    id: str
+    at_s: float
+    content: bytes
+
+
+class StoredResults(WriteBehindQueue[StoredResult]):
+    """The unwritten results of this process, and access to all stored results."""
+
+    def __init__(self, store: ReceiptStore, count: Count) -> None:
+        super().__init__(store, lambda one: one.content, count, every_s=_WRITE_EVERY_S, most=_MOST_UNWRITTEN)
+
+    def keep(self, key: str, id: str, text: str) -> None:
+        """Store a result for a key."""
+        self.add(StoredResult(_row_id(key, id), time(), text.encode("utf-8", "replace")))
+
+    async def find(self, key: str, id: str) -> str | None:
+        """A result of the key; None: no result of this id. Raises RetrievalError."""
+        row = _row_id(key, id)
+        content = await self._read(row)
+        if content is None:
+            await asyncio.sleep(_AGAIN_S)
+            content = await self._read(row)
+        return None if content is None else content.decode()
+
+    async def _read(self, row: str) -> bytes | None:
+        waiting = self.unwritten(row)
+        return await asyncio.to_thread(self._store.read, row) if waiting is None else waiting.content
+
+
+def _row_id(key: str, id: str) -> str:
+    return hashlib.sha256(json_bytes({"key": key, "result": id})).hexdigest()
+
+
+class Shelf:
+    """The results that a chat can read."""
+
+    def __init__(self, stored: StoredResults | None = None, key: str = "") -> None:
+        """stored: None keeps the results of this chat alone. key: of the caller."""
+        self._stored = stored
+        self._key = key
+        self._texts: dict[str, str] = {}  # of this chat
+        self.tool = OwnTool(
+            READ,
+            "Read on in a result that was cut: a place in the JSON, the rows that hold some words, or the next page.",
+            arguments_schema(
+                "id",
+                id={"type": "string", "description": "The id that the cut result names"},
+                path={
+                    "type": "string",
+                    "description": "A place, as a JSON Pointer: /results/7 is the element 7, /results/20-39 a range",
+                },
+                query={"type": "string", "description": "Words: the answer has the rows with the words"},
+                start={"type": "integer", "minimum": 0, "description": "The first character of the page"},
+            ),
+            self._answer,
+        )
+
+    def put(self, text: str) -> str:
+        """Keep a whole result; returns the id."""
+        id = secrets.token_hex(_ID_BYTES)
+        self._texts[id] = text
+        if self._stored is not None:
+            self._stored.keep(self._key, id, text)
+        return id
+
+    async def _answer(self, asked: dict[str, Any], max_chars: int) -> Answer:
+        try:
+            text = await self._text(asked["id"])
+        except RetrievalError:
+            return Answer("The result cannot be read at present.")
+        if text is None:
+            return Answer(_NOT_HERE)
+
+        def read() -> str:
+            return read_on(
+                text,
+                path=asked.get("path", ""),
+                query=asked.get("query", ""),
+                start=asked.get("start", 0),
+                max_chars=max_chars,
+            )
+
+        try:
+            return Answer(await by_size(text.encode("utf-8", "replace"), read), known=True)
+        except NoPlace as error:
+            return Answer(f"The path names no place: {error}.", known=True)
+
+    async def _text(self, id: str) -> str | None:
+        """A whole result; None: no result of this id. Raises RetrievalError."""
+        if id in self._texts or self._stored is None:
+            return self._texts.get(id)
+        return await self._stored.find(self._key, id)

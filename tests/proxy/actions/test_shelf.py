@@ -1,0 +1,62 @@
+"""The shelf: whole results for later questions, by any process, of the same key only."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.actions.shelf import Shelf, StoredResults
+from proxy.observe.metrics import Metrics
+from proxy.observe.receipts.receipt_store import ReceiptStore
+
+TEXT = "x" * 300 + "\ud800 é"
+
+
+def stored(folder: Path, max_bytes: int = 1 << 20) -> StoredResults:
+    store = ReceiptStore(folder, keep_s=3600, max_bytes=max_bytes, what="action_results")
+    return StoredResults(store, Metrics().histories)
+
+
+async def read(shelf: Shelf, id: str) -> str:
+    return (await shelf.tool.answer({"id": id}, 1000)).text
+
+
+async def test_another_process_reads_a_result_of_the_same_key(tmp_path: Path) -> None:
+    one = stored(tmp_path)
+    id = Shelf(one, "key").put(TEXT)
+    assert await read(Shelf(one, "key"), id) == "x" * 300 + "? é", "before the write"
+    one.stop()
+    await one.run()
+    other = stored(tmp_path)
+    assert (await read(Shelf(other, "key"), id)).startswith("xxx")
+    for key, wrong in (("another", id), ("", id), ("key", id[:-1] + "g"), ("key", "")):
+        answer = await Shelf(other, key).tool.answer({"id": wrong}, 1000)
+        assert answer.text == "No result has this id, or the result is no longer kept. Call the operation again."
+        assert not answer.known
+    other.stop()
+    await other.run()
+
+
+async def test_the_oldest_results_go_first(tmp_path: Path) -> None:
+    one = stored(tmp_path, max_bytes=2000)
+    shelf = Shelf(one, "key")
+    ids = [shelf.put("x" * 900) for _ in range(4)]
+    one.stop()
+    await one.run()
+    other = stored(tmp_path, max_bytes=2000)
+    assert "No result" in await read(Shelf(other, "key"), ids[0])
+    other.stop()
+    await other.run()
+
+
+@given(st.lists(st.text(), min_size=2, max_size=20))
+def test_no_two_results_have_the_same_id(texts: list[str]) -> None:
+    shelf = Shelf()
+    assert len({shelf.put(text) for text in texts}) == len(texts)
+
+
+async def test_without_a_store_a_chat_reads_the_results_of_the_chat_alone() -> None:
+    shelf = Shelf()
+    id = shelf.put("whole")
+    assert await read(shelf, id) == "whole"
+    assert "No result" in await read(Shelf(), id)
