@@ -163,7 +163,7 @@ def gateway(
     """
     up, bench = settings.upstream, settings.bench
     ways, routes = upstreams(settings, environ)
-    metrics, keys = metrics or Metrics(), accounts(settings)
+    metrics, keys = metrics or Metrics(sets=tuple(settings.actions)), accounts(settings)
     keyring = Keyring(keys, required=settings.auth.required)
     ledger = _ledger(settings, keys, metrics)
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)

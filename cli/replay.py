@@ -43,12 +43,14 @@ async def _replay(settings: Settings, id: str, *, as_json: bool) -> int:
     must_exist(settings)
     kept = _receipt(settings, id)
     async with knowledge(settings) as documents:
-        now = await _today(settings, documents, kept)
         was = outcome(kept)
+        # A chat without a search for passages, as with `x-rag: off`, has a receipt for the operations.
+        now = await _today(settings, documents, kept) if kept["_asked"] or kept.get("actions") is None else was
         ids = list({one["document"] for one in was["passages"]})
         changes = differences(was, now, await documents.library.locations(ids, None))
     if as_json:
         told = {"id": id, "created_at": kept["created_at"], "was": was, "now": now, "changes": changes}
+        told["actions"] = kept.get("actions")
         click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2))
     else:
         _print(kept, was, now, changes)
@@ -123,6 +125,27 @@ def _print(kept: Mapping[str, Any], was: Outcome, now: Outcome, changes: Mapping
         echo(f"document {one['source']}: {one['change']} since")
     for one in (*changes["collections"], *changes["settings"]):
         echo(f"{one['name']}: {_short(one['was'])} -> {_short(one['now'])}")
+    if kept.get("actions") is not None:
+        _print_actions(kept["actions"])
+
+
+def _print_actions(actions: Mapping[str, Any]) -> None:
+    """The operations that the chat was offered, the rounds of the model, and the calls. No call is made again."""
+    operations = ", ".join(actions["operations"]) or "none"
+    echo(f"operations of {', '.join(actions['sets'])}: {actions['offer']}: {operations}")
+    for number, one in enumerate([None, *actions["rounds"]]):  # calls before the first round: see `ActionCall.round`
+        if one is not None:
+            tokens = f"{one['prompt_tokens']}+{one['completion_tokens']} tokens"
+            echo(f"round {number}: {_ms(one)}, {tokens}, {one['finish'] or 'no end'}, {one['calls']} calls")
+        for call in actions["calls"]:
+            if call["round"] == number:
+                echo(
+                    f"  {call['operation'] or 'unknown tool'}: {call['outcome']}, status {call['status']}, {_ms(call)}"
+                )
+
+
+def _ms(one: Mapping[str, Any]) -> str:
+    return "not over" if one["duration_ms"] is None else f"{one['duration_ms']:.0f} ms"
 
 
 def _counted(one: Outcome) -> str:

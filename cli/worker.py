@@ -163,7 +163,8 @@ class _WorkerProcess:
             line += part
         line, self._unread = line.split(b"\n", 1)
         number, counts, flags = orjson.loads(line)
-        return load(environ={}, flags=flags), Metrics(Path(counts), number)
+        settings = load(environ={}, flags=flags)
+        return settings, Metrics(Path(counts), number, sets=tuple(settings.actions))
 
     async def _warm(self, serving: Serving) -> None:
         await serving.warm()

@@ -1,7 +1,7 @@
 """HTTP in, HTTP out: the life of a request, in order.
 
 app        the route table and the list of middleware: a request's path, top to bottom
-exchange   the record that travels with a request
+exchange   the record that travels with a request    action_trace  the rounds and calls of a chat with action sets
 server/    sockets and processes: HTTP/1.1, draining, workers, the index process
 observe/   the outermost middleware, metrics, receipts, shadow comparisons
 access/    keys, rights, limits, usage

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from proxy.access.limits import UNLIMITED, Limits
 from proxy.access.rights import NOTHING, Rights
+from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Scope
 from proxy.dialects.base import Dialect, Position
 from proxy.dialects.chat import CHAT
@@ -88,6 +89,7 @@ class Exchange:
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
     actions: tuple[str, ...] = ()  # operations the gateway called for the model, in order, as SET/OPERATION
+    action_trace: ActionTrace | None = None  # None: the chat has no action sets
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client
     comparison: str = ""  # whether a requested shadow comparison is made, as x-rag-compare says

@@ -18,6 +18,7 @@ from urllib.parse import quote, quote_plus, urljoin
 
 import httpx
 
+from proxy.action_trace import CallOutcome
 from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ClientCredentials, NoToken
@@ -54,6 +55,8 @@ class Outcome:
     ms: float = 0.0
     size: int = 0  # bytes of the response
     whole: str = field(default="", repr=False)  # the whole result, where the text is cut
+    word: CallOutcome = "ok"  # for the log and the metrics
+    tries: int = 0  # 0: none, or not known
 
     @property
     def succeeded(self) -> bool:
@@ -166,22 +169,23 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
     """
     if not operation.reads:
         return Outcome(
-            f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent."
+            f"{operation.method} {operation.path} could change something. This gateway only reads: nothing was sent.",
+            word="could_change",
         )
     if api.refusal:
-        return Outcome(api.refusal)
+        return Outcome(api.refusal, word="no_credentials")
     try:
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
-        return Outcome(api.masked_text(f"Nothing was sent: {error}."))
+        return Outcome(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
     began = time.perf_counter()
     try:
         async with asyncio.timeout(limits.seconds):
             outcome = await _with_retries(api, request, limits)
     except TimeoutError:
-        outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True)
+        outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True, word="timeout")
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
-        outcome = Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error))
+        outcome = _failure(error, tries=1)
     return replace(
         outcome,
         text=api.masked_text(outcome.text),
@@ -193,19 +197,20 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
 async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:
     """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
     end_s = time.monotonic() + limits.seconds
-    for least_s in (limits.pause_s, limits.pause_s * 2, math.inf):  # seconds before the next try
+    pauses_s = (limits.pause_s, limits.pause_s * 2, math.inf)  # before the next try, at least
+    for tries, least_s in enumerate(pauses_s, 1):
         pause_s = least_s
         try:
             outcome, asked_s = await _once(api, request, limits)
-        except _BROKEN:
+        except _BROKEN as error:
             if time.monotonic() + pause_s > end_s:
-                raise
+                return _failure(error, tries)
         else:
             pause_s = max(pause_s, asked_s)
             if outcome.status not in _PASSING or time.monotonic() + pause_s > end_s:
-                return outcome
+                return replace(outcome, tries=tries)
         await asyncio.sleep(pause_s)
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last try returns")
 
 
 async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Outcome, float]:
@@ -221,7 +226,7 @@ async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Out
             url = target
         finally:
             await response.aclose()
-    return Outcome("The API redirects without an end.", sent=True), 0.0
+    return Outcome("The API redirects without an end.", sent=True, word="failed"), 0.0
 
 
 async def _response(api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits) -> httpx.Response:
@@ -275,7 +280,8 @@ def _outcome(response: httpx.Response, content: bytes, whole: bool, limits: Call
     elif not content:
         text = f"The API answered with status {status} and no content."
     cut = "" if response.has_redirect_location else result.whole
-    return Outcome(text, status, True, 0.0, len(content), cut)
+    word: CallOutcome = "ok" if 200 <= status < 300 else "api_error"
+    return Outcome(text, status, True, 0.0, len(content), cut, word)
 
 
 def _retry_after_s(response: httpx.Response) -> float:
@@ -287,6 +293,10 @@ def _retry_after_s(response: httpx.Response) -> float:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
+
+
+def _failure(error: Exception, tries: int) -> Outcome:
+    return Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error), word="failed", tries=tries)
 
 
 def _was_sent(error: Exception) -> bool:

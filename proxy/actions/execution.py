@@ -8,11 +8,13 @@ from typing import Any
 
 import orjson
 
+from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.arguments import invented, problems
 from proxy.actions.budget import ResultBudget, Share
 from proxy.actions.call import call
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
 from proxy.actions.own_tools import OwnTool
+from proxy.actions.results import cut_middle
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_of
 from proxy.exchange import Exchange
@@ -21,6 +23,7 @@ _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
 _MOST_NAME_CHARS = 64
+_MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 
 
 class Execution:
@@ -36,6 +39,7 @@ class Execution:
         self._left = limits.calls
         self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
         self._failures: dict[str, int] = {}
+        self._trace = exchange.action_trace or ActionTrace()
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
 
     @property
@@ -52,35 +56,57 @@ class Execution:
         return texts
 
     async def _result(self, one: ToolCall, share: Share) -> str:
+        tool = self._offer.tools.get(one.name)  # a waiting call may outlive the operation
+        traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
+        if tool is not None:
+            traced.set, traced.operation = tool.origin[0], "/".join(filter(None, tool.origin))
+        self._trace.calls.append(traced)
+        try:
+            text = await self._text(one, tool, traced, share)
+        finally:
+            traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
+        traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
+        return text
+
+    async def _text(
+        self, one: ToolCall, tool: OfferedOperation | OwnTool | None, traced: ActionCall, share: Share
+    ) -> str:
+        """The text for the model."""
         if self.over:
+            traced.outcome = "limit"
             return "Nothing was sent: the limit of calls for this answer is reached. Answer with what is known."
         self._left -= 1
         arguments = json_of(one.arguments.encode()) if one.arguments.strip() else {}
         if not isinstance(arguments, dict):
+            traced.outcome = "invalid_arguments"
             return "Nothing was sent: the arguments are no JSON object."
-        tool = self._offer.tools.get(one.name)
-        if tool is None:  # a waiting call may outlive the operation
+        if tool is None:
+            traced.outcome = "unknown_tool"
             names = ", ".join([*self._offer.tools][:_MOST_NAMES])
             return f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
         if isinstance(tool, OwnTool):
-            return await self._answered(tool, arguments, share)
-        return await self._called(tool, arguments, share)
+            return await self._answered(tool, arguments, traced, share)
+        return await self._called(tool, arguments, traced, share)
 
-    async def _answered(self, tool: OwnTool, arguments: dict[str, Any], share: Share) -> str:
+    async def _answered(self, tool: OwnTool, arguments: dict[str, Any], traced: ActionCall, share: Share) -> str:
         """The answer of a tool of the gateway."""
         if wrong := problems(tool.schema, arguments):
+            traced.outcome = "invalid_arguments"
             return f"Nothing was done: {'; '.join(wrong)}."
         answer = await tool.answer(arguments, share.call.max_chars)
         text = share.fitted(answer.text)
+        traced.outcome = answer.outcome
         if answer.known:
             self._known.append(text)
         return text
 
-    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any], share: Share) -> str:
+    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any], traced: ActionCall, share: Share) -> str:
         if wrong := problems(tool.schema, arguments):
+            traced.outcome = "invalid_arguments"
             self._failed(tool, _missing(tool, arguments))
             return f"Nothing was sent: {'; '.join(wrong)}."
         if made_up := invented(tool.operation, tool.schema, arguments, self._known):
+            traced.outcome = "invented_value"
             self._failed(tool, [text.partition(":")[0] for text in made_up])
             return (
                 f"Nothing was sent. These values stand neither in the conversation nor in an earlier result: "
@@ -93,6 +119,8 @@ class Execution:
         finally:
             self._exchange.ended_step("action", began, tool.label)
             self._exchange.actions = (*self._exchange.actions, tool.label)
+        traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
+        traced.size_bytes, traced.tries = outcome.size, outcome.tries
         self._budget.size_bytes -= outcome.size
         fitted = share.fitted(outcome.text)
         text = quoted(fitted)
@@ -109,6 +137,12 @@ class Execution:
         if not share.short:
             return more
         return f"{more}\n(Results are shorter now: the limit of tokens for the results of this answer is near.)"
+
+    def _kept(self, text: str) -> str:
+        """The text for a receipt: without the secrets of all offered APIs, and cut."""
+        for api in {one.set: one.api for one in self._offer.operations}.values():
+            text = api.masked_text(text)
+        return cut_middle(text.encode("utf-8", "replace").decode(), _MOST_KEPT_CHARS)
 
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Count a call with wrong arguments; ask the person after the second."""

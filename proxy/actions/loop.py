@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import orjson
 
+from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.execution import Execution
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, edits_of, resumed
 from proxy.actions.offer import Actions, Offer, member_edit
@@ -45,6 +46,7 @@ class ActionLoop:
         self._forwarded = forwarded
         self._offer = offer
         self._exchange = exchange
+        self._trace = exchange.action_trace or ActionTrace()
         self._limits = actions.limits
         self._memory = actions.memory
         self._context = context
@@ -63,14 +65,17 @@ class ActionLoop:
             reply, going_on = await self._ask(plain, receive, client, last=last)
             if reply.refuses_tools:
                 self._offer.note_refusal()
+                self._trace.offer = "model refuses tools"
                 self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
                 await self._upstream(scope, receive, send)
                 return
             if not going_on:
+                self._trace.answered_by = "model" if reply.complete else "error"
                 if reply.complete:
                     self._remember(client, reply)
                 return
             if last:
+                self._trace.answered_by = "gateway"
                 await client.say(_NO_ANSWER)
                 return
             results = await self._kept_alive(execution.results(reply.calls), client)
@@ -94,6 +99,7 @@ class ActionLoop:
 
     async def _question(self, execution: Execution, client: ClientReply) -> None:
         """Ask the person in place of the model."""
+        self._trace.answered_by = "gateway"
         await client.say(execution.question)
         self._remember(client, None)
 
@@ -126,19 +132,24 @@ class ActionLoop:
         exchange, raw, first = self._exchange, self._request.raw, not self._hidden
         exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(last=last)))
         client.next_round()
+        traced = ModelRound(exchange.elapsed_ms())
+        self._trace.rounds.append(traced)
         reply = ModelReply(client, self._offer, only_ours=first and not self._request.fields.get("tools"))
         asking = self._upstream(scope, receive, reply.send)
         try:
             await (asking if first else self._kept_alive(asking, client))
             return reply, reply.refuses_tools or await reply.end(exchange.id)
         except ApiError as error:
-            exchange.error = error.code
+            exchange.error = error.log_text
             if first and not client.started:
                 raise
             await client.fail(error, exchange.id)
             return reply, False
         finally:
-            client.tokens = added(client.tokens, reply.tokens(body))
+            tokens = reply.tokens(body)
+            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
+            traced.tokens, traced.finish, traced.calls = tokens, reply.finish, len(reply.calls)
+            client.tokens = added(client.tokens, tokens)
             if not first or not reply.unread:
                 exchange.tokens = client.tokens
 

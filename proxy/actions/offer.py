@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.access.rights import Rights
+from proxy.action_trace import ActionTrace
 from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
@@ -244,8 +245,11 @@ class Actions:
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
         messages = request.fields["messages"]
+        trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
+        trace.offer = "search failed"  # until the search ends
         conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
         if conversation is None and messages[-1]["role"] == "tool":
+            trace.offer = "not suited"
             return None
 
         known = await self._known_sets()
@@ -263,6 +267,7 @@ class Actions:
             await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
             offer.add(await search(turns))
+        trace.offer, trace.tools = "offered" if offer.operations else "nothing found", offer.tools
         if not offer.operations:
             return None
         for tool in own:

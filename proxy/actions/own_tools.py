@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from proxy.action_trace import CallOutcome
 from retrieval.errors import RetrievalError
 
 FIND = "find_actions"
@@ -17,6 +18,7 @@ class Answer:
 
     text: str
     known: bool = False  # the text is of a result or a document: later calls may use values of the text
+    outcome: CallOutcome = "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]]) -> OwnTool
         try:
             found = await find(arguments["query"])
         except RetrievalError:
-            return Answer("The search does not work at present.")
+            return Answer("The search does not work at present.", outcome="failed")
         if not found:
             return Answer("No operation was found.")
         rows = (f"{name}: {summary}" for name, summary in found.items())

@@ -28,6 +28,7 @@ from proxy.errors import ApiError, upstream_error
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _NOTHING = Tokens(0, 0)
+_MOST_FINISH_CHARS = 50
 _REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
 
 Json = dict[str, Any]
@@ -265,6 +266,11 @@ class ModelReply:
     def unread(self) -> bool:
         """Whether the reply passed without a look."""
         return self._passes or self._refused
+
+    @property
+    def finish(self) -> str:
+        """The model's finish_reason; "": none, or not read."""
+        return (self._reader.finish_reason or "")[:_MOST_FINISH_CHARS].encode("utf-8", "replace").decode()
 
     @property
     def refuses_tools(self) -> bool:

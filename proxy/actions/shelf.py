@@ -100,7 +100,7 @@ class Shelf:
         try:
             text = await self._text(asked["id"])
         except RetrievalError:
-            return Answer("The result cannot be read at present.")
+            return Answer("The result cannot be read at present.", outcome="failed")
         if text is None:
             return Answer(_NOT_HERE)
 

@@ -16,6 +16,7 @@ import orjson
 
 from proxy.access import permitted
 from proxy.access.rights import Rights
+from proxy.action_trace import ActionTrace
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.augment.context_window import room_tokens
 from proxy.augment.gate import HOUSEKEEPING, Decision, decide, turns_of, with_history
@@ -28,7 +29,7 @@ from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
 from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
-from proxy.observe.receipts.receipt import receipt_of
+from proxy.observe.receipts.receipt import Receipt, receipt_of
 from proxy.observe.receipts.write_behind import Receipts
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
@@ -154,7 +155,7 @@ class Augment:
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
         exchange.ended_step("parse", began)
-        lead, deadline_s = "", options.deadline_s
+        found, lead, budget_tokens, deadline_s = None, "", 0, options.deadline_s
         if decision.continues and options.histories is not None:
             began = time.perf_counter()
             decision = await self._with_history(request, decision, exchange, options.histories)
@@ -163,13 +164,18 @@ class Augment:
             budget_tokens = await by_size(raw, lambda: self._budget_tokens(request, target))
             found, lead = await self._context(decision, exchange, budget_tokens, scope, deadline_s)
             decision = replace(decision, collections=exchange.searched or decision.collections)
-            if options.receipts is not None:
-                options.receipts.add(receipt_of(exchange, target, decision, budget_tokens, found, lead))
         else:
             exchange.rag_status, exchange.rag_reason = decision.status, decision.reason
-        if self._options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
-            raise _refusal(exchange)
-        await self._prepare(scope, request, decision, target, lead)
+        try:
+            if options.require_context and (exchange.rag_status == "degraded" or exchange.rag_reason == _NOT_THERE):
+                raise _refusal(exchange)
+            await self._prepare(scope, request, decision, target, lead)
+        finally:
+            trace = exchange.action_trace
+            if options.receipts is not None and (decision.turns or (trace is not None and trace.searched)):
+                asked = decision if decision.turns else replace(decision, turns=turns_of(request.messages()))
+                receipt = receipt_of(exchange, target, asked, budget_tokens, found, lead)
+                _keep(receipt, exchange, options.receipts)
 
     async def _prepare(
         self, scope: Scope, request: ModelRequest, decision: Decision, target: Target, lead: str
@@ -227,10 +233,14 @@ class Augment:
         off = decision.action_sets is None and decision.status == "off"
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
         messages = request.messages()
-        if not sets or decision.reason == HOUSEKEEPING or not suited(request, messages):
+        if not sets:
             return None
+        exchange.action_trace = trace = ActionTrace(sets)
         turns = decision.turns or turns_of(messages)
-        if not turns or not actions.takes_tools(target):
+        if decision.reason == HOUSEKEEPING or not turns or not suited(request, messages):
+            return None
+        if not actions.takes_tools(target):
+            trace.offer = "model refuses tools"
             return None
         began = time.perf_counter()
         await self._options.begun()
@@ -317,6 +327,22 @@ class Augment:
         exchange.sources = tuple(passage.source for passage in passages)
         exchange.injected_tokens = retrieved.context.tokens
         return self._template.render(in_order(passages, self._options.order), exchange.searched)
+
+
+def _keep(receipt: Receipt, exchange: Exchange, receipts: Receipts) -> None:
+    """Keep the receipt: at once, or after the reply where the reply may take several rounds."""
+    upstream, trace = exchange.upstream, exchange.action_trace
+    if upstream is None or trace is None or trace.offer != "offered":
+        receipts.add(receipt)
+        return
+
+    async def then_kept(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await upstream(scope, receive, send)
+        finally:
+            receipts.add(receipt)
+
+    exchange.upstream = then_kept
 
 
 def _refusal(exchange: Exchange) -> ApiError:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from proxy.access.limits import MEASURES
+from proxy.action_trace import ActionTrace, CallOutcome, OfferResult
 from proxy.asgi import CLIENT_LEFT
 from proxy.exchange import DegradedReason, Exchange, Lane, RagStatus, durations_ms
 
@@ -41,6 +42,9 @@ ROWS = ("written", "lost")  # of usage, receipts, and histories
 COMPARISONS = (
     "written", "lost", "nothing injected", "unsuited", "not allowed", "busy", "budget", "unreadable", "unfinished",
 )  # fmt: skip
+OFFERS = get_args(OfferResult)
+OUTCOMES = get_args(CallOutcome)
+ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 15)  # bounds of the histogram
 BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _Name = TypeVar("_Name")
@@ -70,6 +74,9 @@ _ROWS = _layout.place(ROWS)
 _RECEIPTS = _layout.place(ROWS)
 _HISTORIES = _layout.place(ROWS)
 _COMPARISONS = _layout.place(COMPARISONS)
+_OFFERS = _layout.place(OFFERS)
+_ROUNDS = _layout.place(("rounds",), len(ROUNDS) + 2)["rounds"]
+_CALL = _layout.place(("call",), _STAGE_CELLS)["call"]
 _SINGLE = _layout.place(("client left", "in flight"))
 _LEFT, _IN_FLIGHT = _SINGLE["client left"], _SINGLE["in flight"]
 CELLS = _layout.cells
@@ -82,16 +89,19 @@ _LABELLED = (  # name, help text, label, value of the label -> cell
     ("ragway_receipts", "Receipts, by what became of them.", "outcome", _RECEIPTS),
     ("ragway_histories", "Histories of stored conversations, by what became of them.", "outcome", _HISTORIES),
     ("ragway_comparisons", "Shadow comparisons, by outcome.", "outcome", _COMPARISONS),
+    ("ragway_action_offers", "Chats with action sets, by whether operations were offered.", "result", _OFFERS),
 )
 
 
 class Metrics:
     """The counters of this process, and the sums over all processes of the folder."""
 
-    def __init__(self, folder: Path | None = None, worker: int = 0) -> None:
-        """folder: shared by the workers; None: this process is the only worker."""
+    def __init__(self, folder: Path | None = None, worker: int = 0, *, sets: Sequence[str] = ()) -> None:
+        """folder: shared by the workers; None: this process is the only worker. sets: the configured action sets."""
         self._folder = folder
-        self._cells = _block(None if folder is None else folder / f"{worker}.cells")
+        self._calls = _calls_of(sets)
+        self._size = CELLS + len(self._calls)
+        self._cells = _block(None if folder is None else folder / f"{worker}.cells", self._size)
         self._cells[_IN_FLIGHT] = 0
 
     def begun(self) -> None:
@@ -117,8 +127,25 @@ class Metrics:
         for stage, ms in (*durations_ms(exchange.steps).items(), ("total", exchange.elapsed_ms())):
             at = _STAGE.get(stage)
             if at is not None:
-                cells[at + bisect_left(BOUNDS_MS, ms)] += 1
-                cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+                self._duration(at, ms)
+        if exchange.action_trace is not None:
+            self._actions(exchange.action_trace)
+
+    def _duration(self, at: int, ms: float) -> None:
+        self._cells[at + bisect_left(BOUNDS_MS, ms)] += 1
+        self._cells[at + _STAGE_CELLS - 1] += int(ms * 1000 + 0.5)
+
+    def _actions(self, trace: ActionTrace) -> None:
+        cells, rounds = self._cells, len(trace.rounds)
+        cells[_OFFERS[trace.offer]] += 1
+        if rounds:
+            cells[_ROUNDS + bisect_left(ROUNDS, rounds)] += 1
+            cells[_ROUNDS + len(ROUNDS) + 1] += rounds
+        for call in trace.calls:
+            place = self._calls.get((call.set, call.outcome))
+            cells[self._calls["none", call.outcome] if place is None else place] += 1
+            if call.sent and call.duration_ms is not None:
+                self._duration(_CALL, call.duration_ms)
 
     def _fault(self, error: str) -> None:
         code = "upstream_cut" if error.startswith("upstream: ") else error
@@ -154,19 +181,24 @@ class Metrics:
     def text(self, *, ready: bool) -> bytes:
         """Everything in Prometheus' text format."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._sums(), ready))
+        registry.register(_Collected(self._sums(), self._calls, ready))
         return generate_latest(registry)
 
     def _sums(self) -> Sequence[int]:
         if self._folder is None:
             return self._cells.tolist()
-        blocks = [_block(file).tolist() for file in sorted(self._folder.glob("*.cells"))]
+        blocks = [_block(file, self._size).tolist() for file in sorted(self._folder.glob("*.cells"))]
         return [sum(cells) for cells in zip(*blocks, strict=True)]
 
 
-def _block(file: Path | None) -> "memoryview[int]":
+def _calls_of(sets: Sequence[str]) -> Mapping[tuple[str, CallOutcome], int]:
+    """(set, outcome) -> the cell, after the cells that every gateway has. "none": a call of no operation of a set."""
+    return {pair: CELLS + at for at, pair in enumerate(itertools.product(dict.fromkeys((*sets, "none")), OUTCOMES))}
+
+
+def _block(file: Path | None, cells: int) -> "memoryview[int]":
     """The cells of a file, all 0 in a new file; None: cells in memory."""
-    size = CELLS * _CELL_BYTES
+    size = cells * _CELL_BYTES
     if file is None:
         return memoryview(bytearray(size)).cast("q")
     with file.open("a+b") as opened:
@@ -177,8 +209,9 @@ def _block(file: Path | None) -> "memoryview[int]":
 class _Collected:
     """The cells as metrics of prometheus_client."""
 
-    def __init__(self, cells: Sequence[int], ready: bool) -> None:
+    def __init__(self, cells: Sequence[int], calls: Mapping[tuple[str, CallOutcome], int], ready: bool) -> None:
         self._cells = cells
+        self._calls = calls
         self._ready = ready
 
     def collect(self) -> Iterator[Metric]:
@@ -199,6 +232,19 @@ class _Collected:
             "ragway_client_disconnects", "Clients that left before their reply was whole.", cells[_LEFT]
         )
         yield self._stages()
+        called = CounterMetricFamily(
+            "ragway_action_calls", "Calls of operations, by set and outcome.", labels=["set", "outcome"]
+        )
+        for names, at in self._calls.items():
+            if cells[at]:
+                called.add_metric(names, cells[at])
+        yield called
+        seconds = HistogramMetricFamily("ragway_action_call_seconds", "Time of a call that was sent, with retries.")
+        seconds.add_metric([], *self._histogram(_CALL))
+        yield seconds
+        rounds = HistogramMetricFamily("ragway_action_rounds", "Calls of the model in a chat with operations.")
+        rounds.add_metric([], self._buckets(_ROUNDS, map(str, ROUNDS)), cells[_ROUNDS + len(ROUNDS) + 1])
+        yield rounds
         yield GaugeMetricFamily("ragway_requests_in_flight", "Requests being answered now.", cells[_IN_FLIGHT])
         yield GaugeMetricFamily("ragway_ready", "1 where /readyz is 200, else 0.", int(self._ready))
 
@@ -207,8 +253,16 @@ class _Collected:
             "ragway_stage_seconds", "Time spent in each stage of a request.", labels=["stage"]
         )
         for stage, at in _STAGE.items():
-            counts = self._cells[at : at + len(BOUNDS_MS) + 1]
-            bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
-            buckets = [(bound, float(sum(counts[: n + 1]))) for n, bound in enumerate(bounds)]
-            stages.add_metric([stage], buckets, self._cells[at + _STAGE_CELLS - 1] / 1e6)
+            stages.add_metric([stage], *self._histogram(at))
         return stages
+
+    def _histogram(self, at: int) -> tuple[list[tuple[str, float]], float]:
+        """The buckets and the sum, in seconds."""
+        bounds = (f"{bound / 1000:g}" for bound in BOUNDS_MS)
+        return self._buckets(at, bounds), self._cells[at + _STAGE_CELLS - 1] / 1e6
+
+    def _buckets(self, at: int, bounds: Iterable[str]) -> list[tuple[str, float]]:
+        """The upper bounds, +Inf included, each with the number of values up to the bound."""
+        named = [*bounds, "+Inf"]
+        sums = itertools.accumulate(self._cells[at : at + len(named)])
+        return [(bound, float(count)) for bound, count in zip(named, sums, strict=True)]

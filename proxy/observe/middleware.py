@@ -99,6 +99,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     if exchange.sources:
         headers.append((b"x-rag-sources", sources_header(exchange.sources)))
     stages = [f"{stage};dur={ms:.1f}" for stage, ms in durations_ms(exchange.steps).items()]
+    if exchange.action_trace is not None:
+        stages += exchange.action_trace.timings(exchange.elapsed_ms())
     headers.append((b"server-timing", ", ".join(stages).encode()))
     return headers
 
@@ -116,6 +118,8 @@ def _line(exchange: Exchange) -> str:
             parts.append(f"({exchange.rag_reason})")
     if exchange.actions:
         parts.append(f"actions={','.join(exchange.actions)}")
+    if exchange.action_trace is not None:
+        parts += exchange.action_trace.words()
     if exchange.tokens is not None:
         about = "~" if exchange.tokens.estimated else ""
         parts.append(f"tokens={about}{exchange.tokens.prompt}+{exchange.tokens.completion}")

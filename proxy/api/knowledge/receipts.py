@@ -35,7 +35,9 @@ class ReceiptsApi:
                 await asyncio.sleep(EVERY_S)
             async with self._access.asking():
                 kept = await self._receipts.find(id) if _ID.fullmatch(id) else None
-                found = kept and await readable_receipt(kept, self._access.knowledge, exchange.rights, exchange.owner)
+                found = kept and await readable_receipt(
+                    kept, self._access.knowledge, exchange.rights, exchange.owner, exchange.key
+                )
             if found:
                 return found
         message = f"There is no receipt {id!r}: none was kept (receipts.keep_hours), or it is too old, or not yours."

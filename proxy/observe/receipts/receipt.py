@@ -1,4 +1,4 @@
-"""The receipt of a chat with a searched question, and the JSON of the receipt.
+"""The receipt of a chat whose question was searched for, in passages or in operations, and the JSON of the receipt.
 
 A request makes a `Receipt` of references, in microseconds; `serialize_receipt` reads the references later, in a thread.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from proxy.access.rights import Rights
+from proxy.action_trace import ActionTrace
 from proxy.augment.gate import Decision
 from proxy.augment.inject import Order, in_order
 from proxy.dialects.base import Position
@@ -28,6 +29,7 @@ class Receipt:
 
     id: str
     at_s: float
+    key: str
     owner: str
     rights: Rights
     model: str
@@ -40,6 +42,7 @@ class Receipt:
     injected: str  # "": no text
     injected_tokens: int
     timings_ms: Mapping[str, float]
+    actions: ActionTrace | None  # None: the chat has no action sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ def receipt_of(
     return Receipt(
         exchange.id,
         time(),
+        exchange.key,
         exchange.owner,
         exchange.rights,
         exchange.model[:_MOST_CHARS],
@@ -71,12 +75,14 @@ def receipt_of(
         injected,
         exchange.injected_tokens,
         durations_ms(exchange.steps),
+        exchange.action_trace,
     )
 
 
 def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
     """The receipt as JSON. Only `shown`, which makes the reader's version, reads members that begin with _."""
     decision, found = receipt.decision, receipt.found
+    searched_for = receipt.status not in ("off", "skipped")
     searched = _NOT_SEARCHED if found is None else _searched(found)
     return orjson.dumps(
         {
@@ -98,9 +104,11 @@ def serialize_receipt(receipt: Receipt, versions: Versions) -> bytes:
             "position": receipt.position,
             "versions": {"gateway": versions.gateway, "template": versions.template, "settings": versions.settings},
             "timings_ms": receipt.timings_ms,
+            "actions": None if receipt.actions is None else _actions(receipt.actions),
+            "_key": receipt.key,
             "_owner": receipt.owner,
             "_groups": receipt.rights.groups,
-            "_asked": [name for name in decision.collections if name in receipt.rights.read],
+            "_asked": [name for name in decision.collections if name in receipt.rights.read] if searched_for else [],
         }
     )
 
@@ -110,6 +118,34 @@ def sha256_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _actions(trace: ActionTrace) -> dict[str, Any]:
+    """The offer, the rounds and the calls."""
+    rounds = [
+        {
+            "started_ms": one.started_ms,
+            "duration_ms": one.duration_ms,
+            "prompt_tokens": one.tokens.prompt,
+            "completion_tokens": one.tokens.completion,
+            "estimated": one.tokens.estimated,
+            "finish": one.finish,
+            "calls": one.calls,
+        }
+        for one in trace.rounds
+    ]
+    return {
+        "sets": list(trace.sets),
+        "offer": trace.offer,
+        "operations": trace.operations,
+        "answered_by": trace.answered_by,
+        "rounds": rounds,
+        "calls": [{name: getattr(call, name) for name in _OF_A_CALL} for call in trace.calls],
+    }
+
+
+_OF_A_CALL = (
+    "round", "operation", "outcome", "status", "sent", "tries", "started_ms", "duration_ms", "size_bytes", "arguments",
+    "result",
+)  # fmt: skip
 _NOT_SEARCHED: Mapping[str, Any] = {"query": None, "collections": [], "relevance": None, "_trace": None, "_hits": []}
 
 

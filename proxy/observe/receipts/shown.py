@@ -3,7 +3,8 @@
 A receipt quotes documents and a conversation. So a reader must be allowed to read each named document, in the revision
 of the receipt and in the revision of today, in a collection that the reader may read today; and the reader must be in
 the team of the chat (without a team: have the same key), or be an admin. A deleted document has no readers, and neither
-has a receipt that quotes a deleted document.
+has a receipt that quotes a deleted document. Results of operations are for the key of the chat alone, and for an admin:
+an API may answer another key of the team with less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ _OF_A_PASSAGE = (*_OF_A_POINT, "text", "tokens")
 
 
 async def readable_receipt(
-    kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str
+    kept: Mapping[str, Any], knowledge: Knowledge, rights: Rights, owner: str, key: str
 ) -> dict[str, Any] | None:
     """The receipt for this reader; None where the reader may not read every part. kept: of `serialize_receipt`.
 
@@ -27,6 +28,8 @@ async def readable_receipt(
     """
     names = [collection["name"] for collection in kept["collections"]] or kept["_asked"]
     if not (kept["_owner"] == owner or rights.admin) or any(name not in rights.read for name in names):
+        return None
+    if not _may_read_calls(kept, rights, key):
         return None
     named = await _named(kept, knowledge, names)
     quoted = [*named.values(), *kept["passages"]]
@@ -41,6 +44,14 @@ async def readable_receipt(
     ):
         return None
     return _complete(kept, named, there)
+
+
+def _may_read_calls(kept: Mapping[str, Any], rights: Rights, key: str) -> bool:
+    """Whether a reader may read the calls of the receipt; true for a receipt without calls."""
+    actions = kept.get("actions") or {"calls": []}
+    if not actions["calls"] or rights.admin:
+        return True
+    return bool(kept["_key"] == key) and all(f"actions.{name}" in rights.read for name in actions["sets"])
 
 
 async def _named(kept: Mapping[str, Any], knowledge: Knowledge, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -61,7 +72,7 @@ def _complete(
     passages = [{of: passage[of] for of in _OF_A_PASSAGE} for passage in kept["passages"]]
     for one in passages:
         one["collection"] = there[one["document"]].collection
-    return {**receipt, "passages": passages, "candidates": _candidates(kept, named)}
+    return {"actions": None, **receipt, "passages": passages, "candidates": _candidates(kept, named)}
 
 
 def _candidates(kept: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

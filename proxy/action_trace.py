@@ -1,0 +1,95 @@
+"""What a chat with action sets did: the offer, the model's rounds, and the calls of the gateway's tools.
+
+The log line, the metrics, `Server-Timing` and the receipt read the trace. Only receipts show `arguments` and `result`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from proxy.dialects.token_counts import Tokens
+
+if TYPE_CHECKING:
+    from proxy.actions.offer import OfferedOperation
+    from proxy.actions.own_tools import OwnTool
+
+# Why a chat got operations or no operations. "not suited": an offer could change the meaning of the request.
+OfferResult = Literal["offered", "nothing found", "not suited", "model refuses tools", "search failed"]
+# "api_error": the API answered with a status other than 2xx. "failed": no whole response came.
+CallOutcome = Literal[
+    "ok", "api_error", "timeout", "failed",
+    "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
+]  # fmt: skip
+_NO_TOKENS = Tokens(0, 0)
+AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
+
+
+@dataclass(slots=True)
+class ModelRound:
+    """A call of the model. Times are milliseconds."""
+
+    started_ms: float  # since the request arrived
+    duration_ms: float | None = None  # None: not over
+    tokens: Tokens = _NO_TOKENS
+    finish: str = ""  # the model's finish_reason; "": none
+    calls: int = 0  # of the gateway's tools
+
+
+@dataclass(slots=True)
+class ActionCall:
+    """A call of a tool of the gateway, made or refused. Times are milliseconds."""
+
+    round: int  # whose reply has the call; 0: the call waited for the client's results
+    started_ms: float  # since the request arrived
+    set: str = ""  # "": no operation of a set
+    operation: str = ""  # SET/OPERATION, the name of a tool of the gateway, or "" for an unknown tool
+    outcome: CallOutcome = "ok"
+    duration_ms: float | None = None  # None: not over
+    status: int = 0  # of the API's response; 0: no response
+    size_bytes: int = 0  # of the response
+    sent: bool = False  # whether a request left the gateway
+    tries: int = 0
+    arguments: str = field(default="", repr=False)  # JSON, masked and cut
+    result: str = field(default="", repr=False)  # the text for the model, masked and cut
+
+
+@dataclass(slots=True)
+class ActionTrace:
+    """The trace of one chat."""
+
+    sets: Sequence[str] = ()
+    offer: OfferResult = "not suited"
+    tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
+    rounds: list[ModelRound] = field(default_factory=list)
+    calls: list[ActionCall] = field(default_factory=list)
+    answered_by: AnsweredBy = ""
+
+    @property
+    def operations(self) -> Sequence[str]:
+        """The offered operations, as SET/OPERATION."""
+        return ["/".join(one.origin) for one in self.tools.values() if one.origin[0]]
+
+    @property
+    def searched(self) -> bool:
+        """Whether the gateway searched for operations."""
+        return self.offer not in ("not suited", "model refuses tools") or bool(self.rounds)
+
+    def words(self) -> Iterator[str]:
+        """The words for the log: how many rounds and calls, and the outcomes of calls that brought no result."""
+        if self.rounds:
+            yield f"rounds={len(self.rounds)}"
+        if self.calls:
+            yield f"calls={len(self.calls)}"
+        if without := [call.outcome for call in self.calls if call.outcome != "ok"]:
+            yield f"without_result={','.join(without)}"
+
+    def timings(self, now_ms: float) -> Iterator[str]:
+        """The entries for `Server-Timing`; a round under way counts up to now."""
+        for number, one in enumerate(self.rounds, 1):
+            yield f"round-{number};dur={_lasted_ms(one, now_ms):.1f}"
+        for number, call in enumerate(self.calls, 1):
+            yield f"call-{number};dur={_lasted_ms(call, now_ms):.1f};desc={call.outcome}"
+
+
+def _lasted_ms(one: ModelRound | ActionCall, now_ms: float) -> float:
+    return now_ms - one.started_ms if one.duration_ms is None else one.duration_ms

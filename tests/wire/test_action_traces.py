@@ -1,0 +1,187 @@
+"""What is seen of a chat with actions: receipt, log, metrics and headers, through a real gateway with keys."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.access.rights import EVERYTHING, Names, Rights
+from proxy.access.sql import SqlAccounts
+from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
+from tests.support.described import described
+from tests.support.gateway import Served, ragway, serving
+from tests.support.recording_upstream import Recorder, recording
+from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
+
+SETTINGS = """
+embedder: {{model: hash}}
+server: {{log_level: debug}}
+models: {{gpt-4o: {{api_base: "{model}/v1"}}}}
+actions:
+  atlas:
+    auth: digest
+    user_env: ATLAS_USER
+    secret_env: ATLAS_PASSWORD
+    fixed: {{groupId: {group}}}
+    networks: ["127.0.0.0/8"]
+"""
+QUESTION = "who are the users in my organization?"
+ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
+USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
+INVENTED: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": "your_organization_id"})
+ANSWER = "The users are Ann and Ben."
+SECRETS = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
+
+
+class Team:
+    """A gateway with keys and an action set, the API, and the model."""
+
+    def __init__(self, served: Served, api: AtlasApi, recorder: Recorder, keys: dict[str, str]) -> None:
+        self.served = served
+        self.api = api
+        self.keys = keys
+        self._recorder = recorder
+
+    def script(self, *turns: Turn) -> ScriptedModel:
+        self.api.seen.clear()
+        return ScriptedModel(self._recorder.fresh(), turns)
+
+    def ask(self, *said: str, key: str = "ann", model: str = "rage/atlas/gpt-4o", **more: Any) -> httpx.Response:
+        """A chat; said: the messages of the user and of the model by turns."""
+        messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)]
+        body = {"model": model, "messages": messages, **more}
+        headers = {"authorization": f"Bearer {self.keys[key]}"}
+        return httpx.post(f"{self.served.url}/v1/chat/completions", json=body, headers=headers, timeout=60)
+
+    def get(self, path: str, key: str = "ann") -> httpx.Response:
+        headers = {"authorization": f"Bearer {self.keys[key]}"}
+        return described(httpx.get(self.served.url + path, headers=headers, timeout=60))
+
+    def receipt(self, reply: httpx.Response, key: str = "ann") -> Any:
+        return self.get(f"/v1/knowledge/receipts/{reply.headers['x-rag-id']}", key).json()
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples with these labels."""
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self.get("/metrics", "root").text)
+            for sample in family.samples
+            if sample.name == f"ragway_{name}" and labels.items() <= sample.labels.items()
+        )
+
+    def line(self, reply: httpx.Response) -> str:
+        """The request's line in the log."""
+        (line,) = [row for row in self.served.log.read_text().splitlines() if row.endswith(reply.headers["x-rag-id"])]
+        return line
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("traces")
+    accounts = SqlAccounts(folder / "data")
+    all_but_atlas = Rights(Names(["docs"]), Names(), Names(["*"]))
+    rights = {"root": EVERYTHING, "ann": Rights(Names(["*"]), Names(), Names(["*"]))}
+    rights |= {"ben": rights["ann"], "cal": all_but_atlas}
+    keys = {name: accounts.create(name, right, team="blue")[1] for name, right in rights.items()}
+    accounts.close()
+    with atlas_api() as api, recording() as recorder:
+        settings = SETTINGS.format(model=recorder.url, group=GROUP)
+        (folder / "atlas.json").write_text(json.dumps(document(api.url)))
+        (folder / "ragway.yaml").write_text(settings)
+        added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=SECRETS)
+        assert added.returncode == 0, added.stderr
+        with serving(folder / "data", folder, settings, **SECRETS) as served:
+            yield Team(served, api, recorder, keys)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_receipt_has_the_offer_the_rounds_and_the_calls(team: Team, stream: bool) -> None:
+    team.script(calls(INVENTED), calls(ORGS), calls(USERS), says(ANSWER))
+    reply = team.ask(QUESTION, stream=stream, stream_options={"include_usage": True} if stream else None)
+    receipt = team.receipt(reply)
+    actions = receipt["actions"]
+    assert receipt["question"] == QUESTION
+    assert (actions["sets"], actions["offer"], actions["answered_by"]) == (["atlas"], "offered", "model")
+    assert {"atlas/listOrganizations", "atlas/listUsers"} <= set(actions["operations"])
+    assert [one["finish"] for one in actions["rounds"]] == ["tool_calls", "tool_calls", "tool_calls", "stop"]
+    assert [one["calls"] for one in actions["rounds"]] == [1, 1, 1, 0]
+    assert {(one["prompt_tokens"], one["completion_tokens"]) for one in actions["rounds"]} == {
+        (USAGE["prompt_tokens"], USAGE["completion_tokens"])
+    }
+    assert [(one["round"], one["operation"], one["outcome"], one["sent"]) for one in actions["calls"]] == [
+        (1, "atlas/listUsers", "invented_value", False),
+        (2, "atlas/listOrganizations", "ok", True),
+        (3, "atlas/listUsers", "ok", True),
+    ]
+    made = actions["calls"][1]
+    assert (made["status"], made["tries"], json.loads(made["arguments"])) == (200, 1, {})
+    assert ORG in made["result"]
+    assert "your_organization_id" in actions["calls"][0]["result"]
+
+
+def test_a_chat_without_passages_has_a_receipt_for_the_operations(team: Team) -> None:
+    team.script(says("Hm."))
+    receipt = team.receipt(team.ask(QUESTION, model="rage/atlas/raw/gpt-4o"))
+    assert (receipt["status"], receipt["passages"], receipt["question"]) == ("off", [], QUESTION)
+    assert receipt["actions"]["offer"] == "offered"
+    team.script(says("Hm."))
+    unsuited = team.ask(QUESTION, n=2)
+    assert team.receipt(unsuited)["actions"]["offer"] == "not suited"
+
+
+def test_a_receipt_with_calls_is_for_the_key_of_the_chat_and_for_admins(team: Team) -> None:
+    team.script(calls(ORGS), says(ANSWER))
+    reply = team.ask(QUESTION)
+    path = f"/v1/knowledge/receipts/{reply.headers['x-rag-id']}"
+    assert {key: team.get(path, key).status_code for key in team.keys} == {
+        "root": 200, "ann": 200, "ben": 404, "cal": 404,
+    }  # fmt: skip
+
+
+def test_no_secret_is_in_a_receipt(team: Team) -> None:
+    team.script(calls(("act_listClusters", {})), calls(USERS), says(ANSWER))
+    reply = team.ask(f"which clusters and users are in the organization {ORG}?")
+    receipt = json.dumps(team.receipt(reply, "root"))
+    assert "prod" in receipt
+    assert [canary for canary in (PASSWORD, GROUP) if canary in receipt] == []
+
+
+def test_replay_prints_the_rounds_and_makes_no_call(team: Team) -> None:
+    team.script(calls(ORGS), says(ANSWER))
+    for model in ("rage/atlas/raw/gpt-4o", "rage/atlas/gpt-4o"):
+        team.script(calls(ORGS), says(ANSWER))
+        id = team.ask(QUESTION, model=model).headers["x-rag-id"]
+        while (done := replayed(team, id)).returncode == 1 and "no receipt" in done.stderr:
+            pass
+        if "raw" in model:
+            assert done.returncode == 0, done.stderr
+            assert "operations of atlas: offered: " in done.stdout
+            assert "atlas/listOrganizations: ok, status 200" in done.stdout
+    assert team.api.seen == ["GET /orgs"]
+
+
+def replayed(team: Team, id: str) -> Any:
+    return ragway("replay", id, "--data", str(team.served.data), folder=team.served.data.parent, environ=SECRETS)
+
+
+def test_log_headers_and_metrics_show_rounds_and_calls_without_content(team: Team) -> None:
+    before = {name: team.counted(name) for name in ("action_rounds_count", "action_call_seconds_count")}
+    offered = team.counted("action_offers_total", result="offered")
+    made = team.counted("action_calls_total", set="atlas", outcome="ok")
+    team.script(calls(INVENTED, ORGS), calls(USERS), says(ANSWER))
+    reply = team.ask(QUESTION)
+    stages = [entry.split(";")[0].strip() for entry in reply.headers["server-timing"].split(",")]
+    assert [stage for stage in stages if stage.startswith(("round-", "call-"))] == [
+        "round-1", "round-2", "round-3", "call-1", "call-2", "call-3",
+    ]  # fmt: skip
+    line = team.line(reply)
+    assert " actions=atlas/listOrganizations,atlas/listUsers rounds=3 calls=3 without_result=invented_value " in line
+    assert "your_organization_id" not in line
+    assert ORG not in line
+    assert team.counted("action_offers_total", result="offered") == offered + 1
+    assert team.counted("action_calls_total", set="atlas", outcome="ok") == made + 2
+    assert team.counted("action_rounds_count") == before["action_rounds_count"] + 1
+    assert team.counted("action_call_seconds_count") == before["action_call_seconds_count"] + 2
