@@ -19,6 +19,7 @@ from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.shelf import StoredResults
 from proxy.actions.store import ActionSet, ActionStore
 from proxy.observe.metrics import Metrics
+from proxy.upstream.bridges.lacking import Lacking
 from retrieval.knowledge import Knowledge
 
 _WITH_USER = ("basic", "digest", "oauth2")
@@ -56,6 +57,7 @@ def chat_actions(
         offered,
         limits,
         memory if keeps else None,
+        Lacking(settings.upstream.relearn_after_s),
         results if keeps else None,
     )
 

@@ -174,6 +174,12 @@ def gateway(
         from cli.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
 
         actions = chat_actions(settings, knowledge, metrics, environ)
+
+    def forget(key: str, id: str) -> None:
+        histories.forget(key, id)
+        if actions is not None:
+            actions.forget(key, id)
+
     translated = ways.translated
     max_body_bytes = settings.server.max_body_mb * 2**20
     mcp = Mcp(
@@ -232,7 +238,7 @@ def gateway(
             routes=routes,
             paths=up.paths,
             max_body_bytes=max_body_bytes,
-            forget=histories.forget if settings.history.keep_hours else None,
+            forget=forget if settings.history.keep_hours else None,
         ),
         upstream=ways.app,
         routes=routes,

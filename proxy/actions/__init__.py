@@ -12,6 +12,7 @@ credentials   what an API asks for          addresses  connections to checked ad
 body          a response's bytes, within a limit        results    a response as a text for a model
 offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer
+bridged       the rounds for clients of responses and messages
 budget        the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 execution     the model's calls: checked, grounded, made

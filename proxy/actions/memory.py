@@ -13,10 +13,11 @@ from time import time
 from typing import Any
 
 import msgspec
+import orjson
 
 from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, nth_item, unescaped, value_at
-from proxy.dialects.replies import json_bytes
+from proxy.dialects.replies import json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
 
@@ -49,6 +50,7 @@ class Conversation(msgspec.Struct, frozen=True, array_like=True):
     tools: tuple[tuple[str, str, str], ...] = ()  # name of each tool, set ("": a tool of the gateway), operation
     waiting: tuple[WaitingCall, ...] = ()  # all calls of the newest reply, where the gateway's calls are not made yet
     message: str = ""  # the newest reply with all calls, as JSON
+    items: str = ""  # of a stored response alone: all items of the conversation, as JSON
 
 
 NEW = Conversation()
@@ -75,47 +77,94 @@ class ActionMemory(WriteBehindQueue[Remembered]):
         if newest < 0:
             return None
         row = row_id(key, messages[: newest + 1])
-        found = await self._read(row)
-        if found is None and messages[-1].get("role") == "tool":
-            await asyncio.sleep(_AGAIN_S)
-            found = await self._read(row)
-        return found
+        return await self._read(row, again=has_results(messages))
 
-    async def _read(self, row: str) -> Conversation | None:
+    async def items(self, key: str, id: str) -> list[Any] | None:
+        """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
+        found = await self._read(_response_row(key, id), again=True)
+        items: list[Any] | None = orjson.loads(found.items) if found is not None and found.items else None
+        return items
+
+    async def _read(self, row: str, *, again: bool) -> Conversation | None:
+        """again: look a second time, where the first look finds no record."""
         if (known := self.unwritten(row)) is not None:
             return known.conversation
         content = await asyncio.to_thread(self._store.read, row)
+        if content is None and again:
+            await asyncio.sleep(_AGAIN_S)
+            return await self._read(row, again=False)
         return None if content is None else msgspec.json.decode(content, type=Conversation)
 
     def keep(self, key: str, messages: Sequence[Mapping[str, Any]], conversation: Conversation) -> None:
         """Remember a conversation. messages: visible to the client, the newest reply last."""
         self.add(Remembered(row_id(key, messages), time(), conversation))
 
+    def keep_items(self, key: str, id: str, items: bytes) -> None:
+        """Remember the conversation up to a stored response. items: as JSON; b"" forgets the conversation."""
+        self.add(Remembered(_response_row(key, id), time(), Conversation(items=items.decode())))
+
 
 def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
     """The id of a record. Instructions do not count: some clients write the time into the instructions."""
-    rows = [_canonical(message) for message in messages if message.get("role") not in _INSTRUCTIONS]
-    said = json_bytes({"key": key, "count": len(messages), "messages": rows})
+    rows: list[list[Any]] = []
+    instructions = 0
+    for message in messages:
+        row = _canonical(message)
+        if row[0] in _INSTRUCTIONS:
+            instructions += 1
+        elif row[0] == "assistant" and rows and rows[-1][0] == "assistant":  # parts of one reply
+            rows[-1] = ["assistant", rows[-1][1] + row[1], rows[-1][2] + row[2], None]
+        else:
+            rows.append(row)
+    said = json_bytes({"key": key, "count": instructions + len(rows), "messages": rows})
     return hashlib.sha256(said).hexdigest()
+
+
+def _response_row(key: str, id: str) -> str:
+    """The id of the record of a stored response."""
+    return hashlib.sha256(json_bytes({"key": key, "response": id})).hexdigest()
 
 
 def _canonical(message: Mapping[str, Any]) -> list[Any]:
     """The parts of a message that clients send back as received."""
-    role, content = message.get("role"), message.get("content")
-    if role == "assistant":
-        content = text_of(content).strip()
-    calls = message.get("tool_calls")
+    role, calls = message.get("role"), message.get("tool_calls")
     functions = [
-        [call.get("id"), (call.get("function") or {}).get("name"), (call.get("function") or {}).get("arguments")]
+        [call.get("id"), called.get("name"), _arguments(called.get("arguments", called.get("input")))]
         for call in (calls if isinstance(calls, list) else ())
-        if isinstance(call, dict) and isinstance(call.get("function"), dict | None)
+        if isinstance(call, dict) and isinstance(called := call.get("function") or call.get("custom") or {}, dict)
     ]
-    return [role, content, functions, message.get("tool_call_id")]
+    return [role, _content(role, message.get("content")), functions, message.get("tool_call_id")]
+
+
+def _content(role: Any, content: Any) -> Any:
+    """The content, a single text as a text.
+
+    White space of a reply does not count: clients of messages and responses send a reply back in several parts. Some
+    clients move the marks of a provider's cache from message to message.
+    """
+    if role == "assistant":
+        return "".join(text_of(content).split())
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        return content
+    if all(part.get("type") == "text" for part in content):
+        return text_of(content)
+    return [{name: value for name, value in part.items() if name != "cache_control"} for part in content]
+
+
+def _arguments(given: Any) -> Any:
+    """The arguments of a call: a client of messages sends the arguments back as an object, not as text."""
+    value = json_of(given.encode("utf-8", "replace")) if isinstance(given, str) and given.strip() else {}
+    return given if value is None else value
 
 
 def _newest_reply(messages: Sequence[Mapping[str, Any]]) -> int:
     """Index of the model's newest message; -1: none."""
     return max((index for index, one in enumerate(messages) if one.get("role") == "assistant"), default=-1)
+
+
+def has_results(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the client has sent results of tools since the model's newest reply."""
+    return any(one.get("role") == "tool" for one in messages[_newest_reply(messages) + 1 :])
 
 
 def resumed(

@@ -17,7 +17,7 @@ from proxy.actions.arguments import offered_schema
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
-from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of
+from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of, has_results
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_entry
 from proxy.actions.shelf import Shelf, StoredResults
@@ -27,6 +27,7 @@ from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
+from proxy.upstream.bridges.lacking import Lacking
 from retrieval.records.search import Turn, View
 
 _PREFIX = "act_"
@@ -177,17 +178,19 @@ class Actions:
         configured: Mapping[str, bool],
         limits: ActionLimits,
         memory: ActionMemory | None,
+        lacking: Lacking,
         stored: StoredResults | None = None,
     ) -> None:
         """configured: name of each set -> whether every chat is offered the operations. memory: None keeps no round.
 
-        stored: None keeps no result for later questions.
+        lacking: what upstreams lack for chats of other dialects. stored: None keeps no result for later questions.
         """
         self._library = library
         self._apis = apis
         self._configured = configured
         self.limits = limits
         self.memory = memory
+        self.lacking = lacking
         self._stored = stored
         self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}
@@ -211,6 +214,11 @@ class Actions:
     @property
     def _queues(self) -> list[ActionMemory | StoredResults]:
         return [queue for queue in (self.memory, self._stored) if queue is not None]
+
+    def forget(self, key: str, id: str) -> None:
+        """Forget the conversation of a stored response that the client deletes."""
+        if self.memory is not None:
+            self.memory.keep_items(key, id, b"")
 
     def takes_tools(self, target: Target) -> bool:
         """Whether the model may get tools: the model has not refused tools in the last hour."""
@@ -248,7 +256,7 @@ class Actions:
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
         trace.offer = "search failed"  # until the search ends
         conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
-        if conversation is None and messages[-1]["role"] == "tool":
+        if conversation is None and has_results(messages):
             trace.offer = "not suited"
             return None
 

@@ -36,6 +36,7 @@ from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
 
 if TYPE_CHECKING:
+    from proxy.actions.bridged import ClientChat
     from proxy.actions.offer import Actions, Offer
 
 Resolve = Callable[[str, Rights], Target]
@@ -182,26 +183,20 @@ class Augment:
     ) -> None:
         """Set the bytes for the upstream, and the app that calls the model. Raises ApiError 404: no such action set."""
         exchange, options, raw = exchange_of(scope), self._options, request.raw
-        offer = (
-            None if options.actions is None else await self._offer(request, decision, target, exchange, options.actions)
-        )
-
-        def forwarded(edits: Sequence[Edit]) -> bytes:
-            return _forwarded(request, lead, decision, target, edits)
-
-        exchange.body = await by_size(raw, lambda: forwarded([] if offer is None else offer.edits(request)))
+        exchange.body = await by_size(raw, lambda: _forwarded(request, lead, decision, target, []))
         exchange.injected_bytes = len(orjson.dumps(lead)) if lead else 0
-        exchange.upstream = self._upstream
-        stored = request.stored and target.lane != "translated"  # the translated lane stores no response
+        acting = None
+        if options.actions is not None:
+            acting = await self._acting(request, decision, target, lead, exchange, options.actions)
+        exchange.upstream = acting or self._upstream
+        # The translated lane stores no response; of a chat with actions, the gateway stores the response.
+        stored = request.stored and (target.lane != "translated" or acting is not None)
         if decision.turns and stored and options.histories is not None:
             exchange.upstream = options.histories.remembering(
-                self._upstream, exchange, request.conversation, decision.turns
+                exchange.upstream, exchange, request.conversation, decision.turns
             )
-        if offer is not None and options.actions is not None:
-            from proxy.actions.loop import ActionLoop  # with httpx: for a gateway with APIs alone
-
+        if acting is not None:
             exchange.comparison = "unsuited" if decision.compare else ""
-            exchange.upstream = ActionLoop(self._upstream, request, forwarded, offer, exchange, options.actions, lead)
         elif options.shadow is None:
             exchange.comparison = "not allowed" if decision.compare else ""
         elif options.shadow.selects(decision):
@@ -224,20 +219,56 @@ class Augment:
             exchange.ended_step("history", began)
         return with_history(decision, history)
 
-    async def _offer(
-        self, request: ModelRequest, decision: Decision, target: Target, exchange: Exchange, actions: "Actions"
-    ) -> "Offer | None":
-        """The operations that the model may call; None: none. Raises ApiError 404 for an unknown set."""
-        from proxy.actions.offer import suited
+    async def _acting(
+        self,
+        request: ModelRequest,
+        decision: Decision,
+        target: Target,
+        lead: str,
+        exchange: Exchange,
+        actions: "Actions",
+    ) -> App | None:
+        """The app that answers a chat with an offer of operations, or a chat that continues a response of the gateway.
+
+        None: another chat. Raises ApiError 404 for an unknown set.
+        """
+        from proxy.actions.bridged import app_of, client_chat  # with httpx: for a gateway with APIs alone
 
         off = decision.action_sets is None and decision.status == "off"
         sets = [] if off else actions.sets_of(decision.action_sets, exchange.rights)
-        messages = request.messages()
-        if not sets:
+        exchange.action_trace = ActionTrace(sets) if sets else None
+        chat = await client_chat(request, decision.model, target, sets, exchange, actions)
+        if chat is None:
             return None
-        exchange.action_trace = trace = ActionTrace(sets)
+        offer = await self._offer(chat, decision, target, sets, exchange, actions)
+        if offer is None and not chat.continues:
+            return None
+
+        def forwarded(request: ModelRequest, edits: Sequence[Edit]) -> bytes:
+            return _forwarded(request, lead, decision, chat.target, edits)
+
+        app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, lead)
+        edits = [] if offer is None else offer.edits(chat.request)
+        exchange.body = await by_size(request.raw, lambda: forwarded(chat.request, edits))
+        return app
+
+    async def _offer(
+        self,
+        chat: "ClientChat",
+        decision: Decision,
+        target: Target,
+        sets: Sequence[str],
+        exchange: Exchange,
+        actions: "Actions",
+    ) -> "Offer | None":
+        """The operations that the model may call; None: none."""
+        from proxy.actions.offer import suited
+
+        messages, trace = chat.request.messages(), exchange.action_trace
+        if trace is None or chat.narrowed:
+            return None
         turns = decision.turns or turns_of(messages)
-        if decision.reason == HOUSEKEEPING or not turns or not suited(request, messages):
+        if decision.reason == HOUSEKEEPING or not turns or not suited(chat.request, messages):
             return None
         if not actions.takes_tools(target):
             trace.offer = "model refuses tools"
@@ -246,7 +277,7 @@ class Augment:
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await actions.offer(request, turns, sets, exchange, target)
+                return await actions.offer(chat.request, turns, sets, exchange, target)
         except (RetrievalError, TimeoutError) as error:
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None

@@ -5,7 +5,7 @@ The base finds the events in the bytes; a dialect's reader knows the meaning of 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +187,7 @@ def json_of(data: bytes) -> Any:
             return None
 
 
-def json_bytes(value: Mapping[str, Any]) -> bytes:
+def json_bytes(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
     """The value as JSON. Half a surrogate pair, of a cut-off text, is escaped, as the client sent the half."""
     try:
         return orjson.dumps(value)

@@ -8,88 +8,15 @@ import httpx
 import openai
 import pytest
 
-from tests.support.atlas_api import GROUP, MEDIA, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
-from tests.support.gateway import Served, ragway, serving
-from tests.support.recording_upstream import Recorder, recording
-from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
-
-SETTINGS = """
-embedder: {{model: hash}}
-server: {{log_level: debug}}
-models:
-  gpt-x: {{api_base: "{model}/v1"}}
-  gpt-without-*: {{api_base: "{model}/v1"}}
-actions:
-  atlas:
-    auth: digest
-    user_env: ATLAS_USER
-    secret_env: ATLAS_PASSWORD
-    fixed: {{groupId: {group}}}
-    networks: ["127.0.0.0/8"]
-  weather: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
-  unread: {{}}
-action_calls: {{rounds: 3, keepalive_s: 0.05}}
-"""
-QUESTION = "who are the users in my organization?"
-ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
-USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
-ANSWER = "The users are Ann and Ben."
-CANARIES = (USER, PASSWORD, GROUP)
-CLIENT_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
-
-
-class Team:
-    """A gateway with an action set, the API, and the model."""
-
-    def __init__(self, served: Served, api: AtlasApi, recorder: Recorder) -> None:
-        self.served = served
-        self.api = api
-        self._recorder = recorder
-        self.model: ScriptedModel
-
-    def script(self, *turns: Turn, one_byte: bool = False) -> ScriptedModel:
-        self.api.seen.clear()
-        self.api.accepted.clear()
-        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte)
-        return self.model
-
-    def client(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=self.served.url + "/v1", api_key="none", max_retries=0, timeout=60)
-
-    def ask(self, question: str = QUESTION, *, model: str = "rage/atlas/gpt-x", **more: Any) -> Any:
-        """The parsed completion of the SDK, with the headers."""
-        with self.client() as client:
-            given: Any = [{"role": "user", "content": question}]
-            return client.chat.completions.with_raw_response.create(model=model, messages=given, **more)
-
-    def stream(self, question: str = QUESTION, **more: Any) -> list[Any]:
-        """The chunks of the SDK."""
-        with self.client() as client:
-            given: Any = [{"role": "user", "content": question}]
-            chunks: Any = client.chat.completions.create(
-                model="rage/atlas/gpt-x", messages=given, stream=True, stream_options={"include_usage": True}, **more
-            )
-            return list(chunks)
-
-    def tools(self, number: int = 0) -> list[str]:
-        return [tool["function"]["name"] for tool in self.model.received[number].get("tools", [])]
+from tests.support.action_team import ANSWER, CANARIES, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
+from tests.support.atlas_api import GROUP, MEDIA, ORG
+from tests.support.scripted_model import USAGE, calls, says
 
 
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    folder = tmp_path_factory.mktemp("actions")
-    with atlas_api() as api, recording() as recorder:
-        settings = SETTINGS.format(model=recorder.url, group=GROUP)
-        (folder / "atlas.json").write_text(json.dumps(document(api.url)))
-        (folder / "ragway.yaml").write_text(settings)
-        secrets = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
-        added = ragway("actions", "add", "atlas", "atlas.json", "--data", "data", folder=folder, environ=secrets)
-        assert added.returncode == 0, added.stderr
-        (folder / "weather.json").write_text(json.dumps({**TRIP, "servers": [{"url": api.url}]}))
-        added = ragway("actions", "add", "weather", "weather.json", "--data", "data", folder=folder, environ=secrets)
-        assert added.returncode == 0, added.stderr
-        with serving(folder / "data", folder, settings, **secrets) as served:
-            yield Team(served, api, recorder)
+    with action_team(tmp_path_factory.mktemp("actions")) as team:
+        yield team
 
 
 def test_the_users_of_an_organization_come_from_the_api(team: Team) -> None:
@@ -382,23 +309,6 @@ def test_a_later_refusal_of_the_model_ends_the_reply(team: Team, stream: bool) -
         assert "overloaded" in reply.text
         assert (reply.status_code == 200) is (stream and text is not None)
         assert "[DONE]" not in reply.text
-
-
-TRIP = {
-    "openapi": "3.1.0",
-    "info": {"title": "Weather", "version": "1"},
-    "paths": {
-        "/shirts": {
-            "get": {
-                "operationId": "weatherOfCity",
-                "summary": "Return the weather of a city",
-                "parameters": [
-                    {"name": "size", "in": "query", "required": True, "schema": {"type": "string", "enum": ["Bonn"]}}
-                ],
-            }
-        }
-    },
-}
 
 
 def test_a_trip_uses_two_apis_and_asks_for_the_size(team: Team) -> None:

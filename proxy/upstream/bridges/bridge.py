@@ -73,15 +73,16 @@ class Bridge:
             await bridged(self._app, scope, receive, send, self._lacking)
 
 
-async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking: Lacking) -> None:
-    """Answer a request of another dialect by a chat completion of the app. Raises as `Bridge`."""
+async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking: Lacking) -> Json:
+    """Answer a request of another dialect by a chat completion of the app.
+
+    Returns the whole reply; {} where the app refused the request or broke off. Raises as `Bridge`.
+    """
     exchange, target = exchange_of(scope), exchange_of(scope).target
     assert target is not None, "the route sets the target"
     dialect, body = exchange.dialect, await read_body(receive) if exchange.body is None else exchange.body
     exchange.target = _with_client_key(target, scope["headers"])
-    asked = True
-    while asked:
-        asked = False
+    while True:
         began = time.perf_counter()
         request = await by_size(body, lambda: TranslatedRequest.of(dialect, body, target, lacking))
         exchange.ended_step("translate", began, CHAT.path)
@@ -90,12 +91,13 @@ async def bridged(app: App, scope: Scope, receive: Receive, send: Send, lacking:
         try:
             await app(_scope_of_chat(scope), receive, reply.send)
             await reply.close()
+            return reply.whole
         except _Broken:
-            pass
+            return {}
         except _LacksHints as error:
             for name in error.names:
                 lacking.learn(target, name, "the member is left out", model=target.model)
-            asked, exchange.error = True, ""
+            exchange.error = ""
         finally:
             exchange.dialect, exchange.body = dialect, body
             exchange.tokens = exchange.tokens or reply.tokens(body)
@@ -167,6 +169,11 @@ class _Reply:
         self._pieces: list[bytes] = []  # of a reply that is no stream
         self._size = 0
         self._over = False  # the reply, to the last byte
+
+    @property
+    def whole(self) -> Json:
+        """The reply; {} while the reply has no end, and for an error."""
+        return self._writer.whole
 
     def tokens(self, body: bytes) -> Tokens | None:
         """The tokens of the call; None: the upstream refused, or gave no reply. body: for an estimate."""

@@ -68,6 +68,9 @@ class MessageWriter(ReplyWriter):
     def end_call(self) -> None:
         self._end_block()
 
+    def keep_alive(self) -> None:
+        self.emit({"type": "ping"})
+
     def finish(self) -> None:
         self._end_block()
         reason = _STOP_REASONS.get(self.finish_reason or "", "end_turn")

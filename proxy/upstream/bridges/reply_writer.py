@@ -97,6 +97,10 @@ class ReplyWriter(ABC):
         """Write the end of the call that was begun last."""
 
     @abstractmethod
+    def keep_alive(self) -> None:
+        """Write an event without meaning, for a client that waits."""
+
+    @abstractmethod
     def finish(self) -> None:
         """Write the end of the open item and the last events, and `whole`, by `finish_reason` and `usage`."""
 
@@ -111,6 +115,8 @@ class ReplyWriter(ABC):
         delta = choice.get("delta") or choice.get("message")
         if isinstance(delta, dict):
             self._read_delta(delta)
+        if choice.get("delta") == {} and choice.get("finish_reason") is self.finish_reason is None:
+            self.keep_alive()  # an empty chunk, as gateways send while a client waits
         if isinstance(choice.get("finish_reason"), str):
             self.finish_reason = choice["finish_reason"]
 

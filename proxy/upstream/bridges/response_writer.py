@@ -74,6 +74,10 @@ class ResponseWriter(ReplyWriter):
     def end_call(self) -> None:
         self._end_item()
 
+    def keep_alive(self) -> None:
+        """The API has no event for this: the second event again."""
+        self.emit({"type": "response.in_progress", "response": self._response})
+
     def finish(self) -> None:
         reason = _INCOMPLETE.get(self.finish_reason or "")
         self._end_item("incomplete" if reason == "max_output_tokens" else "completed")

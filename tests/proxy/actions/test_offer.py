@@ -20,6 +20,7 @@ from proxy.actions.own_tools import find_actions
 from proxy.actions.store import ActionStore
 from proxy.dialects.chat import ChatRequest
 from proxy.errors import ApiError
+from proxy.upstream.bridges.lacking import Lacking
 from tests.support.unasked import Unasked
 
 LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
@@ -29,7 +30,7 @@ def actions(folder: Path) -> Actions:
     library = ActionLibrary(ActionStore(folder), Unasked())
     credentials = KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
     apis = KeyApis(lambda found, _: Api(found.name, found.base_url), credentials)
-    return Actions(library, apis, {"atlas": True, "shop": False}, LIMITS, None)
+    return Actions(library, apis, {"atlas": True, "shop": False}, LIMITS, None, Lacking(60))
 
 
 def operation(name: str, **properties: Any) -> OfferedOperation:

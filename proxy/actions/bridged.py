@@ -1,0 +1,223 @@
+"""Actions for clients of `/v1/responses` and `/v1/messages`: every round is a chat completion.
+
+A bridge writes the client's request as a chat completion, and the reply of all rounds as one reply of the client's
+dialect. A request that the bridge cannot write, or whose upstream has no chat completions, gets no offer and goes on
+without a change.
+
+The upstream does not store such a response. Unless the client sends `"store": false`, the gateway keeps the items of
+the conversation, and a later request may continue the response by `previous_response_id`.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proxy.actions.loop import ActionLoop
+from proxy.actions.offer import Actions, Offer
+from proxy.asgi import App, Message, Receive, Scope, Send
+from proxy.body import by_size
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.chat import CHAT, ChatRequest
+from proxy.dialects.json_body import Edit
+from proxy.dialects.paths import DIALECT_NAMES
+from proxy.dialects.replies import json_bytes
+from proxy.dialects.responses import RESPONSES
+from proxy.dialects.responses_reply import OWN_ID
+from proxy.errors import ApiError
+from proxy.exchange import Exchange, Target, exchange_of
+from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
+from retrieval.errors import RetrievalError
+
+log = logging.getLogger("ragway")
+_NO_CHAT = (404, 405, 501)  # statuses of an upstream without chat completions, or without any for the model
+_MOST_ITEMS_BYTES = 1 << 20  # of the conversation that a stored response continues
+
+
+@dataclass(frozen=True, slots=True)
+class ClientChat:
+    """A chat as a chat completion, without passages."""
+
+    request: ChatRequest
+    target: Target  # with the place of the passages in the chat completion
+    body: bytes | None = None  # of another dialect, for the bridge; None: the client's own request
+    items: Sequence[Any] | None = None  # of a response that is stored: the whole conversation
+    continues: bool = False  # continues a response that only the gateway has stored
+    narrowed: bool = False  # the client names the tools that the model may call
+
+
+async def client_chat(
+    request: ModelRequest, model: str, target: Target, sets: Sequence[str], exchange: Exchange, actions: Actions
+) -> ClientChat | None:
+    """The client's request as a chat completion; None: the request goes on without a change.
+
+    model: as the client named the model. sets: that the chat may use. Raises ApiError 400 where the request continues a
+    response that only the gateway knows, and the bridge refuses a member.
+    """
+    if isinstance(request, ChatRequest):
+        return ClientChat(request, target)
+    earlier = await _earlier_items(request, exchange, actions)
+    if earlier is None and (not sets or not _knows_chat(target, actions)):
+        return None
+    try:
+        return await by_size(request.raw, lambda: _translated(request, model, target, earlier, exchange, actions))
+    except ApiError as error:
+        if earlier is not None:
+            raise
+        log.info("%s no operation is offered: %s", exchange.id, error.message)
+        return None
+
+
+async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Actions) -> Sequence[Any] | None:
+    """The conversation up to the stored response that the request continues; None: not the gateway's, or not known."""
+    if actions.memory is None or not request.previous_reply.startswith(OWN_ID):
+        return None
+    try:
+        return await actions.memory.items(exchange.key, request.previous_reply)
+    except RetrievalError as error:
+        log.warning("%s the response before is not read: %s", exchange.id, error)
+        return None
+
+
+def _knows_chat(target: Target, actions: Actions) -> bool:
+    """Whether the upstream may know chat completions."""
+    stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
+    return stated and not actions.lacking.knows(target, CHAT.path, model=target.model)
+
+
+def _translated(
+    request: ModelRequest,
+    model: str,
+    target: Target,
+    earlier: Sequence[Any] | None,
+    exchange: Exchange,
+    actions: Actions,
+) -> ClientChat:
+    """earlier: the items before the request's own. Raises ApiError 400."""
+    fields = {name: value for name, value in request.fields.items() if name != "rag"}
+    fields["model"] = target.model or model
+    items = None
+    if exchange.dialect is RESPONSES:
+        items = [*(earlier or ()), *_items_of(fields.get("input"))]
+    if earlier is not None:
+        del fields["previous_response_id"]
+        fields["input"] = items
+    body = json_bytes(fields)
+    chat = TranslatedRequest.of(exchange.dialect, body, target, actions.lacking).chat
+    choice = fields.get("tool_choice")
+    return ClientChat(
+        ChatRequest.parse(chat),
+        # As in the client's dialect, where passages never stand before the client's own instructions.
+        replace(target, position="tail" if target.position == "tail" else "merge"),
+        body,
+        items if request.stored else None,
+        continues=earlier is not None,
+        narrowed=isinstance(choice, dict) and choice.get("type") == "allowed_tools",
+    )
+
+
+def _items_of(given: Any) -> Sequence[Any]:
+    """The `input` of a request for a response, as items."""
+    if isinstance(given, list):
+        return given
+    return [] if given is None else [{"type": "message", "role": "user", "content": given}]
+
+
+Forwarded = Callable[[ModelRequest, Sequence[Edit]], bytes]  # the bytes for the upstream, with further edits
+Rounds = Callable[[App, ChatRequest], App]  # the upstream and a chat completion -> the app that answers the chat
+
+
+def app_of(
+    chat: ClientChat,
+    upstream: App,
+    forwarded: Forwarded,
+    offer: Offer | None,
+    exchange: Exchange,
+    actions: Actions,
+    context: str,
+) -> App:
+    """The app that answers a chat. `exchange.body` is the client's request with the passages.
+
+    offer: None for a chat that only continues a stored response. context: the passages, as injected.
+    """
+
+    def rounds(upstream: App, request: ChatRequest) -> App:
+        one = functools.partial(forwarded, request)
+        if offer is None:
+            return _OneRound(upstream, one)
+        return ActionLoop(upstream, request, one, offer, exchange, actions, context)
+
+    if chat.body is None:
+        return rounds(upstream, chat.request)
+    return BridgedChat(upstream, chat, exchange.body or b"", rounds, actions)
+
+
+class _OneRound:
+    """Asks the upstream once, without tools of the gateway."""
+
+    def __init__(self, upstream: App, forwarded: Callable[[Sequence[Edit]], bytes]) -> None:
+        self._upstream = upstream
+        self._forwarded = forwarded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = exchange_of(scope)
+        exchange.body = await by_size(exchange.body or b"", lambda: self._forwarded([]))
+        await self._upstream(scope, receive, send)
+
+
+class BridgedChat:
+    """Answers a chat of another dialect by chat completions."""
+
+    def __init__(self, upstream: App, chat: ClientChat, native: bytes, rounds: Rounds, actions: Actions) -> None:
+        """native: the client's request with the passages, for an upstream without chat completions."""
+        self._upstream = upstream
+        self._chat = chat
+        self._native = native
+        self._rounds = rounds
+        self._actions = actions
+        self._answered = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError as the bridge and as the upstream."""
+        exchange, target = exchange_of(scope), self._chat.target
+        resolved, exchange.body = exchange.target, self._chat.body
+        try:
+            reply = await bridged(self._answer, scope, receive, send, self._actions.lacking)
+            self._keep(exchange.key, reply)
+        except _NoChatError:
+            exchange.target, exchange.body, exchange.tokens = resolved, self._native, None
+            if exchange.action_trace is not None:
+                exchange.action_trace.offer = "not suited"
+            await self._upstream(scope, receive, send)
+            if exchange.status < 400:
+                self._actions.lacking.learn(target, CHAT.path, "no operation is offered", model=target.model)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the chat completion in `exchange.body`."""
+        request = ChatRequest.parse(exchange_of(scope).body or b"")
+        await self._rounds(self._ask, request)(scope, receive, send)
+
+    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the upstream. Raises _NoChatError where the upstream refuses the first chat completion as unknown."""
+
+        async def look(message: Message) -> None:
+            if not self._answered and not self._chat.continues and message.get("status") in _NO_CHAT:
+                raise _NoChatError
+            self._answered = True
+            await send(message)
+
+        await self._upstream(scope, receive, look)
+
+    def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
+        """Remember the conversation for a request that continues the response."""
+        memory, items = self._actions.memory, self._chat.items
+        if memory is None or items is None or not reply:
+            return
+        kept = json_bytes([*items, *reply["output"]])
+        if len(kept) <= _MOST_ITEMS_BYTES:
+            memory.keep_items(key, reply["id"], kept)
+
+
+class _NoChatError(Exception):
+    """The upstream has no chat completions for the model; the client has no byte of the answer."""

@@ -1,0 +1,212 @@
+"""Clients of each dialect for chats with actions, by the official SDKs: one test asks in every dialect.
+
+chat = client.chat(team.served.url)
+reply = chat.ask("Who?", stream=True)
+chat.results((reply.calls[0].id, "sunny"))
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import anthropic
+import openai
+import pytest
+
+Json = dict[str, Any]
+HTTP: Json = {"max_retries": 0, "timeout": 60, "api_key": "placeholder"}
+WEATHER = "weather"  # the client's own tool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool, as the client got the call."""
+
+    id: str
+    name: str
+    arguments: Json
+
+
+@dataclass(frozen=True, slots=True)
+class SdkReply:
+    """A reply, as the SDK read the reply."""
+
+    id: str
+    text: str
+    calls: tuple[Call, ...]
+    tokens: tuple[int, int]  # of the prompt and of the answer
+    headers: Any
+    events: tuple[Any, ...] = ()  # of a stream
+
+
+@dataclass(slots=True)
+class SdkChat(ABC):
+    """A conversation of one client, which sends the whole history with each request."""
+
+    url: str
+    model: str = "rage/atlas/gpt-x"
+    said: list[Any] = field(default_factory=list)
+    fields: Json = field(default_factory=dict)  # of each request, beyond the history
+    tools: bool = False  # the client sends a tool of the client's
+
+    path: ClassVar[str]
+
+    @abstractmethod
+    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
+        """The reply to a question."""
+
+    @abstractmethod
+    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
+        """The reply to results of the client's tool: id of each call, and text."""
+
+    @abstractmethod
+    def events(self, question: str) -> Iterator[Any]:
+        """The events of a streamed reply, as they come; closing the iterator leaves."""
+
+    @abstractmethod
+    def body(self, question: str, **fields: Any) -> Json:
+        """The JSON body of a request, for a client without an SDK."""
+
+
+class CompletionsChat(SdkChat):
+    """A client of chat completions."""
+
+    path = "/v1/chat/completions"
+
+    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
+        self.said.append({"role": "user", "content": question})
+        return self._sent(stream, fields)
+
+    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
+        self.said += [{"role": "tool", "tool_call_id": id, "content": text} for id, text in results]
+        return self._sent(stream, {})
+
+    def events(self, question: str) -> Iterator[Any]:
+        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+            yield from client.chat.completions.create(**self.body(question), stream=True)
+
+    def body(self, question: str, **fields: Any) -> Json:
+        function = {"name": WEATHER, "parameters": {"type": "object", "properties": {}}}
+        tools = {"tools": [{"type": "function", "function": function}]} if self.tools else {}
+        said = [*self.said, {"role": "user", "content": question}] if question else self.said
+        return {"model": self.model, "messages": said, **tools, **self.fields, **fields}
+
+    def _sent(self, stream: bool, fields: Json) -> SdkReply:
+        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+            asking, events, headers = self.body("", **fields), [], None
+            if stream:
+                with client.chat.completions.stream(**asking, stream_options={"include_usage": True}) as chunks:
+                    headers = chunks._response.headers
+                    events = [event.chunk for event in chunks if event.type == "chunk"]
+                    whole: Any = chunks.get_final_completion()
+            else:
+                raw = client.chat.completions.with_raw_response.create(**asking)
+                whole, headers = raw.parse(), raw.headers
+        message = whole.choices[0].message
+        self.said.append(message.to_dict(exclude_none=True))
+        calls = [
+            Call(one.id, one.function.name, json.loads(one.function.arguments)) for one in message.tool_calls or ()
+        ]
+        tokens = whole.usage.prompt_tokens, whole.usage.completion_tokens
+        return SdkReply(whole.id, message.content or "", tuple(calls), tokens, headers, tuple(events))
+
+
+class ResponsesChat(SdkChat):
+    """A client of responses."""
+
+    path = "/v1/responses"
+
+    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
+        self.said.append({"role": "user", "content": question})
+        return self._sent(stream, fields)
+
+    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
+        self.said += [{"type": "function_call_output", "call_id": id, "output": text} for id, text in results]
+        return self._sent(stream, {})
+
+    def events(self, question: str) -> Iterator[Any]:
+        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+            yield from client.responses.create(**self.body(question), stream=True)
+
+    def body(self, question: str, **fields: Any) -> Json:
+        tool = {"type": "function", "name": WEATHER, "parameters": {"type": "object", "properties": {}}}
+        tools = {"tools": [tool]} if self.tools else {}
+        said = [*self.said, {"role": "user", "content": question}] if question else self.said
+        return {"model": self.model, "input": said, **tools, **self.fields, **fields}
+
+    def _sent(self, stream: bool, fields: Json) -> SdkReply:
+        with openai.OpenAI(base_url=self.url + "/v1", **HTTP) as client:
+            asking, events, headers = self.body("", **fields), [], None
+            if stream:
+                with client.responses.stream(**asking) as arriving:
+                    headers = arriving._response.headers
+                    events = list(arriving)
+                    whole: Any = arriving.get_final_response()
+            else:
+                raw = client.responses.with_raw_response.create(**asking)
+                whole, headers = raw.parse(), raw.headers
+        self._remember(whole)
+        found = [one for one in whole.output if one.type == "function_call"]
+        calls = [Call(one.call_id, one.name, json.loads(one.arguments)) for one in found]
+        tokens = whole.usage.input_tokens, whole.usage.output_tokens
+        return SdkReply(whole.id, whole.output_text, tuple(calls), tokens, headers, tuple(events))
+
+    def _remember(self, whole: Any) -> None:
+        self.said += [item.to_dict(exclude_none=True) for item in whole.output]
+
+
+class StoredResponsesChat(ResponsesChat):
+    """A client of responses that continues each response by the id, without the history."""
+
+    def _remember(self, whole: Any) -> None:
+        self.said, self.fields = [], {**self.fields, "previous_response_id": whole.id}
+
+
+class MessagesChat(SdkChat):
+    """A client of Anthropic's messages."""
+
+    path = "/v1/messages"
+
+    def ask(self, question: str, *, stream: bool = False, **fields: Any) -> SdkReply:
+        self.said.append({"role": "user", "content": question})
+        return self._sent(stream, fields)
+
+    def results(self, *results: tuple[str, str], stream: bool = False) -> SdkReply:
+        blocks = [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in results]
+        self.said.append({"role": "user", "content": blocks})
+        return self._sent(stream, {})
+
+    def events(self, question: str) -> Iterator[Any]:
+        with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
+            yield from client.messages.create(**self.body(question), stream=True)
+
+    def body(self, question: str, **fields: Any) -> Json:
+        tools = {"tools": [{"name": WEATHER, "input_schema": {"type": "object"}}]} if self.tools else {}
+        said = [*self.said, {"role": "user", "content": question}] if question else self.said
+        return {"model": self.model, "messages": said, "max_tokens": 99, **tools, **self.fields, **fields}
+
+    def _sent(self, stream: bool, fields: Json) -> SdkReply:
+        with anthropic.Anthropic(base_url=self.url, **HTTP) as client:
+            asking, events, headers = self.body("", **fields), [], None
+            if stream:
+                with client.messages.stream(**asking) as arriving:
+                    headers = arriving.response.headers
+                    events = list(arriving)
+                    whole: Any = arriving.get_final_message()
+            else:
+                raw = client.messages.with_raw_response.create(**asking)
+                whole, headers = raw.parse(), raw.headers
+        self.said.append(
+            {"role": "assistant", "content": [block.to_dict(exclude_none=True) for block in whole.content]}
+        )
+        calls = [Call(one.id, one.name, one.input) for one in whole.content if one.type == "tool_use"]
+        text = "".join(one.text for one in whole.content if one.type == "text")
+        tokens = whole.usage.input_tokens, whole.usage.output_tokens
+        return SdkReply(whole.id, text, tuple(calls), tokens, headers, tuple(events))
+
+
+CHATS = (CompletionsChat, ResponsesChat, StoredResponsesChat, MessagesChat)
+BY_CHAT = pytest.mark.parametrize("kind", CHATS, ids=["chat", "responses", "responses-by-id", "messages"])
+STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
