@@ -20,7 +20,7 @@ Data goes to standard output, messages go to standard error. Exit codes: 0 done,
     keys      create, list, limit, revoke and rotate keys
     key_credentials  the secrets and fixed arguments of a key for action sets
     usage     sums of requests, tokens and dollars
-    actions   action sets: OpenAPI documents -> operations that are found and called
+    actions   action sets: OpenAPI documents -> operations that are found and called      specs  documents read again
     mcp       search and fetch over MCP, on stdin and stdout
     config    the effective settings and their origins
     contexts  confirm and enrich chunks by a model, for `ingest` and `rebuild`

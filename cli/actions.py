@@ -1,29 +1,33 @@
 """ragway actions: the operations of HTTP APIs, from OpenAPI documents."""
 
 import contextlib
+import functools
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from cli.apis import action_api, call_limits
+from cli.apis import action_api, action_library, action_store, call_limits
 from cli.build import accounts, key_credentials
-from cli.common import WholeNumber, as_text, echo, knowledge, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, as_text, echo, options, progress_bar, run, settings_of
+from cli.specs import counts_of, document_of, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
 from proxy.actions.call import Api, call
-from proxy.actions.library import ActionLibrary
+from proxy.actions.library import AddReport
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
+from proxy.actions.sources import is_url, shown_source
 from proxy.actions.store import ActionSet, ActionStore
 from retrieval.errors import RetrievalError
 from retrieval.records.search import ALL, Turn
+from runtime import logs
 
 _SHOWN = 10  # operations that cannot be called, in a report
 
@@ -39,11 +43,13 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--base-url", help="Address of the API (default: actions.NAME.base_url, else as in FILE).")
+@click.argument("source", metavar="FILE|URL")
+@click.option("--base-url", help="Address of the API (default: actions.NAME.base_url, else as in the document).")
 @options
-def add(name: str, file: Path, base_url: str | None, config_file: Path | None, data: str | None) -> None:
+def add(name: str, source: str, base_url: str | None, config_file: Path | None, data: str | None) -> None:
     """Read an OpenAPI document into the action set NAME; run again after changes.
+
+    The document is a file, or a URL of a host in the setting `action_calls.spec_hosts`.
 
     A document that cannot be read changes nothing. Operations that cannot be called are listed with the reason.
     """
@@ -52,32 +58,91 @@ def add(name: str, file: Path, base_url: str | None, config_file: Path | None, d
         raise click.UsageError(f"NAME has small letters, digits, - and _, at most 64; got {as_text(name)!r}")
     try:
         check_address(base_url, "--base-url")
+        check_address(source if is_url(source) else None, "URL")
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
-    try:
-        run(_add(settings, name, raw, base_url))
-    except UnreadableSpec as error:
-        raise click.ClickException(f"{file}: {error}; nothing is changed") from error
+    source = source if is_url(source) else str(Path(source).absolute())
+    spec = settings.actions[name].spec if name in settings.actions else None
+    if spec not in (None, source):
+        raise click.ClickException(
+            f"the setting actions.{name}.spec names another document: run `ragway actions update {name}`"
+        )
+    run(_add(settings, name, source, base_url))
 
 
-async def _add(settings: Settings, name: str, raw: bytes, base_url: str | None) -> int:
+async def _add(settings: Settings, name: str, source: str, base_url: str | None) -> int:
     configured = settings.actions[name].base_url if name in settings.actions else None
-    async with _library(settings, make=True) as library:
-        progress = progress_bar(f"actions {name}", "operations")
-        report = await library.add(name, raw, base_url=base_url or configured or "", progress=progress)
-    echo(
-        f"{name}: {report.added} added, {report.changed} changed, {report.unchanged} unchanged, "
-        f"{report.removed} removed; called at {report.base_url}"
-    )
+    with _nothing_changed(source):
+        raw = await document_of(settings, name, source)
+        async with action_library(settings, make=True) as library:
+            progress = progress_bar(f"actions {name}", "operations")
+            report = await library.add(
+                name, raw, base_url=base_url or configured or "", source=source, progress=progress
+            )
+    _report(name, report)
+    return 0
+
+
+@contextlib.contextmanager
+def _nothing_changed(source: str) -> Iterator[None]:
+    """An unreadable document as one line."""
+    try:
+        yield
+    except UnreadableSpec as error:
+        raise click.ClickException(f"{logs.printable(shown_source(source))}: {error}; nothing is changed") from error
+
+
+def _report(name: str, report: AddReport) -> None:
+    echo(f"{name}: {counts_of(report)}")
     for one in report.uncallable[:_SHOWN]:
         echo(f"cannot be called: {one.method} {one.path}: {one.reason}", err=True)
     if len(report.uncallable) > _SHOWN:
         echo(f"… and {len(report.uncallable) - _SHOWN} more: ragway actions show {name}", err=True)
-    return 0
+
+
+@command.command("update")
+@click.argument("name", required=False)
+@options
+def update_sets(name: str | None, config_file: Path | None, data: str | None) -> None:
+    """Read the document of the set NAME again; without NAME, the documents of all sets.
+
+    The document is the file or the URL in the setting `actions.NAME.spec`, else the document that `ragway actions add`
+    was given. The address of the API stays.
+    """
+    run(_update(settings_of(config_file, data=data), name and as_text(name)))
+
+
+async def _update(settings: Settings, name: str | None) -> int:
+    failures = 0
+    async with action_library(settings, make=True) as library:
+        sets = {one.name: one for one in library.store.sets()}
+        known = [each for each in {**settings.actions, **sets} if source_of(settings, sets.get(each), each)]
+        if name is not None and name not in known:
+            raise click.ClickException(_no_source(library.store, name, known))
+        for each in [name] if name is not None else known:
+            source = source_of(settings, sets.get(each), each)
+            try:
+                with _nothing_changed(source):
+                    bar = functools.partial(progress_bar, f"actions {each}", "operations")
+                    report = await update(library, settings, each, progress=bar)
+            except click.ClickException as error:
+                if name is not None:
+                    raise
+                failures += 1
+                echo(f"{each}: {error.message}", err=True)
+                continue
+            assert report is not None  # asked for, changed or not
+            _report(each, report)
+    if not known:
+        echo("no action set has a file or a URL: ragway actions add NAME FILE", err=True)
+    return 1 if failures else 0
+
+
+def _no_source(store: ActionStore, name: str, known: Sequence[str]) -> str:
+    if store.find(name) is None:
+        return _no_set(store, name)
+    others = f"; sets with a file or a URL: {', '.join(known)}" if known else ""
+    return f"the document of {name} was sent by a client, and has no file or URL{others}"
 
 
 @command.command("list")
@@ -85,7 +150,7 @@ async def _add(settings: Settings, name: str, raw: bytes, base_url: str | None) 
 @options
 def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the action sets."""
-    with contextlib.closing(_store(settings_of(config_file, data=data))) as store:
+    with contextlib.closing(action_store(settings_of(config_file, data=data))) as store:
         sets = store.sets()
     if as_json:
         click.echo(orjson.dumps([_set_row(one) for one in sets], option=orjson.OPT_INDENT_2))
@@ -103,7 +168,7 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
 @options
 def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the operations of a set, or show one OPERATION with its arguments."""
-    with contextlib.closing(_store(settings_of(config_file, data=data))) as store:
+    with contextlib.closing(action_store(settings_of(config_file, data=data))) as store:
         found = _set_of(store, name)
         operations = store.operations(name, None if operation is None else [operation])
     if operation is not None and not operations:
@@ -130,7 +195,7 @@ def remove(name: str, config_file: Path | None, data: str | None) -> None:
 
 
 async def _remove(settings: Settings, name: str) -> int:
-    async with _library(settings) as library:
+    async with action_library(settings) as library:
         if not await library.remove(name):
             raise click.ClickException(_no_set(library.store, name))
     echo(f"{name} is deleted")
@@ -153,7 +218,7 @@ def search(
 
 
 async def _search(settings: Settings, question: str, sets: Sequence[str], k: int, *, as_json: bool) -> int:
-    async with _library(settings) as library:
+    async with action_library(settings) as library:
         names = [as_text(name) for name in sets] or [one.name for one in library.store.sets()]
         for name in names:
             _set_of(library.store, name)
@@ -192,7 +257,7 @@ def run_operation(
     that read are called (GET, HEAD, OPTIONS).
     """
     settings = settings_of(config_file, data=data)
-    with contextlib.closing(_store(settings)) as store:
+    with contextlib.closing(action_store(settings)) as store:
         found = _set_of(store, name)
         operations = store.operations(name, [operation])
     if not operations:
@@ -262,7 +327,7 @@ def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
 
 
 def _set_of(store: ActionStore, name: str) -> ActionSet:
-    found = next((one for one in store.sets() if one.name == name), None)
+    found = store.find(name)
     if found is None:
         raise click.ClickException(_no_set(store, name))
     return found
@@ -278,6 +343,7 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
         "name": one.name,
         "title": one.title,
         "base_url": one.base_url,
+        "source": shown_source(one.source),
         "operations": one.count,
         "uncallable": [{"method": bad.method, "path": bad.path, "reason": bad.reason} for bad in one.uncallable],
     }
@@ -292,18 +358,3 @@ def _operation_row(one: Operation) -> dict[str, Any]:
         "reads": one.reads,
         "arguments": one.schema,
     }
-
-
-def _store(settings: Settings) -> ActionStore:
-    return ActionStore(Path(settings.data), settings.catalog.url)
-
-
-@contextlib.asynccontextmanager
-async def _library(settings: Settings, *, make: bool = False) -> AsyncIterator[ActionLibrary]:
-    """The action sets with the documents, through a running `serve` or opened by this process."""
-    store = _store(settings)
-    try:
-        async with knowledge(settings, make=make) as documents:
-            yield ActionLibrary(store, documents)
-    finally:
-        store.close()

@@ -1,12 +1,14 @@
 """Settings to the APIs whose operations are called. `cli.build` imports the module where an API is configured."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import httpx
 
 from cli.build import accounts, history_store, key_credentials
+from cli.common import knowledge as opened_knowledge
 from config.settings import ActionsApi, Settings, SettingsError
 from proxy.access.key_credentials import FIXED
 from proxy.actions.addresses import networks_of
@@ -44,7 +46,7 @@ def chat_actions(
         result_tokens=row.result_tokens,
         total_bytes=row.total_max_mb * 2**20,
     )
-    library = ActionLibrary(ActionStore(Path(settings.data), settings.catalog.url), knowledge)
+    library = ActionLibrary(action_store(settings), knowledge)
     offered = {name: api.offer for name, api in settings.actions.items()}
     memory = ActionMemory(history_store(settings, "action_rounds"), metrics.histories)
     results = StoredResults(history_store(settings, "action_results"), metrics.histories)
@@ -60,6 +62,25 @@ def chat_actions(
         Lacking(settings.upstream.relearn_after_s),
         results if keeps else None,
     )
+
+
+@contextlib.asynccontextmanager
+async def action_library(settings: Settings, *, make: bool = False) -> AsyncIterator[ActionLibrary]:
+    """The action sets with the documents, through a running `serve` or opened by this process.
+
+    make: create a missing data folder.
+    """
+    store = action_store(settings)
+    try:
+        async with opened_knowledge(settings, make=make) as documents:
+            yield ActionLibrary(store, documents)
+    finally:
+        store.close()
+
+
+def action_store(settings: Settings) -> ActionStore:
+    """The definitions of the operations."""
+    return ActionStore(Path(settings.data), settings.catalog.url)
 
 
 def call_limits(settings: Settings) -> CallLimits:

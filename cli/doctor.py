@@ -64,6 +64,7 @@ def command(repair: bool, as_json: bool, config_file: Path | None, data: str | N
 async def _doctor(seen: Examination, *, as_json: bool) -> int:
     if _folder(seen) and _databases(seen):
         await _index(seen)
+    await _specs(seen)
     if as_json:
         click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
         return int(seen.ill)
@@ -100,12 +101,14 @@ def _folder(seen: Examination) -> bool:
 def _databases(seen: Examination) -> bool:
     """Whether the catalog can be used."""
     from proxy.access.tables import schema as accounts
+    from proxy.actions.tables import schema as actions
     from proxy.observe.receipts.tables import schema as receipts
     from retrieval.catalog.tables import schema as catalog
     from runtime.database import examined, open_file, open_server
 
     url, fine = seen.settings.catalog.url, True
-    for schema, file_name in ((catalog, "catalog.sqlite"), (accounts, "accounts.db"), (receipts, "receipts.db")):
+    files = {"catalog.sqlite": catalog, "accounts.db": accounts, "receipts.db": receipts, "actions.db": actions}
+    for file_name, schema in files.items():
         file = Path(seen.settings.data) / file_name
         if not url and not (file.exists() and file.stat().st_size):
             continue
@@ -115,6 +118,24 @@ def _databases(seen: Examination) -> bool:
             seen.found(what if url else str(file), problem, _AWAY if url else _RESTORE)
             fine = fine and schema is not catalog
     return fine
+
+
+async def _specs(seen: Examination) -> None:
+    """Read the document of each `actions.NAME.spec`, as `ragway serve` does at the start."""
+    specs = {name: row.spec for name, row in seen.settings.actions.items() if row.spec}
+    if not specs:
+        return
+    from cli.specs import document_of
+    from proxy.actions.library import read_document
+    from proxy.actions.openapi.read import UnreadableSpec
+    from proxy.actions.sources import shown_source
+
+    for name, spec in specs.items():
+        try:
+            read_document(await document_of(seen.settings, name, spec))
+        except UnreadableSpec as error:
+            subject = f"actions.{name}.spec ({shown_source(spec)})"
+            seen.found(subject, error, "correct the document or the setting; until then, the set stays as before")
 
 
 async def _index(seen: Examination) -> None:

@@ -31,6 +31,7 @@ from proxy.upstream.routes import Routes
 from retrieval.errors import RetrievalError
 from retrieval.rpc.client import IndexClient
 from runtime import logs, scheduling
+from runtime.scheduling import child_command
 
 log = logging.getLogger("ragway")
 _MOST_FILES = 65536
@@ -76,6 +77,8 @@ async def _serve(settings: Settings) -> int:
     scheduling.prefer_low_latency()
     limits = {"start_s": settings.retrieval.start_s, "hang_s": settings.retrieval.hang_s}
     index = IndexProcess(plan(settings), **limits) if settings.retrieval.enabled else None
+    index_ready = asyncio.Event()
+    specs = asyncio.ensure_future(_read_specs(settings, index_ready))
     models = Routes(targets(settings, os.environ)).names()
     front = Workers(settings.server.workers, orjson.dumps(settings.as_flags()), settings.server.hang_s)
     stop = _Stop()
@@ -84,16 +87,46 @@ async def _serve(settings: Settings) -> int:
             if await stop.unless_asked(_warm_up(index, front, listener)):
                 topic = _NO_TOPIC
                 if index is not None:
-                    index.on_change(front.set_status)
+
+                    def changed(reason: str) -> None:
+                        front.set_status(reason)
+                        if not reason:
+                            index_ready.set()
+
+                    index.on_change(changed)
                     topic = await _topic(settings, index)
-                front.set_status(index.unavailable_reason if index is not None else "")
+                    changed(index.unavailable_reason)
+                else:
+                    front.set_status("")
                 _greet(listener, models, settings, topic)
                 await stop.asked.wait()
         except WorkerFailed as error:
             raise click.ClickException(str(error)) from error
         finally:
+            specs.cancel()
+            await asyncio.wait({specs})
             await _end(settings, front, index, stop)
     return 0
+
+
+async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
+    """Read the changed documents of `actions.NAME.spec` in a process of its own, once the index works."""
+    if not any(row.spec for row in settings.actions.values()):
+        return
+    await index_ready.wait()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *child_command("cli.specs"), stdin=asyncio.subprocess.PIPE, stdout=2
+        )
+    except OSError as error:
+        log.error("the documents of actions.NAME.spec are not read: %s", error.strerror or error)
+        return
+    try:
+        await process.communicate(orjson.dumps(settings.as_flags()))
+    finally:
+        if process.returncode is None:  # the gateway ends: the next start reads the documents
+            process.kill()
+            await process.wait()
 
 
 async def _warm_up(index: IndexProcess | None, front: Workers, listener: socket.socket) -> None:

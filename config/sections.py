@@ -43,8 +43,9 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class ActionsApi:
-    """One row of `actions`: an API, whose operations `ragway actions add` reads. None: not set."""
+    """One row of `actions`: an API and its OpenAPI document. None: not set."""
 
+    spec: str | None = None
     base_url: str | None = None
     auth: Literal["none", "api_key", "basic", "bearer", "digest", "oauth2"] = "none"
     secret_env: str | None = None
@@ -72,6 +73,7 @@ class ActionCallsSettings:
     result_tokens: int
     result_max_mb: int
     total_max_mb: int
+    spec_hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

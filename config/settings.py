@@ -130,7 +130,8 @@ def load(
     for key, value in (flags or {}).items():
         if value is not None:
             _merge(tree, _nested(key, value), origins, "command line")
-    return _build(tree, origins)
+    from_file = file is not None and origins["actions"] == str(file)
+    return _build(tree, origins, Path(file).parent if file is not None and from_file else Path())
 
 
 class _Loader(yaml.SafeLoader):
@@ -243,7 +244,8 @@ def _hint_of(key: str) -> Any:
     return typing.get_type_hints(_SECTIONS[section]).get(name)
 
 
-def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
+def _build(tree: Tree, origins: Mapping[str, str], folder: Path) -> Settings:
+    """folder: of the setting `actions`, for relative paths."""
     sections: Tree = {}
     for section, hint in _SECTIONS.items():
         hints = typing.get_type_hints(hint)
@@ -255,7 +257,7 @@ def _build(tree: Tree, origins: Mapping[str, str]) -> Settings:
         sections[section] = hint(**values)
     where = f"models ({origins['models']})"
     sections["models"] = _models(tree["models"], where)
-    sections["actions"] = _apis(tree["actions"], f"actions ({origins['actions']})")
+    sections["actions"] = _apis(tree["actions"], f"actions ({origins['actions']})", folder)
     data = _typed(tree["data"], str, f"data ({origins['data']})")
     if not data:
         raise SettingsError(f"data ({origins['data']}) must name a folder")
@@ -293,7 +295,7 @@ def _models(value: Any, where: str) -> Mapping[str, Model]:
     return rows
 
 
-def _apis(value: Any, where: str) -> Mapping[str, ActionsApi]:
+def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
     rows = {}
     for name, row in _rows(value, where, ActionsApi):
         if not API_NAME.fullmatch(name):
@@ -313,8 +315,20 @@ def _apis(value: Any, where: str) -> Mapping[str, ActionsApi]:
         for key in needed.get(row.auth, ("secret_env",)):
             if not getattr(row, key) and not (row.secret_per_key and key.endswith("_env")):
                 raise SettingsError(f"actions.{name}.auth is {row.auth}: set actions.{name}.{key}, too")
-        rows[name] = row
+        rows[name] = dataclasses.replace(row, spec=_source(row.spec, f"actions.{name}.spec", folder))
     return rows
+
+
+def _source(spec: str | None, where: str, folder: Path) -> str | None:
+    """The URL, or the absolute path of the file. Raises SettingsError."""
+    if spec is None:
+        return None
+    if spec.startswith(("http://", "https://")):
+        check_address(spec, where)
+        return spec
+    if not spec or "://" in spec:
+        raise SettingsError(f"{where} must be a file, or a URL with http:// or https://, got {spec!r}")
+    return str((folder / spec).absolute())
 
 
 def _rows(value: Any, where: str, kind: type[_Row]) -> Iterator[tuple[str, _Row]]:

@@ -29,7 +29,7 @@ from benchmarks.common.output import say, table
 from cli.common import knowledge
 from config.settings import load
 from evaluation.retrieval.judged import JudgedSet, read
-from proxy.actions.library import ActionLibrary, FoundAction
+from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.operations import operations_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
@@ -125,7 +125,7 @@ async def _run(arguments: argparse.Namespace) -> None:
             name = f"among-{count}"
             if arguments.alone:
                 joined, name = [msgspec.structs.replace(one, producers=()) for one in joined], f"alone-{count}"
-            await library.write(name, joined, [], "", "https://api.example.com")
+            await library.write(name, ReadDocument({}, "", joined, (), ""), "https://api.example.com")
             say(f"{len(joined):,} operations are written")
             rows.append(await measure(library, name, judged, len(joined)))
     print(table(["operations", "nDCG@10", "recall@10", "hit@5", "nothing found", "median ms"], map(_cells, rows)))

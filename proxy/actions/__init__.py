@@ -1,6 +1,7 @@
 """Actions: a team's HTTP APIs, described by OpenAPI documents, found by search and called by the gateway.
 
 openapi/      an OpenAPI document to operations
+sources       the bytes of a document, from a file or a URL
 library       action sets: written from a document, searched by what people say
 store         the definitions in SQL        tables, migrations/  the tables
 search_text   the text by which an operation is found

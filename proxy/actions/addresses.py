@@ -34,6 +34,15 @@ class ForbiddenAddress(Exception):
     """An address that an API must not have."""
 
 
+def origin_of(url: str) -> tuple[str, str, int | None] | None:
+    """The scheme, the host and the port of a URL; None: httpx cannot send a request to the URL."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return None
+    return parts.scheme, parts.host, parts.port
+
+
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
     """The networks of a setting, such as 10.0.0.0/8. Raises ValueError."""
     return tuple(ipaddress.ip_network(text) for text in texts)

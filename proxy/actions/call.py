@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus, urljoin
 import httpx
 
 from proxy.action_trace import CallOutcome
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork
+from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ClientCredentials, NoToken
 from proxy.actions.openapi.operation import Operation
@@ -114,7 +114,7 @@ class Api:
         return build_request(operation, {**arguments, **fixed}, self.address_of(operation))
 
     def _is_own(self, url: str) -> bool:
-        return _origin(url) in {_origin(one) for one in (self.base_url, *self.servers)}
+        return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)}
 
     def masked(self, content: bytes) -> bytes:
         """The content without the API's secrets and fixed arguments, as written or encoded in a usual way."""
@@ -131,15 +131,6 @@ class Api:
         """Close the connections."""
         if self._transport is not None:
             await self._transport.aclose()
-
-
-def _origin(url: str) -> tuple[str, str, int | None] | None:
-    """The scheme, the host and the port; None: httpx cannot send a request to the URL."""
-    try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL:
-        return None
-    return parts.scheme, parts.host, parts.port
 
 
 def _masked(content: bytes, secret: str) -> bytes:

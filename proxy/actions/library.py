@@ -2,21 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
+from proxy.actions.addresses import origin_of
 from proxy.actions.openapi.operation import Operation, Uncallable
 from proxy.actions.openapi.operations import BadServer, operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.search_text import search_text, title_of
-from proxy.actions.store import ActionStore, collection_of, revision_of
+from proxy.actions.sources import is_url
+from proxy.actions.store import ActionSet, ActionStore, collection_of, document_hash, revision_of
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Turn, View
 
 _BATCH = 100  # documents written at a time
+_PAGE = 1_000  # documents listed at a time
+_GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
 _HITS_PER_OPERATION = 3  # chunks of an operation
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
@@ -39,6 +43,17 @@ class AddReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """The operations of a document."""
+
+    document: Mapping[str, object]
+    title: str
+    operations: Sequence[Operation]
+    uncallable: Sequence[Uncallable]
+    hash: str  # `document_hash`
+
+
+@dataclass(frozen=True, slots=True)
 class FoundAction:
     """An operation found by a search."""
 
@@ -53,45 +68,41 @@ class ActionLibrary:
         self.store = store
         self._knowledge = knowledge
 
-    async def add(self, name: str, raw: bytes, *, base_url: str = "", progress: Progress | None = None) -> AddReport:
-        """Bring a set up to date with a document; base_url: "" takes the document's first server.
+    async def add(
+        self, name: str, raw: bytes, *, base_url: str = "", source: str = "", progress: Progress | None = None
+    ) -> AddReport:
+        """Bring a set up to date with a document.
 
-        An unreadable document changes no set. Raises UnreadableSpec, RetrievalError.
+        base_url: "" takes the document's first server. source: file or URL of the document; "": sent by a client.
+
+        An unreadable document changes no set. After an interruption, the operations are the old operations, and the
+        next `add` of any document completes the texts. Raises UnreadableSpec, RetrievalError.
         """
-        document = read_spec(raw)
-        operations, uncallable = operations_of(document)
-        if not operations:
-            why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
-            raise UnreadableSpec(f"the document has no operation that can be called{why}")
-        base = base_url or _server(document)
-        info = document.get("info")
-        title = str(info.get("title", "")) if isinstance(info, dict) else ""
-        added, changed, removed = await self.write(name, operations, uncallable, title, base, progress)
-        return AddReport(title, base, added, changed, len(operations) - added - changed, removed, uncallable)
+        read = await asyncio.to_thread(read_document, raw)
+        base = base_url or address_of(read.document, source)
+        added, changed, removed = await self.write(name, read, base, source=source, progress=progress)
+        unchanged = len(read.operations) - added - changed
+        return AddReport(read.title, base, added, changed, unchanged, removed, read.uncallable)
 
     async def write(
-        self,
-        name: str,
-        operations: Sequence[Operation],
-        uncallable: Sequence[Uncallable],
-        title: str,
-        base_url: str,
-        progress: Progress | None = None,
+        self, name: str, read: ReadDocument, base_url: str, *, source: str = "", progress: Progress | None = None
     ) -> tuple[int, int, int]:
         """Bring a set up to date with operations; returns the numbers of added, changed and removed operations.
 
+        All texts are written, because an earlier writing may have been interrupted; the index keeps unchanged texts.
         Raises RetrievalError.
         """
-        before = self.store.revisions(name)
-        now = {one.name: revision_of(one) for one in operations}
-        written = [one for one in operations if before.get(one.name) != now[one.name]]
-        await self._write_texts(name, written, progress)
-        self.store.put(name, operations, uncallable, title=title, base_url=base_url)
-        removed = [each for each in before if each not in now]
-        for each in removed:
-            await self._knowledge.writing.detach(collection_of(name), each, None)
-        added = sum(1 for one in written if one.name not in before)
-        return added, len(written) - added, len(removed)
+        before = await asyncio.to_thread(self.store.revisions, name)
+        now = {one.name: revision_of(one) for one in read.operations}
+        await asyncio.to_thread(self.store.note_document, name, "")
+        await self._write_texts(name, read.operations, progress)
+        row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
+        await asyncio.to_thread(self.store.put, row, read.operations)
+        await self._remove_texts(name, now.keys())
+        await asyncio.to_thread(self.store.note_document, name, read.hash)
+        added = len(now.keys() - before.keys())
+        changed = sum(1 for each in now.keys() & before.keys() if now[each] != before[each])
+        return added, changed, len(before.keys() - now.keys())
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
@@ -154,6 +165,27 @@ class ActionLibrary:
             if progress is not None:
                 progress(min(at + _BATCH, len(operations)), len(operations), 0)
 
+    async def _remove_texts(self, name: str, kept: Collection[str]) -> None:
+        """Delete the texts of all other operations, and texts that an interrupted writing left."""
+        after, collection = "", collection_of(name)
+        while page := await self._knowledge.library.documents(collection, after=after, limit=_PAGE, groups=None):
+            after = page[-1].id
+            for one in page:
+                if one.key and one.key not in kept:
+                    await self._knowledge.writing.detach(collection, one.key, None)
+
+
+def read_document(raw: bytes) -> ReadDocument:
+    """The operations of a document, at least one. Raises UnreadableSpec."""
+    document = read_spec(raw)
+    operations, uncallable = operations_of(document)
+    if not operations:
+        why = f": {uncallable[0].method} {uncallable[0].path}: {uncallable[0].reason}" if uncallable else ""
+        raise UnreadableSpec(f"the document has no operation that can be called{why}")
+    info = document.get("info")
+    title = str(info.get("title", "")) if isinstance(info, dict) else ""
+    return ReadDocument(document, title, operations, uncallable, document_hash(raw))
+
 
 def _document(name: str, operation: Operation) -> DocumentInput:
     return DocumentInput(
@@ -168,13 +200,22 @@ def _document(name: str, operation: Operation) -> DocumentInput:
     )
 
 
-def _server(document: dict[str, object]) -> str:
-    """The address of the API. Raises UnreadableSpec: the document names none."""
+def address_of(document: Mapping[str, object], source: str) -> str:
+    """The address of the API, by the document's first server.
+
+    A relative server counts from the document's URL. A document from a URL names no other origin than the URL's:
+    credentials go to the address. Raises UnreadableSpec.
+    """
     try:
         url = server_of(document.get("servers"))
     except BadServer as error:
-        raise UnreadableSpec(f"{error}: give the address with --base-url") from error
-    parts = urlsplit(urljoin("https://", url)) if url.startswith("//") else urlsplit(url)
+        raise UnreadableSpec(f"{error}: {_GIVE_ADDRESS}") from error
+    base = source.partition("?")[0] if is_url(source) else ""
+    parts = urlsplit(urljoin(base or "https://", url or "/")) if base or url.startswith("//") else urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UnreadableSpec("the document names no server with an address: give the address with --base-url")
+        raise UnreadableSpec(f"the document names no server with an address: {_GIVE_ADDRESS}")
+    if base and origin_of(parts.geturl()) != origin_of(base):
+        raise UnreadableSpec(
+            f"the document names a server of another origin than the document's URL, {parts.geturl()}: {_GIVE_ADDRESS}"
+        )
     return parts.geturl()

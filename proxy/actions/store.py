@@ -7,6 +7,7 @@ is called, is a row here. So a worker reads the rows of the operations that a se
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ class ActionSet:
     updated_s: float
     uncallable: Sequence[Uncallable]
     count: int = 0
+    source: str = ""  # file or URL of the document; "" = sent by a client
+    document: str = ""  # `document_hash` of the document; "" = the writing was interrupted
 
 
 def collection_of(name: str) -> str:
@@ -46,6 +49,11 @@ def collection_of(name: str) -> str:
 def revision_of(operation: Operation) -> str:
     """A hash of the definition: another hash is another operation."""
     return hashlib.sha256(_encode(operation)).hexdigest()[:32]
+
+
+def document_hash(raw: bytes) -> str:
+    """A hash of a document and of the version that reads the document: another version may read other operations."""
+    return hashlib.sha256(version("ragway").encode() + raw).hexdigest()[:32]
 
 
 class ActionStore:
@@ -65,9 +73,8 @@ class ActionStore:
         from proxy.actions.tables import action_sets, actions
 
         with self._database.reading() as sql:
-            counts: dict[str, int] = dict(
-                sql.execute(select(actions.c.set, func.count()).group_by(actions.c.set)).tuples().all()
-            )
+            counted = select(actions.c.set, func.count().label("number")).group_by(actions.c.set)
+            counts: dict[str, int] = {row.set: row.number for row in sql.execute(counted)}
             rows = sql.execute(select(action_sets).order_by(action_sets.c.name)).all()
         return [
             ActionSet(
@@ -77,6 +84,8 @@ class ActionStore:
                 row.updated_s,
                 msgspec.json.decode(row.uncallable, type=list[Uncallable]),
                 counts.get(row.name, 0),
+                row.source,
+                row.document,
             )
             for row in rows
         ]
@@ -91,7 +100,7 @@ class ActionStore:
 
         with self._database.reading() as sql:
             query = select(actions.c.name, actions.c.revision).where(actions.c.set == name).order_by(actions.c.name)
-            return dict(sql.execute(query).tuples().all())
+            return {row.name: row.revision for row in sql.execute(query)}
 
     def operations(self, name: str, wanted: Iterable[str] | None = None) -> list[Operation]:
         """Operations of a set: the wanted, in that order, or all by name. Unknown names are left out.
@@ -109,33 +118,46 @@ class ActionStore:
         if names is not None:
             query = query.where(actions.c.name.in_(names))
         with self._database.reading() as sql:
-            rows = dict(sql.execute(query).tuples().all())
+            rows: dict[str, bytes] = {row.name: row.definition for row in sql.execute(query)}
         return [
             msgspec.json.decode(rows[each], type=Operation)
             for each in (rows if names is None else names)
             if each in rows
         ]
 
-    def put(
-        self, name: str, operations: Sequence[Operation], uncallable: Sequence[Uncallable], *, title: str, base_url: str
-    ) -> None:
-        """Replace a set, completely or not at all. Raises RetrievalError."""
+    def find(self, name: str) -> ActionSet | None:
+        """The set of a name. Raises RetrievalError."""
+        return next((one for one in self.sets() if one.name == name), None)
+
+    def note_document(self, name: str, document: str) -> None:
+        """Note the hash of the document that a set was written from; "": the writing begins. Raises RetrievalError."""
+        if self._database.empty():
+            return
+        from proxy.actions.tables import action_sets
+
+        with self._database.writing() as sql:
+            sql.execute(action_sets.update().where(action_sets.c.name == name).values(document=document))
+
+    def put(self, row: ActionSet, operations: Sequence[Operation]) -> None:
+        """Replace a set, completely or not at all; the document is noted afterwards. Raises RetrievalError."""
         from proxy.actions.tables import action_sets, actions
 
         rows = [
-            {"set": name, "name": one.name, "revision": revision_of(one), "definition": _encode(one)}
+            {"set": row.name, "name": one.name, "revision": revision_of(one), "definition": _encode(one)}
             for one in operations
         ]
         with self._database.writing() as sql:
-            sql.execute(action_sets.delete().where(action_sets.c.name == name))
-            sql.execute(actions.delete().where(actions.c.set == name))
+            sql.execute(action_sets.delete().where(action_sets.c.name == row.name))
+            sql.execute(actions.delete().where(actions.c.set == row.name))
             sql.execute(
                 action_sets.insert().values(
-                    name=name,
-                    title=title,
-                    base_url=base_url,
+                    name=row.name,
+                    title=row.title,
+                    base_url=row.base_url,
                     updated_s=self._now_s(),
-                    uncallable=_encode(list(uncallable)),
+                    uncallable=_encode(list(row.uncallable)),
+                    source=row.source,
+                    document="",
                 )
             )
             for at in range(0, len(rows), _ROWS):

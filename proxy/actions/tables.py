@@ -16,6 +16,10 @@ action_sets = Table(
     Column("base_url", String, nullable=False),
     Column("updated_s", Float, nullable=False),
     Column("uncallable", LargeBinary, nullable=False),  # JSON: uncallable operations, with reasons
+    Column("source", String, nullable=False, server_default=""),  # file or URL of the document; "" = sent by a client
+    Column(
+        "document", String, nullable=False, server_default=""
+    ),  # hash of the document; "" = the writing is unfinished
 )
 actions = Table(
     "actions",

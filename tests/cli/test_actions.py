@@ -242,3 +242,77 @@ def test_a_run_of_a_key_uses_the_credentials_of_the_key(folder: Path) -> None:
     assert json.loads(done.stdout)[0] == {"id": 0, "key": "…"}
     assert SECRET not in done.stdout + done.stderr
     assert dry.stdout.splitlines()[0].endswith("users?itemsPerPage=…"), "no value of a fixed argument is printed"
+
+
+# --- update, and documents of the settings ---------------------------------------------------------------------------
+
+
+def test_update_reads_the_file_of_the_set_again_and_keeps_the_address(folder: Path) -> None:
+    actions(folder, "add", "atlas", "atlas.yaml", "--base-url", "http://x.example")
+    (folder / "atlas.yaml").write_text(ATLAS.replace("all invoices of", "every bill of"))
+    for words in (["update", "atlas"], ["update"]):
+        out, err = actions(folder, *words)
+        assert out.startswith("atlas: 0 added, ")
+        assert out.endswith("; called at http://x.example")
+        assert "cannot be called: PUT /orgs/{orgId}/invoices" in err
+    assert "every bill of" in actions(folder, "show", "atlas")[0]
+    assert json.loads(actions(folder, "list", "--json")[0])[0]["source"] == str(folder / "atlas.yaml")
+
+
+def test_update_names_each_document_that_cannot_be_read_and_reads_the_others(folder: Path) -> None:
+    (folder / "shop.yaml").write_text(ATLAS.replace("Atlas", "Shop"))
+    actions(folder, "add", "atlas", "atlas.yaml")
+    actions(folder, "add", "shop", "shop.yaml")
+    (folder / "atlas.yaml").write_text("openapi: 3.0.3\npaths: {/a: [}\n")
+    done = ragway("actions", "update", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("shop: 0 added, 0 changed, 2 unchanged")
+    assert f"atlas: {folder}/atlas.yaml: line 2, column" in done.stderr
+    assert "nothing is changed" in refused(ragway("actions", "update", "atlas", folder=folder))
+    assert "there is no action set 'nope'; known: atlas, shop" in refused(
+        ragway("actions", "update", "nope", folder=folder)
+    )
+
+
+def test_a_document_of_the_settings_needs_no_add(folder: Path) -> None:
+    (folder / "specs").mkdir()
+    (folder / "specs" / "ragway.yaml").write_text(
+        "embedder: {model: hash}\nactions: {atlas: {spec: ../atlas.yaml, base_url: 'http://x.example'}}\n"
+    )
+    where = ("--config", "specs/ragway.yaml")
+    out, _ = actions(folder, "update", *where)
+    assert out == "atlas: 2 added, 0 changed, 0 unchanged, 0 removed; called at http://x.example"
+    words = refused(ragway("actions", "add", "atlas", "other.yaml", *where, folder=folder))
+    assert "the setting actions.atlas.spec names another document: run `ragway actions update atlas`" in words
+
+
+def test_a_document_comes_from_an_allowed_host_alone(folder: Path) -> None:
+    async def document(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        body = ATLAS.replace("https://cloud.example.com", "/api").encode()
+        await send({"type": "http.response.body", "body": body})
+
+    with served(document) as port:
+        url = f"http://127.0.0.1:{port}/openapi.yaml"
+        words = refused(ragway("actions", "add", "atlas", f"{url}?token={SECRET}", folder=folder))
+        assert f"{url}: documents are not fetched from 127.0.0.1: add the host to the setting" in words
+        assert SECRET not in words
+        (folder / "ragway.yaml").write_text(
+            "embedder: {model: hash}\naction_calls: {spec_hosts: [127.0.0.1]}\n"
+            "actions: {atlas: {networks: [127.0.0.0/8]}}\n"
+        )
+        out, _ = actions(folder, "add", "atlas", f"{url}?token={SECRET}")
+        assert out == f"atlas: 2 added, 0 changed, 0 unchanged, 0 removed; called at http://127.0.0.1:{port}/api"
+        assert "2 unchanged" in actions(folder, "update")[0]
+    assert "cannot be fetched" in refused(ragway("actions", "update", "atlas", folder=folder))
+    assert SECRET not in actions(folder, "list", "--json")[0]
+
+
+def test_the_doctor_names_a_document_of_the_settings_that_cannot_be_read(folder: Path) -> None:
+    (folder / "ragway.yaml").write_text("embedder: {model: hash}\nactions: {atlas: {spec: atlas.yaml}}\n")
+    actions(folder, "update")
+    assert ragway("doctor", folder=folder).returncode == 0
+    (folder / "atlas.yaml").write_text("openapi: 3.0.3\npaths: {/a: [}\n")
+    done = ragway("doctor", folder=folder)
+    assert done.returncode == 1
+    assert f"actions.atlas.spec ({folder}/atlas.yaml): line 2, column" in done.stdout

@@ -1,0 +1,114 @@
+"""Action sets from their documents: `ragway actions update`, and the start of `ragway serve`.
+
+`main` runs in a process beside the gateway: to read a large document takes seconds of one core.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+
+import click
+import orjson
+
+from cli.apis import action_library
+from cli.common import progress_bar
+from cli.worker import LOG_FORMAT
+from config.settings import ActionsApi, Settings, load
+from proxy.actions.addresses import networks_of
+from proxy.actions.library import ActionLibrary, AddReport, Progress
+from proxy.actions.openapi.read import UnreadableSpec
+from proxy.actions.sources import read_source, shown_source
+from proxy.actions.store import ActionSet, document_hash
+from retrieval.errors import RetrievalError
+from runtime import logs
+
+log = logging.getLogger("ragway")
+_UNCALLABLE = 10  # operations named in the log
+
+
+async def document_of(settings: Settings, name: str, source: str) -> bytes:
+    """The document of a set, from a file or a URL. Raises UnreadableSpec."""
+    row = settings.actions.get(name, ActionsApi())
+    return await read_source(source, hosts=settings.action_calls.spec_hosts, networks=networks_of(row.networks or ()))
+
+
+def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:
+    """Where the document of a set comes from: the setting, else as at `ragway actions add`; "": unknown."""
+    row = settings.actions.get(name)
+    return (row.spec if row is not None else None) or (found.source if found is not None else "")
+
+
+async def update(
+    library: ActionLibrary,
+    settings: Settings,
+    name: str,
+    *,
+    progress: Callable[[], Progress | None] = lambda: None,
+    changed_only: bool = False,
+) -> AddReport | None:
+    """Bring a set up to date with the document of its source; the address of the API stays.
+
+    changed_only: returns None, and writes nothing, for a document that the set was written from.
+    Raises UnreadableSpec, RetrievalError.
+    """
+    found = await asyncio.to_thread(library.store.find, name)
+    source = source_of(settings, found, name)
+    raw = await document_of(settings, name, source)
+    if changed_only and found is not None and found.document == document_hash(raw):
+        return None
+    row = settings.actions.get(name, ActionsApi())
+    base_url = row.base_url or (found.base_url if found is not None else "")
+    return await library.add(name, raw, base_url=base_url, source=source, progress=progress())
+
+
+async def _read_specs(settings: Settings) -> int:
+    """Read the documents of the setting `actions.NAME.spec` that changed; a document with a fault costs one set."""
+    names = [name for name, row in settings.actions.items() if row.spec]
+    try:
+        async with action_library(settings, make=True) as library:
+            for name in names:
+                await _read_spec(library, settings, name)
+    except (RetrievalError, click.ClickException) as error:
+        log.error("the documents of %s are not read: %s", ", ".join(names), logs.printable(str(error)))
+        return 1
+    return 0
+
+
+async def _read_spec(library: ActionLibrary, settings: Settings, name: str) -> None:
+    where = f"actions.{name}.spec ({shown_source(settings.actions[name].spec or '')})"
+    try:
+        report = await update(
+            library,
+            settings,
+            name,
+            progress=lambda: progress_bar(f"actions {name}", "operations"),
+            changed_only=True,
+        )
+    except (UnreadableSpec, RetrievalError) as error:
+        log.error("%s: %s; the set stays as before", where, logs.printable(str(error)))
+        return
+    if report is None:
+        log.debug("%s: unchanged", where)
+        return
+    log.info("%s: %s", where, counts_of(report))
+    for one in report.uncallable[:_UNCALLABLE]:
+        log.warning("actions.%s: cannot be called: %s", name, logs.printable(f"{one.method} {one.path}: {one.reason}"))
+    if len(report.uncallable) > _UNCALLABLE:
+        more = len(report.uncallable) - _UNCALLABLE
+        log.warning("actions.%s: %d more cannot be called: ragway actions show %s", name, more, name)
+
+
+def counts_of(report: AddReport) -> str:
+    """The changes made by `add`, in one line."""
+    return (
+        f"{report.added} added, {report.changed} changed, {report.unchanged} unchanged, {report.removed} removed; "
+        f"called at {report.base_url}"
+    )
+
+
+def main() -> int:
+    """Read the settings from standard input, then the documents."""
+    settings = load(environ={}, flags=orjson.loads(sys.stdin.buffer.read()))
+    logs.to_stderr(settings.server.log_level, LOG_FORMAT)
+    return asyncio.run(_read_specs(settings))

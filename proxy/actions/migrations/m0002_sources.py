@@ -1,0 +1,12 @@
+"""The source and the hash of a set's document."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    for name in ("source", "document"):
+        op.add_column("action_sets", sa.Column(name, sa.String, nullable=False, server_default=""))

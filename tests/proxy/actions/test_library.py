@@ -1,0 +1,135 @@
+"""Action sets with a real index: what an interruption leaves, and that the next reading mends it."""
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from proxy.actions.library import ActionLibrary, Progress
+from proxy.actions.store import ActionStore, collection_of, document_hash
+from retrieval.errors import RetrievalError
+from retrieval.index.index import Index
+from retrieval.records.search import ALL, Turn
+from tests.support.plans import plan_for
+
+COUNT = 150  # operations: more than are written at a time
+
+
+def document(word: str, first: int = 0) -> bytes:
+    """Operations from number `first` on, with the word in each description."""
+    paths = {
+        f"/things/{number}": {"get": {"operationId": f"op{number}", "summary": f"The {word} of thing {number}"}}
+        for number in range(first, first + COUNT)
+    }
+    spec = {"openapi": "3.1.0", "servers": [{"url": "https://a.example"}], "paths": paths}
+    return json.dumps(spec).encode()
+
+
+OLD, NEW = document("colour"), document("weight", first=120)
+
+
+@contextlib.asynccontextmanager
+async def opened(data: Path) -> AsyncIterator[tuple[ActionLibrary, Index]]:
+    """The action sets of a data folder."""
+    index, store = await Index.open(plan_for(data), serving=False), ActionStore(data)
+    try:
+        yield ActionLibrary(store, index), index
+    finally:
+        store.close()
+        await index.close()
+
+
+async def add(data: Path, raw: bytes, progress: Progress | None = None) -> None:
+    async with opened(data) as (library, _):
+        await library.add("set", raw, progress=progress)
+
+
+async def texts(index: Index) -> dict[str, str]:
+    """Key of each document of the set -> title, the summary of the operation."""
+    rows = await index.library.documents(collection_of("set"), after="", limit=1000, groups=None)
+    return {row.key: row.title for row in rows}
+
+
+def _killed(data: Path, raw: bytes) -> None:
+    asyncio.run(add(data, raw, lambda *_: os.kill(os.getpid(), signal.SIGKILL)))
+
+
+def killed(data: Path, raw: bytes) -> None:
+    """Add a document in a process that is killed after the first texts."""
+    process = multiprocessing.get_context("spawn").Process(target=_killed, args=(data, raw))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+async def test_a_killed_add_leaves_the_old_operations_and_the_next_add_completes_the_texts(tmp_path: Path) -> None:
+    await add(tmp_path, OLD)
+    killed(tmp_path, NEW)
+    async with opened(tmp_path) as (library, index):
+        assert list(library.store.revisions("set")) == sorted(f"op{number}" for number in range(COUNT))
+        left = library.store.find("set")
+        assert left is not None
+        assert left.document == "", "the next start of a gateway reads the document again"
+        half = await texts(index)
+        assert {title.split()[1] for title in half.values()} == {"colour", "weight"}
+        assert len(half) > COUNT, "texts of both documents"
+        found = await library.find([Turn("user", "the weight of thing 130")], ["set"], k=5, view=ALL)
+        assert all("colour" in one.operation.summary for one in found)
+
+        report = await library.add("set", OLD)  # the old document, by which no definition changes
+        assert (report.added, report.changed, report.unchanged, report.removed) == (0, 0, COUNT, 0)
+        mended = await texts(index)
+        assert mended.keys() == library.store.revisions("set").keys()
+    assert all("colour" in title for title in mended.values())
+
+
+async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
+    killed(tmp_path, OLD)
+    async with opened(tmp_path) as (library, index):
+        assert library.store.sets() == []
+        assert await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL) == []
+        assert (await library.add("set", NEW)).added == COUNT
+        assert (await texts(index)).keys() == library.store.revisions("set").keys()
+        row = library.store.find("set")
+        assert row is not None
+        assert row.document == document_hash(NEW)
+
+
+async def test_a_set_whose_texts_are_gone_gets_the_texts_again(tmp_path: Path) -> None:
+    await add(tmp_path, OLD)
+    async with opened(tmp_path) as (library, index):
+        await index.writing.delete_collection(collection_of("set"), None)
+        assert (await library.add("set", OLD)).unchanged == COUNT
+        assert len(await texts(index)) == COUNT
+
+
+async def test_the_texts_of_a_half_removed_set_are_removed_by_the_next_removal(tmp_path: Path) -> None:
+    await add(tmp_path, OLD)
+    async with opened(tmp_path) as (library, index):
+        library.store.remove("set")  # as far as a removal that was killed after the definitions
+        assert await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL) == []
+        assert await library.remove("set")
+        assert await index.library.collections(None) == []
+        assert not await library.remove("set")
+
+
+async def test_a_full_disk_leaves_the_old_operations(tmp_path: Path) -> None:
+    await add(tmp_path, OLD)
+    async with opened(tmp_path) as (library, index):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # every further byte is refused
+        try:
+            with pytest.raises(RetrievalError, match="free space"):
+                await library.add("set", NEW)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert list(library.store.revisions("set")) == sorted(f"op{number}" for number in range(COUNT))
+        await library.add("set", NEW)
+        assert (await texts(index)).keys() == library.store.revisions("set").keys()
