@@ -19,7 +19,7 @@ _MOST_LEVELS = 10
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[^{}]*\}|\$\{?\w+\}?|\[[A-Z_ ]+\]|string"
     r"|(?i:(?:your|my|insert|enter|replace|example|sample|dummy|placeholder|test)[_-](?:\w+[_-])??"
-    r"(?:id|ids|key|name|token|email|uuid|value|here)|your[_-]\w+|x{3,}|\.{3}|…|tbd|todo|placeholder)"
+    r"(?:id|ids|key|name|token|email|uuid|value|here)|your_[\w-]+|your-\w+|x{3,}|\.{3}|…|tbd|todo|placeholder)"
     r"|your[A-Z]\w*"
 )
 # Placeholders in an identifier: elsewhere, such as in `sort`, the words are good values.
@@ -28,6 +28,11 @@ _WEAK_PLACEHOLDER = re.compile(
 )
 _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
 _MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
+# Small numbers with these names count or order: no list of a service has the numbers.
+_ORDINAL = re.compile(
+    r"(?i:(?:^|[_\-.\s])(?:season|episode|chapter|volume|part|round|page|year|month|week|day)(?:[_-]?number)?$)"
+    r"|(?:Season|Episode|Chapter|Volume|Part|Round|Page|Year|Month|Week|Day)(?:Number)?$"
+)
 _FORMATS = ("uuid", "email", "uri", "url", "hostname", "ipv4", "ipv6", "idn-email")
 _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?)?")
 # Each character outside ASCII is a word, because Chinese has no spaces; so is a control character.
@@ -127,8 +132,10 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
     """Whether a value is an identifier, which no model knows from training."""
     if _IDENTIFIER.search(one.name) or one.schema.get("format") in _FORMATS:
         return True
-    if isinstance(one.value, int) and len(one.text) < 4 and not in_path:
+    if isinstance(one.value, int) and not in_path and len(one.text) < 4:
         return False  # a count
+    if isinstance(one.value, int) and len(one.text) < 5 and _ORDINAL.search(one.name):
+        return False  # "the second season", "last year"
     short = one.text.isalpha() and len(one.text) <= 3  # a code of a language, a country, a currency
     if in_path:
         return not (short or _DATE.fullmatch(one.text)) or bool(_WEAK_PLACEHOLDER.fullmatch(one.text))

@@ -8,9 +8,10 @@ import base64
 import binascii
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 import orjson
@@ -114,7 +115,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
         return _encoded(orjson.dumps(value).decode())
     if value in ("", [], {}) or value is None:
         raise BadArgument(f"{parameter.argument} must not be empty")
-    if any(_leaves_segment(one) for one in (value if isinstance(value, list) else [value])):
+    if any(map(_leaves_segment, _values(value))):
         raise BadArgument(f"{parameter.argument} must be the value alone, without dots or line breaks")
     joint = {"simple": ",", "label": ".", "matrix": ";"}[parameter.style] if parameter.explode else ","
     if isinstance(value, list):
@@ -136,11 +137,26 @@ def _path_value(parameter: Parameter, value: Any) -> str:
     return text
 
 
+def _values(value: Any) -> Iterable[Any]:
+    """The elements of a list, the names and members of an object, or the value."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else [value]
+
+
 def _leaves_segment(value: Any) -> bool:
-    """Whether a server that decodes before the server splits the path could read another path."""
+    """Whether a server that decodes before the server splits the path could read another path.
+
+    Some servers decode twice, leave out what follows a ";", or replace full-width signs.
+    """
     if not isinstance(value, str):
         return False
-    return bool(_CONTROL.search(value)) or not {".", ".."}.isdisjoint(re.split(r"[/\\]", value))
+    once = unquote(value)
+    for text in (value, once, unquote(once)):
+        parts = re.split(r"[/\\]", unicodedata.normalize("NFKC", text))
+        if _CONTROL.search(text) or any(part.partition(";")[0] in (".", "..") for part in parts):
+            return True
+    return False
 
 
 # --- query, cookies, forms -------------------------------------------------------------------------------------------

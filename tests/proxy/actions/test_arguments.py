@@ -196,7 +196,9 @@ def test_an_identifier_that_stands_nowhere_is_invented(value: str) -> None:
     assert invented_in({"organization": value}, "Who are the users?", path=("organization",)) == ["organization"]
 
 
-@pytest.mark.parametrize("value", ["your_city", "<city>", "{city}", "string", "...", "YOUR_NAME_HERE", "$CITY"])
+@pytest.mark.parametrize(
+    "value", ["your_city", "your_X-City", "<city>", "{city}", "string", "...", "YOUR_NAME_HERE", "$CITY"]
+)
 def test_a_placeholder_is_invented_in_an_argument_of_any_name(value: str) -> None:
     assert invented_in({"q": value, "body": {"title": [value]}}, "What is the weather?") == ["q", "body.title"]
 
@@ -305,6 +307,21 @@ def test_an_ordinary_value_may_be_the_models_own(name: str, value: Any) -> None:
 def test_a_date_or_a_short_code_in_a_path_may_be_the_models_own() -> None:
     for value in ("2024-06-01", "2024-06", "2024-06-01T10:00:00Z", "en", "EUR"):
         assert invented_in({"of": value}, "in June", path=("of",)) == []
+
+
+@pytest.mark.parametrize("name", ["season_number", "episodeNumber", "season", "page", "week"])
+def test_an_ordinal_in_a_path_may_be_the_models_own(name: str) -> None:
+    assert invented_in({name: 2}, "the second season", path=(name,)) == []
+    assert invented_in({name: 20_000}, "the second season", path=(name,)) == [name]
+
+
+def test_a_year_in_a_path_may_be_the_models_own() -> None:
+    assert invented_in({"releaseYear": 2025}, "films of last year", path=("releaseYear",)) == []
+
+
+@pytest.mark.parametrize("name", ["order_number", "number", "show_id", "order"])
+def test_another_number_in_a_path_is_an_identifier(name: str) -> None:
+    assert invented_in({name: 2}, "the second season", path=(name,)) == [name]
 
 
 @given(value=JSON_VALUES, texts=st.lists(st.text(max_size=50), max_size=3))

@@ -189,7 +189,12 @@ def test_a_query_of_the_path_stays_and_a_fragment_goes(path: str, made: str) -> 
     assert build_request(operation, {"q": 1}, BASE).url == f"{BASE}{made}"
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", "a\nb", "\x00", None, []])
+DOTS = ["../a", "a/..", "..\\a", "..;/a", "a/..;v=1", "%2e%2e", "%2E./a", "%252e%252e%252fa", "．．／a", "‥", "%00"]
+
+
+@pytest.mark.parametrize(
+    "value", ["", ".", "..", "a\nb", "\x00", None, [], *DOTS, ["a", "../b"], {"a": "../b"}, {"..": 1}]
+)
 def test_a_value_that_would_name_another_path_is_refused(value: Any) -> None:
     operation = operation_with(parameter("id", "path", {}), path="/a/{id}")
     with pytest.raises(BadArgument):
