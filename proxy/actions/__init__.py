@@ -10,6 +10,7 @@ request       an operation and arguments to an HTTP request
 call          one call: checked, sent, tried again, cut
 key_apis      the APIs with the credentials of each key
 credentials   what an API asks for          addresses  connections to checked addresses only
+masking       secrets that an API sends back
 body          a response's bytes, within a limit        results    a response as a text for a model
 offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer

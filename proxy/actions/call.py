@@ -4,35 +4,30 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 """
 
 import asyncio
-import html
-import json
 import math
-import re
 import time
-from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import quote, quote_plus, urljoin
+from urllib.parse import urljoin
 
 import httpx
 
 from proxy.action_trace import CallOutcome
 from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of
 from proxy.actions.body import read_within
-from proxy.actions.credentials import ClientCredentials, NoToken
+from proxy.actions.credentials import ClientCredentials, NoToken, sent_credentials
+from proxy.actions.masking import longest_form_bytes, masked
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.request import ActionRequest, BadArgument, build_request
-from proxy.actions.results import result_text
+from proxy.actions.results import normalised, result_text
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError, httpx.InvalidURL)
 _MOST_REDIRECTS = 3
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
-_SHORTEST_MASKED = 3  # a shorter text stands in every result
-_WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +111,15 @@ class Api:
     def _is_own(self, url: str) -> bool:
         return origin_of(url) in {origin_of(one) for one in (self.base_url, *self.servers)}
 
-    def masked(self, content: bytes) -> bytes:
-        """The content without the API's secrets and fixed arguments, as written or encoded in a usual way."""
+    def masked(self, content: bytes, sent: Iterable[str] = (), *, whole: bool = True) -> bytes:
+        """The content without the API's secrets and fixed arguments, as written or encoded in a usual way.
+
+        sent: the credentials of the request. whole: False cuts the end, which may be the beginning of a secret.
+        """
         token = self.auth.token if isinstance(self.auth, ClientCredentials) else ""
-        for secret in (*self.secrets, *([token] if token else [])):
-            content = _masked(content, secret)
-        return content
+        secrets = [*sent, *self.secrets, token]
+        content = masked(content, secrets)
+        return content if whole else content[: max(0, len(content) - longest_form_bytes(secrets))]
 
     def masked_text(self, text: str) -> str:
         """`masked`, of a text."""
@@ -131,26 +129,6 @@ class Api:
         """Close the connections."""
         if self._transport is not None:
             await self._transport.aclose()
-
-
-def _masked(content: bytes, secret: str) -> bytes:
-    if len(secret) < _SHORTEST_MASKED:
-        return content
-    if secret.isdecimal():  # a number of JSON becomes a text, and the JSON stays JSON
-        number = re.escape(secret.encode())
-        content = re.sub(rb"([\[:,]\s*)" + number + rb"(?=\s*[,\]}])", '\\1"…"'.encode(), content)
-    whole_word = len(secret) < _WHOLE_WORD_BELOW or secret.isdecimal()
-    for form in sorted(set(_forms(secret)), key=len, reverse=True):
-        pattern = re.escape(form.encode("utf-8", "replace"))
-        content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)" if whole_word else pattern, "…".encode(), content)
-    return content
-
-
-def _forms(secret: str) -> Iterator[str]:
-    yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret), html.escape(secret))
-    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    packed = b64encode(secret.encode("utf-8", "replace")).decode().rstrip("=")
-    yield from (packed, packed.replace("+", "-").replace("/", "_"))
 
 
 async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], limits: CallLimits) -> Outcome:
@@ -213,7 +191,10 @@ async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Out
             target = _redirect_target(response, url, given.method)
             if target is None:
                 content, whole = await read_within(response, limits.max_bytes)
-                return _outcome(response, api.masked(content), whole, limits), _retry_after_s(response)
+                content, media_type = normalised(content, response.headers.get("content-type", ""))
+                content = api.masked(content, sent_credentials(response.request), whole=whole)
+                media_type = api.masked_text(media_type)
+                return _outcome(response, content, media_type, whole, limits), _retry_after_s(response)
             url = target
         finally:
             await response.aclose()
@@ -236,6 +217,7 @@ async def _response(api: Api, given: ActionRequest, url: httpx.URL, limits: Call
                 if not response.is_stream_consumed:
                     await read_within(response, _MOST_DRAINED_BYTES)
             except StopAsyncIteration:
+                response.request = request
                 return response
             except BaseException:
                 await response.aclose()
@@ -254,8 +236,7 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
     return target if same and (method in ("GET", "HEAD") or response.status_code in (307, 308)) else None
 
 
-def _outcome(response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
-    media_type = response.headers.get("content-type", "")
+def _outcome(response: httpx.Response, content: bytes, media_type: str, whole: bool, limits: CallLimits) -> Outcome:
     if not whole and "json" in media_type:
         media_type = "text/plain"
     result = result_text(content, media_type, max_chars=limits.max_chars)

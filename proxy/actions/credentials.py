@@ -23,6 +23,7 @@ _MOST_CHALLENGE_CHARS = 4_000
 _HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512-256": "sha512_256"}  # RFC 7616 §6.1
 # [scheme] name=value, where the value may stand in quotes
 _CHALLENGE_PART = re.compile(r'(?<![\w-])(?:([\w-]+)\s+)?([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+_PROOF = re.compile(r'\b(?:response|cnonce)="([^"]+)"')
 
 
 class NoToken(Exception):
@@ -169,6 +170,12 @@ class ClientCredentials(httpx.Auth):
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NoToken(f"the token endpoint answered with status {status} and no token") from error
         self.token, self._until_s = token, self._clock() + max(seconds - _EARLY_S, seconds / 2)
+
+
+def sent_credentials(request: httpx.Request) -> list[str]:
+    """What the Authorization header of a request has after the scheme, and the digest's proofs in the header."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return [value, *(_PROOF.findall(value) if scheme == "Digest" else ())]
 
 
 def _escaped(text: str) -> str:

@@ -1,5 +1,6 @@
 """The result of a call as a text for a model: JSON cut by structure, HTML as text, binary as type and size."""
 
+import codecs
 import contextlib
 import functools
 import html
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from proxy.actions.masking import plain_html, plain_json
 from proxy.actions.openapi.operations import is_json
 
 # (elements of a list, characters of a text), from generous to narrow; the first that fits is used.
@@ -50,14 +52,29 @@ def result_text(content: bytes, media_type: str, *, max_chars: int) -> ResultTex
     return ResultText(cut_middle(whole, max_chars), whole if len(whole) > max_chars else "")
 
 
+def normalised(content: bytes, media_type: str) -> tuple[bytes, str]:
+    """Text in UTF-8 and without needless escapes, and the media type without the charset; other content as given."""
+    bare = media_type.partition(";")[0].strip().lower()
+    looks_like_json = content[:1] in (b"{", b"[")
+    if bare and not is_json(bare) and not looks_like_json and not _is_text(bare):
+        return content, media_type
+    content = _decoded(content, media_type).encode("utf-8", "replace")
+    if is_json(bare) or looks_like_json:
+        content = plain_json(content)
+    elif bare.endswith(("html", "xml")):
+        content = plain_html(content)
+    return content, bare
+
+
 def _is_text(bare: str) -> bool:
     return bare.startswith("text/") or bare.endswith(("xml", "/x-www-form-urlencoded", "yaml", "javascript", "graphql"))
 
 
 def _decoded(content: bytes, media_type: str) -> str:
     named = _CHARSET.search(media_type)
+    charset = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
     try:
-        text = content.decode(named[1] if named else "utf-8", "replace")
+        text = content.decode(named[1] if named else charset, "replace")
     except LookupError:
         text = content.decode("utf-8", "replace")
     return text.removeprefix("\ufeff")

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gzip
 import json
+import re
 import socket
 import zlib
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from urllib.parse import quote
 import pytest
 
 from proxy.actions.call import Api, CallLimits
-from proxy.actions.credentials import Bearer, ClientCredentials
+from proxy.actions.credentials import Bearer, ClientCredentials, Digest
 from tests.proxy.actions.calling import LOOPBACK, OK, QUICK, accepts, called, operation, served_api
 from tests.support.api_server import ApiRequest, Handler, Reply
+from tests.support.digest_gate import DigestGate
 
 JSON = ("Content-Type", "application/json")
 
@@ -300,6 +302,8 @@ SECRET = 'pa"ss/wörd+<1>\\'
         json.dumps(SECRET, ensure_ascii=False),
         base64.b64encode(SECRET.encode()).decode(),
         base64.urlsafe_b64encode(SECRET.encode()).decode(),
+        SECRET.encode().hex(),
+        quote(SECRET).lower(),
     ],
 )
 async def test_a_secret_that_the_api_sends_back_is_masked(form: str) -> None:
@@ -340,3 +344,67 @@ async def test_a_token_that_the_api_sends_back_is_masked() -> None:
     async with served_api(echoes) as (server, api):
         api.auth = ClientCredentials(f"{server.base_url}/token", "id", "secret")
         assert (await called(api)).text == "The API answered with status 403. Bearer …"
+
+
+LONG_SECRET = "Canary-<5e1f>/77+aa"
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        (json.dumps({"a": LONG_SECRET}).replace("<", "\\u003c").replace("/", "\\/").encode(), "application/json"),
+        ("".join(f"\\u{ord(one):04X}" for one in LONG_SECRET).join(['{"a": "', '"}']).encode(), "application/json"),
+        (json.dumps({"a": LONG_SECRET}).encode("utf-16"), "application/json; charset=utf-16"),
+        (json.dumps({"a": LONG_SECRET}).encode("utf-16"), "application/json"),
+        (json.dumps({"a": LONG_SECRET}).encode("utf-16-be"), "text/plain"),
+        ("".join(f"&#{ord(one)};" for one in LONG_SECRET).encode(), "text/html"),
+        ("".join(f"&#x{ord(one):X}" for one in LONG_SECRET).encode(), "application/xml"),
+        (LONG_SECRET.upper().encode(), "text/plain"),
+        (LONG_SECRET.encode(), f"application/{LONG_SECRET}"),
+        *((base64.b64encode(b"key:x"[at:] + LONG_SECRET.encode() + b"!"), "text/plain") for at in range(3)),
+    ],
+)
+@pytest.mark.parametrize("max_chars", [10_000, 20])
+async def test_a_secret_in_another_encoding_is_masked_before_the_cut(
+    body: bytes, media_type: str, max_chars: int
+) -> None:
+    reply = Reply(body=body, headers=[("Content-Type", media_type)])
+    async with served_api(replies(reply), secrets=[LONG_SECRET]) as (_, api):
+        outcome = await called(api, limits=CallLimits(max_chars=max_chars))
+    shown = (outcome.text + outcome.whole).replace("\0", "").replace("\\x00", "")
+    packed = base64.b64encode(LONG_SECRET[3:-3].encode()).decode()
+    for piece in (LONG_SECRET[:7], LONG_SECRET[-7:], packed[:8]):
+        assert piece.lower() not in shown.lower()
+
+
+async def test_a_secret_at_the_limit_of_bytes_is_masked() -> None:
+    for at in range(20):
+        body = b"a" * (100 - at) + b"secret-value-123" + b"b" * 900
+        async with served_api(replies(Reply(body=body)), secrets=["secret-value-123"]) as (_, api):
+            outcome = await called(api, limits=CallLimits(max_bytes=100))
+        assert set(outcome.text.partition("\n")[2]) <= set("a…")
+
+
+async def test_the_proof_of_a_digest_that_the_api_sends_back_is_masked() -> None:
+    gate = DigestGate("ann", "s3cret-word")
+
+    async def echoes(request: ApiRequest) -> Reply:
+        reply = await gate(request)
+        body = json.dumps({"sent": request.headers.get("authorization", "")}).encode()
+        return Reply(reply.status, body, [JSON, *reply.headers])
+
+    async with served_api(echoes, Digest("ann", "s3cret-word")) as (server, api):
+        outcome = await called(api)
+    sent = server.requests[-1].headers["authorization"]
+    (response,) = re.findall(r'response="(\w+)"', sent)
+    assert outcome.succeeded
+    assert response not in outcome.text
+    assert json.loads(outcome.text) == {"sent": "Digest …"}
+
+
+async def test_a_token_of_an_earlier_answer_is_masked_as_the_request_had_the_token() -> None:
+    async def echoes(request: ApiRequest) -> Reply:
+        return Reply(body=f"{request.headers['authorization']} x".encode())
+
+    async with served_api(echoes, Bearer("a-token-of-the-caller")) as (_, api):
+        assert (await called(api)).text == "Bearer … x", "without a secret in the list"

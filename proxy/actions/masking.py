@@ -1,0 +1,92 @@
+"""Secrets in what an API sends back, replaced by "…": as written, and in the encodings in which servers write texts.
+
+The content is normalised before, so that a secret has few forms, and masked before any cut: half of a secret would
+match no form.
+"""
+
+import html
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+MASK = "…"
+_SHORTEST_MASKED = 3  # characters: a shorter text stands in every result
+_WHOLE_WORD_BELOW = 8  # characters: a shorter text, and a number, are masked as a whole word only
+_JSON_ESCAPE = re.compile(rb"\\\\|\\u00([2-7][0-9a-fA-F])|\\/")
+_HTML_REFERENCE = re.compile(rb"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
+_ALIGNMENTS = 3  # of a text within base64: three bytes are four letters
+
+
+def masked(content: bytes, secrets: Iterable[str]) -> bytes:
+    """The content without the secrets."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_MASKED:
+            content = _masked(content, secret)
+    return content
+
+
+def longest_form_bytes(secrets: Iterable[str]) -> int:
+    """The length of the longest form of the secrets; 0: no secret."""
+    forms = (form for secret in secrets if len(secret) >= _SHORTEST_MASKED for form in _forms(secret))
+    return max(map(len, forms), default=0)
+
+
+def plain_json(content: bytes) -> bytes:
+    """JSON without escapes of printable ASCII: Go writes < as \\u003c, PHP writes / as \\/."""
+    return _JSON_ESCAPE.sub(_unescaped, content) if b"\\" in content else content
+
+
+def plain_html(content: bytes) -> bytes:
+    """HTML or XML with numeric references of ASCII as characters, or in the form of `html.escape`."""
+    return _HTML_REFERENCE.sub(_character, content) if b"&#" in content else content
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    if found[1] is None:
+        return b"/" if found[0] == rb"\/" else found[0]
+    character = bytes.fromhex(found[1].decode())
+    return found[0] if character in b'"\\\x7f' else character
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    code = int(found[1], 16) if found[1] else int(found[2])
+    return html.escape(chr(code)).encode() if 0x20 <= code < 0x7F else found[0]
+
+
+def _masked(content: bytes, secret: str) -> bytes:
+    if secret.isdecimal():  # a number of JSON becomes a text, and the JSON stays JSON
+        number = re.escape(secret.encode())
+        content = re.sub(rb"([\[:,]\s*)" + number + rb"(?=\s*[,\]}])", f'\\1"{MASK}"'.encode(), content)
+    whole_word = len(secret) < _WHOLE_WORD_BELOW or secret.isdecimal()
+    lower = content.lower()
+    for form in sorted(_forms(secret), key=len, reverse=True):
+        if form.lower() not in lower:  # ten times as fast as a search by re
+            continue
+        pattern = re.escape(form)
+        if whole_word:
+            content = re.sub(rb"(?<!\w)" + pattern + rb"(?!\w)", MASK.encode(), content)
+        else:
+            content = re.sub(pattern, MASK.encode(), content, flags=re.IGNORECASE)
+    return content
+
+
+def _forms(secret: str) -> set[bytes]:
+    """The secret in the encodings of URLs, HTML, JSON, hexadecimal digits, base64 and UTF-16."""
+    raw = secret.encode("utf-8", "replace")
+    texts = {secret, quote(raw), quote(raw, safe=""), quote_plus(raw), "".join(f"%{one:02X}" for one in raw)}
+    texts |= {html.escape(secret), json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], raw.hex()}
+    packed = set(_in_base64(raw))
+    texts |= packed | {letters.replace("+", "-").replace("/", "_") for letters in packed}
+    wide = {secret.encode(codec, "replace") for codec in ("utf-16-le", "utf-16-be")}
+    return {text.encode("utf-8", "replace") for text in texts} | wide
+
+
+def _in_base64(raw: bytes) -> Iterator[str]:
+    """The base64 of the bytes, and the letters that stand for the bytes alone within a longer base64 text."""
+    yield b64encode(raw).decode().rstrip("=")
+    for before in range(_ALIGNMENTS):
+        letters = b64encode(bytes(before) + raw).decode()[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        if len(letters) >= _WHOLE_WORD_BELOW:
+            yield letters
