@@ -43,6 +43,8 @@ def chat_actions(
         total_s=row.total_s,
         keepalive_s=row.keepalive_s,
         call=call_limits(settings),
+        always=always_of(settings),
+        search_documents=row.search_documents,
         result_tokens=row.result_tokens,
         total_bytes=row.total_max_mb * 2**20,
     )
@@ -81,6 +83,11 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
 def action_store(settings: Settings) -> ActionStore:
     """The definitions of the operations."""
     return ActionStore(Path(settings.data), settings.catalog.url)
+
+
+def always_of(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The names of the baked-in operations of each set."""
+    return {name: row.always or () for name, row in settings.actions.items()}
 
 
 def call_limits(settings: Settings) -> CallLimits:

@@ -63,6 +63,7 @@ def command(repair: bool, as_json: bool, config_file: Path | None, data: str | N
 
 async def _doctor(seen: Examination, *, as_json: bool) -> int:
     if _folder(seen) and _databases(seen):
+        _baked_in(seen)
         await _index(seen)
     await _specs(seen)
     if as_json:
@@ -136,6 +137,23 @@ async def _specs(seen: Examination) -> None:
         except UnreadableSpec as error:
             subject = f"actions.{name}.spec ({shown_source(spec)})"
             seen.found(subject, error, "correct the document or the setting; until then, the set stays as before")
+
+
+def _baked_in(seen: Examination) -> None:
+    """Check the names in `actions.NAME.always`."""
+    if not any(row.always for row in seen.settings.actions.values()):
+        return
+    from cli.apis import action_store, always_of
+    from proxy.actions.baked_in import baked_in_faults
+
+    store = action_store(seen.settings)
+    try:
+        for one in baked_in_faults(store, always_of(seen.settings)):
+            seen.found(f"actions.{one.set}.always", f"{one.operation} {one.problem}", one.advice)
+    except RetrievalError as error:
+        seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)
+    finally:
+        store.close()
 
 
 async def _index(seen: Examination) -> None:

@@ -58,6 +58,7 @@ class ActionsApi:
     networks: tuple[str, ...] | None = None
     servers: tuple[str, ...] | None = None
     offer: bool = False
+    always: tuple[str, ...] | None = None
     secret_per_key: bool = False
 
 
@@ -74,6 +75,7 @@ class ActionCallsSettings:
     result_max_mb: int
     total_max_mb: int
     spec_hosts: tuple[str, ...]
+    search_documents: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ class Settings:
 
 Tree = dict[str, Any]
 API_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_MOST_ALWAYS = 20  # operations of a set that every chat with the set is offered
 _Row = TypeVar("_Row")
 _SECTIONS: Mapping[str, Any] = {
     name: hint for name, hint in typing.get_type_hints(Settings).items() if dataclasses.is_dataclass(hint)
@@ -308,6 +309,10 @@ def _apis(value: Any, where: str, folder: Path) -> Mapping[str, ActionsApi]:
                 ipaddress.ip_network(text)
             except ValueError as error:
                 raise SettingsError(f"actions.{name}.networks: {error}; write 10.0.0.0/8, or so") from error
+        if len(row.always or ()) > _MOST_ALWAYS:
+            raise SettingsError(
+                f"actions.{name}.always names at most {_MOST_ALWAYS} operations, got {len(row.always or ())}"
+            )
         needed = {"basic": ("user_env", "secret_env"), "digest": ("user_env", "secret_env"), "none": ()}
         needed |= {"oauth2": ("user_env", "secret_env", "token_url")}
         if row.secret_per_key and row.auth == "none":

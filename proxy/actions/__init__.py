@@ -15,6 +15,7 @@ body          a response's bytes, within a limit        results    a response as
 offer         which operations a chat is offered, as tools     own_tools  the gateway's own tools
 loop          the rounds of a chat until an answer
 bridged       the rounds for clients of responses and messages
+baked_in      operations that a chat is offered without a search     document_search  the search of documents as a tool
 budget        the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 execution     the model's calls: checked, grounded, made

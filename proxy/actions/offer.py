@@ -5,6 +5,8 @@ bytes stay. A chat without a found operation, and a chat whose meaning an offer 
 """
 
 import asyncio
+import contextlib
+import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -14,6 +16,7 @@ from typing import Any
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.actions.arguments import offered_schema
+from proxy.actions.baked_in import BakedInFault, baked_in, baked_in_faults
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
@@ -28,8 +31,10 @@ from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target
 from proxy.upstream.bridges.lacking import Lacking
+from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
 
+log = logging.getLogger("ragway")
 _PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
@@ -52,6 +57,8 @@ class ActionLimits:
     total_s: float
     keepalive_s: float
     call: CallLimits
+    always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
+    search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
     result_tokens: int = sys.maxsize  # of all results that the model reads
     total_bytes: int = sys.maxsize  # of all responses
 
@@ -194,11 +201,15 @@ class Actions:
         self._stored = stored
         self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}
+        self._baked_in: Mapping[str, Sequence[Operation]] = {}
+        self._faults: Sequence[BakedInFault] = ()
         self._read_s = -_SETS_S
         self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
 
     async def start(self) -> None:
-        """Start to write the memory and the results."""
+        """Start to write the memory and the results; log what is wrong with baked-in operations."""
+        with contextlib.suppress(RetrievalError):  # the database may work when a chat comes
+            await self._known_sets()
         for queue in self._queues:
             await asyncio.to_thread(queue.warm)
             self._keeping.append(asyncio.create_task(queue.run()))
@@ -246,9 +257,17 @@ class Actions:
         return list(dict.fromkeys(named))
 
     async def offer(
-        self, request: ModelRequest, turns: Sequence[Turn], sets: Sequence[str], exchange: Exchange, target: Target
+        self,
+        request: ModelRequest,
+        turns: Sequence[Turn],
+        sets: Sequence[str],
+        exchange: Exchange,
+        target: Target,
+        documents: OwnTool | None = None,
     ) -> Offer | None:
-        """The tools for the latest question, after the tools of the conversation; None: no operation.
+        """The tools for the latest question, after the tools of the conversation; None: no tool.
+
+        documents: the search of documents, which the chat has in any case.
 
         A round of the client's own tools is offered operations only where the round's reply was. Raises RetrievalError.
         """
@@ -269,18 +288,47 @@ class Actions:
         taken, others = _names_of(request.fields.get("tools"))
         offer = Offer(search, lambda: self._note_refusal(target), taken, others=others)
         offer.shelf = Shelf(self._stored, exchange.key)
-        own = [find_actions(offer.find)]
+        own = [find_actions(offer.find), *([documents] if documents is not None else [])]
         if conversation is not None:
             offer.conversation = conversation
             await self._restore(offer, apis, {tool.name: tool for tool in (*own, offer.shelf.tool)})
+        offer.add(self._always_offered(apis))
         if len(offer.operations) < self.limits.k * _MOST_TIMES:
-            offer.add(await search(turns))
-        trace.offer, trace.tools = "offered" if offer.operations else "nothing found", offer.tools
-        if not offer.operations:
+            offer.add(await self._found(search, turns, exchange, needed=not offer.operations))
+        offered = documents is not None or bool(offer.operations)
+        trace.offer, trace.tools = "offered" if offered else "nothing found", offer.tools
+        if not offered:
             return None
         for tool in own:
             offer.add_own(tool)
         return offer
+
+    def _always_offered(self, apis: Mapping[str, Api]) -> list[OfferedOperation]:
+        """The baked-in operations of the chat's sets."""
+        return [
+            _offered(name, one, apis[name])
+            for name, operations in self._baked_in.items()
+            if name in apis
+            for one in operations
+            if apis[name].serves(one)
+        ]
+
+    async def _found(
+        self,
+        search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]],
+        turns: Sequence[Turn],
+        exchange: Exchange,
+        *,
+        needed: bool,
+    ) -> Sequence[OfferedOperation]:
+        """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
+        try:
+            return await search(turns)
+        except RetrievalError as error:
+            if needed:
+                raise
+            log.warning("%s no further operation is offered: %s", exchange.id, error)
+            return []
 
     async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:
         """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
@@ -305,9 +353,19 @@ class Actions:
 
     async def _known_sets(self) -> Mapping[str, ActionSet]:
         if time.monotonic() - self._read_s > _SETS_S:
-            rows = await asyncio.to_thread(self._library.store.sets)
-            self._sets, self._read_s = {row.name: row for row in rows}, time.monotonic()
+            await asyncio.to_thread(self._read_sets)
         return self._sets
+
+    def _read_sets(self) -> None:
+        store = self._library.store
+        self._sets = {row.name: row for row in store.sets()}
+        always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
+        self._baked_in = baked_in(store, always)
+        faults = tuple(baked_in_faults(store, always))
+        for one in faults:
+            if one not in self._faults:
+                log.warning("%s", one)
+        self._faults, self._read_s = faults, time.monotonic()
 
 
 def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:

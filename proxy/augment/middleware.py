@@ -273,11 +273,22 @@ class Augment:
         if not actions.takes_tools(target):
             trace.offer = "model refuses tools"
             return None
+        documents = None
+        if exchange.searched and actions.limits.search_documents:
+            from proxy.actions.document_search import search_documents
+
+            documents = search_documents(
+                self._knowledge,
+                exchange,
+                explicit=decision.explicit,
+                k=decision.k,
+                deadline_s=self._options.deadline_s,
+            )
         began = time.perf_counter()
         await self._options.begun()
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await actions.offer(chat.request, turns, sets, exchange, target)
+                return await actions.offer(chat.request, turns, sets, exchange, target, documents)
         except (RetrievalError, TimeoutError) as error:
             log.warning("%s no operation is offered: %s", exchange.id, str(error) or "the search takes too long")
             return None

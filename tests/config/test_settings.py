@@ -44,6 +44,13 @@ def source(tmp_path: Path) -> Source:
     return Source(tmp_path)
 
 
+def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
+    assert source.load("actions: {atlas: {always: [a, b]}}").actions["atlas"].always == ("a", "b")
+    names = ", ".join(f"a{number}" for number in range(21))
+    message = source.refused(f"actions: {{atlas: {{always: [{names}]}}}}")
+    assert message == "actions.atlas.always names at most 20 operations, got 21"
+
+
 # Where a value comes from
 
 

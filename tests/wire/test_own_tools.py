@@ -1,8 +1,8 @@
-"""The gateway's own tools in chats, through a real gateway: reading on in a cut result."""
+"""The gateway's own tools and baked-in operations in chats, through a real gateway."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -23,7 +23,8 @@ models:
   gpt-x: {{api_base: "{model}/v1"}}
 actions:
   log: {{networks: ["127.0.0.0/8"], fixed: {{groupId: canary-group-1}}}}
-action_calls: {{rounds: 4, result_chars: 2000, result_tokens: 1500}}
+  baked: {{networks: ["127.0.0.0/8"], always: [getEvents, getEvent]}}
+action_calls: {{rounds: 4, result_chars: 2000, result_tokens: 1500, search_documents: true}}
 """
 SECRET = "canary-group-1"
 EVENTS = [{"id": f"e{n}", "what": f"deployed release {n}", "by": f"person{n}@example.com"} for n in range(500)]
@@ -65,13 +66,20 @@ class Chats:
 
     def __init__(self, served: Served, recorder: Recorder) -> None:
         self._served = served
+        self.url, self.folder = served.url, served.data.parent
         self._recorder = recorder
         self.model: ScriptedModel
 
     def script(self, *turns: Turn) -> None:
         self.model = ScriptedModel(self._recorder.fresh(), turns)
 
-    def ask(self, *messages: str, stream: bool = False, model: str = "rage/log/gpt-x", **headers: str) -> str:
+    def ask(
+        self,
+        *messages: str,
+        stream: bool = False,
+        model: str = "rage/log/gpt-x",
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
         """The answer to a conversation of the user and the model, in turns."""
         given = [{"role": "user" if at % 2 == 0 else "assistant", "content": one} for at, one in enumerate(messages)]
         reply = httpx.post(
@@ -86,6 +94,9 @@ class Chats:
             return str(reply.json()["choices"][0]["message"]["content"])
         chunks = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
         return "".join(str(chunk["choices"][0]["delta"].get("content") or "") for chunk in chunks)
+
+    def log(self) -> str:
+        return self._served.log.read_text()
 
     def tools(self, number: int) -> list[str]:
         return [tool["function"]["name"] for tool in self.model.received[number].get("tools", [])]
@@ -103,8 +114,16 @@ def chats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chats]:
         settings = SETTINGS.format(model=recorder.url)
         (folder / "ragway.yaml").write_text(settings)
         (folder / "log.json").write_text(json.dumps({**DOCUMENT, "servers": [{"url": f"http://127.0.0.1:{port}"}]}))
-        added = ragway("actions", "add", "log", "log.json", "--data", "data", folder=folder)
-        assert added.returncode == 0, added.stderr
+        (folder / "canteen.md").write_text("# Canteen\n\nLunch is at noon, and the canteen serves soup.\n")
+        (folder / "garden.md").write_text("# Garden\n\nThe roses are red.\n")
+        for command in (
+            ("actions", "add", "log", "log.json"),
+            ("actions", "add", "baked", "log.json"),
+            ("ingest", "canteen.md"),
+            ("ingest", "garden.md", "--collection", "other"),
+        ):
+            done = ragway(*command, "--data", "data", folder=folder)
+            assert done.returncode == 0, done.stderr
         with serving(folder / "data", folder, settings) as gateway:
             yield Chats(gateway, recorder)
 
@@ -165,3 +184,70 @@ def test_the_results_of_one_chat_have_a_limit_of_tokens(chats: Chats) -> None:
     assert sum(len(text.encode()) for text in results) / 4 < 1500 + 7 * (100 + 60)
     assert "shorter now" in results[-1]
     assert len(results[-1]) < 700
+
+
+NOTHING_FITS = "zebra"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_baked_in_operations_stand_first_without_a_search(chats: Chats, stream: bool) -> None:
+    chats.script(calls(("act_getEvent", {"eventId": "e5"})), says("Release 5."))
+    assert chats.ask(f"{NOTHING_FITS} e5", stream=stream, model="rage/baked/raw/gpt-x") == "Release 5."
+    assert chats.tools(0)[0] == "act_getEvent"
+    assert chats.tools(0)[-1] == "find_actions"
+    assert json.loads(chats.results(1)[0]) == EVENTS[5]
+
+
+def test_a_set_without_baked_in_operations_keeps_the_gate(chats: Chats) -> None:
+    chats.script(says("Hm."))
+    chats.ask(NOTHING_FITS, model="rage/log/raw/gpt-x")
+    assert chats.tools(0) == []
+
+
+def test_a_chat_that_does_not_suit_gets_no_baked_in_operation(chats: Chats) -> None:
+    chats.script(says("{}"))
+    body = {
+        "model": "rage/baked/raw/gpt-x",
+        "messages": [{"role": "user", "content": QUESTION}],
+        "response_format": {"type": "json_object"},
+    }
+    assert httpx.post(f"{chats.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
+    assert chats.model.received == [{**body, "model": "gpt-x"}]
+
+
+def test_a_baked_in_name_without_an_operation_is_logged_and_found_by_doctor(chats: Chats) -> None:
+    problem = "getEvents is no operation of the set"
+    assert f"actions.baked.always: {problem}" in chats.log()
+    found = ragway("doctor", "--data", "data", folder=chats.folder)
+    assert f"actions.baked.always: {problem}: `ragway actions show baked` lists the operations" in found.stdout
+    assert found.returncode == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_model_searches_the_documents_of_the_chat(chats: Chats, stream: bool) -> None:
+    chats.script(calls(("search_documents", {"query": "canteen lunch", "k": 1})), says("At noon."))
+    assert chats.ask(NOTHING_FITS, stream=stream) == "At noon."
+    assert chats.tools(0) == ["find_actions", "search_documents"], "also where no operation fits"
+    (found,) = chats.results(1)
+    assert found.startswith("[1] Canteen (source: ")
+    assert "Lunch is at noon" in found
+    assert "canteen.md" in chats.reply.headers["x-rag-sources"]
+
+
+def test_a_chat_without_passages_has_no_search_of_documents(chats: Chats) -> None:
+    for model, headers in (("rage/log/raw/gpt-x", {}), ("rage/log/gpt-x", {"x-rag": "off"}), ("gpt-x", {})):
+        chats.script(says("Hm."))
+        chats.ask(QUESTION, model=model, headers=headers)
+        assert "search_documents" not in chats.tools(0)
+
+
+def test_the_search_of_documents_has_the_rights_of_the_chat(chats: Chats) -> None:
+    chats.script(calls(("search_documents", {"query": "canteen lunch"})), says("Hm."))
+    chats.ask(NOTHING_FITS, headers={"x-rag-collection": "other"})
+    assert chats.results(1) == ["No passage was found."]
+
+
+def test_a_wrong_search_of_documents_gets_a_sentence(chats: Chats) -> None:
+    chats.script(calls(("search_documents", {"k": 0})), says("Hm."))
+    chats.ask(NOTHING_FITS)
+    assert chats.results(1)[0].startswith("Nothing was done: query is missing")

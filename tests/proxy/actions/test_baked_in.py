@@ -1,0 +1,83 @@
+"""Baked-in operations: offered without a search, and faults of the setting in the log."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from proxy.access.key_credentials import KeyCredentials
+from proxy.access.rights import EVERYTHING
+from proxy.access.sealing import MasterKey
+from proxy.access.sql import SqlAccounts
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.key_apis import KeyApis
+from proxy.actions.library import ActionLibrary
+from proxy.actions.offer import ActionLimits, Actions
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.store import ActionSet, ActionStore
+from proxy.dialects.chat import ChatRequest
+from proxy.exchange import Exchange, Target
+from proxy.upstream.bridges.lacking import Lacking
+from retrieval.errors import RetrievalError
+from retrieval.records.search import Turn
+from tests.support.unasked import Unasked
+
+SCHEMA = {"type": "object", "properties": {}, "required": []}
+OPERATIONS = [Operation(name, method, "/users", SCHEMA) for name, method in (("list", "GET"), ("add", "POST"))]
+OTHERS = [Operation("listRooms", "GET", "/rooms", SCHEMA)]
+LIMITS = ActionLimits(k=6, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
+REQUEST = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"Who?"}]}')
+TARGET = Target("m", "relay", "http://127.0.0.1:1", "")
+
+
+class DownIndex(Unasked):
+    """An index that does not work."""
+
+    async def collections(self, _groups: object) -> NoReturn:
+        raise RetrievalError("the index is down")
+
+
+def actions(folder: Path, always: dict[str, list[str]]) -> Actions:
+    store = ActionStore(folder)
+    store.put(ActionSet("atlas", "", "https://x.example", 0, ()), OPERATIONS)
+    store.put(ActionSet("rooms", "", "https://y.example", 0, ()), OTHERS)
+    apis = KeyApis(
+        lambda found, _: Api(found.name, found.base_url), KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
+    )
+    limits = replace(LIMITS, always=always)
+    return Actions(ActionLibrary(store, DownIndex()), apis, {"atlas": False}, limits, None, Lacking(60))
+
+
+async def offered(made: Actions, *sets: str) -> list[str]:
+    found = await made.offer(REQUEST, [Turn("user", "Who?")], sets, Exchange(rights=EVERYTHING), TARGET)
+    return [] if found is None else list(found.tools)
+
+
+async def test_baked_in_operations_of_the_chats_sets_are_offered_while_the_index_is_down(tmp_path: Path) -> None:
+    made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]})
+    await made.start()
+    assert await offered(made, "atlas") == ["act_list", "find_actions"]
+    assert await offered(made, "rooms", "atlas") == ["act_list", "act_listRooms", "find_actions"]
+    await made.close()
+
+
+async def test_a_set_without_baked_in_operations_needs_the_index(tmp_path: Path) -> None:
+    made = actions(tmp_path, {"rooms": ["listRooms"]})
+    with pytest.raises(RetrievalError, match="the index is down"):
+        await offered(made, "atlas")
+    await made.close()
+
+
+async def test_a_name_that_cannot_be_offered_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = actions(tmp_path, {"atlas": ["list", "add", "lists"], "unread": ["x"]})
+    with caplog.at_level(logging.WARNING):
+        await made.start()
+        made._read_s = float("-inf")
+        assert await offered(made, "atlas") == ["act_list", "find_actions"]
+    assert [record.message for record in caplog.records if "always" in record.message] == [
+        "actions.atlas.always: add could change something; name operations that only read",
+        "actions.atlas.always: lists is no operation of the set; `ragway actions show atlas` lists the operations",
+    ]
+    await made.close()
