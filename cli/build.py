@@ -201,6 +201,7 @@ def gateway(
         receipts=receipts if settings.receipts.keep_hours else None,
         histories=histories if settings.history.keep_hours else None,
         shadow=Shadow(shadow, bench.shadow) if bench.shadow > 0 or bench.compare != "off" else None,
+        action_sets=actions is not None,
         actions=actions,
         begun=begun,
     )
@@ -231,6 +232,7 @@ def gateway(
             ),
             receipts=receipts,
         ),
+        check_sets=None if actions is None else actions.sets_of,
         mcp=mcp,
         admin=Admin(keys, keyring, key_credentials(keys, environ), max_body_bytes=max_body_bytes),
         passthrough=Passthrough(
@@ -238,6 +240,7 @@ def gateway(
             routes=routes,
             paths=up.paths,
             max_body_bytes=max_body_bytes,
+            action_sets=actions is not None,
             forget=forget if settings.history.keep_hours else None,
         ),
         upstream=ways.app,

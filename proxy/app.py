@@ -28,7 +28,7 @@ from proxy.api import mcp
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
 from proxy.api.knowledge.api import KnowledgeApi
-from proxy.api.models import Models
+from proxy.api.models import CheckSets, Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
 from proxy.asgi import App, Receive, Scope, Send, covers, send_json, send_whole
@@ -59,6 +59,7 @@ class Parts:
     chat: App
     count: App  # of tokens
     knowledge: KnowledgeApi
+    check_sets: CheckSets | None  # raises ApiError; None: no action sets
     mcp: App
     admin: Admin
     passthrough: App
@@ -86,7 +87,7 @@ def application(parts: Parts) -> App:
         await parts.begun()
         await parts.knowledge.check_readable(names, rights)
 
-    models = Models(parts.routes, parts.upstream, check_collections)
+    models = Models(parts.routes, parts.upstream, check_collections, check_sets=parts.check_sets)
     asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
     guarded = [
         *(Route(route.path, _Begun(route.app, parts.begun)) for route in asking),

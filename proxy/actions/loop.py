@@ -71,8 +71,6 @@ class ActionLoop:
                 return
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
-                if reply.complete:
-                    self._remember(client, reply)
                 return
             if last:
                 self._trace.answered_by = "gateway"
@@ -100,11 +98,14 @@ class ActionLoop:
     async def _question(self, execution: Execution, client: ClientReply) -> None:
         """Ask the person in place of the model."""
         self._trace.answered_by = "gateway"
+        self._remember(client.text + execution.question, None)
         await client.say(execution.question)
-        self._remember(client, None)
 
-    def _remember(self, client: ClientReply, reply: ModelReply | None) -> None:
-        """Keep the hidden messages and the tools for the next request. reply: None for a text of the gateway."""
+    def _remember(self, text: str, reply: ModelReply | None) -> None:
+        """Keep the hidden messages and the tools for the next request, before the client has the end of the reply.
+
+        text: for the client. reply: None for a text of the gateway.
+        """
         if self._memory is None:
             return
         messages = self._request.fields["messages"]
@@ -121,7 +122,7 @@ class ActionLoop:
             _calls_message(None if reply is None else reply.text, calls).decode() if mixed else "",
         )
         functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in foreign]
-        visible = {"role": "assistant", "content": client.text, "tool_calls": functions}
+        visible = {"role": "assistant", "content": text, "tool_calls": functions}
         self._memory.keep(self._exchange.key, [*messages, visible], conversation)
 
     async def _ask(self, scope: Scope, receive: Receive, client: ClientReply, *, last: bool) -> tuple[ModelReply, bool]:
@@ -134,7 +135,12 @@ class ActionLoop:
         client.next_round()
         traced = ModelRound(exchange.elapsed_ms())
         self._trace.rounds.append(traced)
-        reply = ModelReply(client, self._offer, only_ours=first and not self._request.fields.get("tools"))
+        reply = ModelReply(
+            client,
+            self._offer,
+            only_ours=first and not self._request.fields.get("tools"),
+            before_end=lambda: self._remember(client.text, reply),
+        )
         asking = self._upstream(scope, receive, reply.send)
         try:
             await (asking if first else self._kept_alive(asking, client))

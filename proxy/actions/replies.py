@@ -7,7 +7,7 @@ of a later round gets the id of the reply that the client has begun to read, no 
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from proxy.errors import ApiError, upstream_error
 _ENVELOPE = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _NOTHING = Tokens(0, 0)
+_DONE = b"[DONE]"
 _MOST_FINISH_CHARS = 50
 _REFUSALS = (400, 404, 422, 501)  # statuses of upstreams for a model without tools
 
@@ -170,13 +171,23 @@ class ClientReply:
         await self.body(CHAT.error_frame(error, id), more=False)
 
 
+def _nothing() -> None:
+    """For a reply that no later request continues."""
+
+
 class ModelReply:
     """The model's reply of a round: text and calls of the client's tools pass, calls of the gateway's tools stay."""
 
-    def __init__(self, client: ClientReply, offer: Offer, *, only_ours: bool = False) -> None:
-        """only_ours: the first request, whose only tools are the gateway's: a refusal may be one of tools."""
+    def __init__(
+        self, client: ClientReply, offer: Offer, *, only_ours: bool = False, before_end: Callable[[], None] = _nothing
+    ) -> None:
+        """only_ours: the first request, whose only tools are the gateway's: a refusal may be one of tools.
+
+        before_end: called once the reply is read, before the client gets the end: a program may ask again at once.
+        """
         self._client = client
         self._only_ours = only_ours
+        self._before_end = before_end
         self._offer = offer
         self._start: Message = {}
         self._streamed = False
@@ -254,7 +265,9 @@ class ModelReply:
         if self.calls and not self.foreign:
             return True
         self._owned |= dict.fromkeys(self._nameless, True)
-        await self._client.body(b"".join(self._released()), more=False)
+        rest = b"".join(self._released())
+        self._before_end()
+        await self._client.body(rest, more=False)
         return False
 
     @property
@@ -303,6 +316,7 @@ class ModelReply:
         if self.calls:
             body = self._without_calls(reply)
         whole = self._client.whole(body, reply.get("usage"), self.text or "")
+        self._before_end()
         await self._client.begin(self._start, None if whole is body and not self.calls else len(whole))
         await self._client.body(whole, more=False)
         return False
@@ -334,7 +348,7 @@ class ModelReply:
             self._reader.read_event(read)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
-        if self._waits(frame.event):
+        if self._waits(frame.event) or data == _DONE:
             if data is None and not self._held:  # a comment that keeps the connection alive
                 yield raw
             else:

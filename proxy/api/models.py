@@ -2,7 +2,8 @@
 
 Models named in the settings come first, then the models listed by upstreams behind patterns. Each upstream has a time
 limit; the models of an upstream without a list are left out. GET /v1/models/NAME answers for exactly the listed models,
-with the upstream's own object where the upstream has an object, and takes the prefixes raw/ and rag/COLLECTION/, too.
+with the upstream's own object where the upstream has an object, and takes the prefixes rage/SET/, raw/ and
+rag/COLLECTION/, too.
 A failed lookup is a 502 or 504, never a 404: a program takes a 404 for "no such model".
 """
 
@@ -14,7 +15,7 @@ import orjson
 
 from proxy.access.rights import Rights
 from proxy.asgi import App, Receive, Scope, Send, send_json
-from proxy.augment.gate import collection_names, split_model
+from proxy.augment.gate import collection_names, split_model, split_sets
 from proxy.errors import ApiError, upstream_error
 from proxy.exchange import Target, exchange_of
 from proxy.model_calls import NoAnswer, find_model, list_models
@@ -25,18 +26,29 @@ _TIMEOUT = "upstream_timeout"
 
 Row = Mapping[str, Any]
 CheckCollections = Callable[[Sequence[str], Rights], Awaitable[None]]
+CheckSets = Callable[[Sequence[str], Rights], object]
 
 
 class Models:
     """The answers of both paths."""
 
     def __init__(
-        self, routes: Routes, upstream: App, check_collections: CheckCollections, *, within_s: float = _WITHIN_S
+        self,
+        routes: Routes,
+        upstream: App,
+        check_collections: CheckCollections,
+        *,
+        check_sets: CheckSets | None = None,
+        within_s: float = _WITHIN_S,
     ) -> None:
-        """check_collections: raises ApiError where a collection is missing or not readable."""
+        """check_collections: raises ApiError where a collection is missing or not readable.
+
+        check_sets: the same for action sets; None: the gateway has no action sets.
+        """
         self._routes = routes
         self._upstream = upstream
         self._check_collections = check_collections
+        self._check_sets = check_sets
         self._within_s = within_s
 
     async def list(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,12 +70,15 @@ class Models:
         await send_json(send, 200, orjson.dumps({"object": "list", "data": list(rows.values())}))
 
     async def one(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """A model of the list. Raises ApiError 404 (no such model or collection), 502, 504 (the lookup failed)."""
+        """A model of the list. Raises ApiError 404 (no such model, collection or set), 502, 504 (the lookup failed)."""
         exchange, asked = exchange_of(scope), scope["path_params"]["name"]
-        name, _, prefix = split_model(asked)
+        rest, sets = (asked, "") if self._check_sets is None else split_sets(asked)
+        name, _, prefix = split_model(rest)
         target = self._routes.resolve(name, exchange.rights)
         pattern = self._routes.pattern_of(name)
         exchange.patterns = (pattern,) if pattern else ()
+        if sets and self._check_sets is not None:
+            self._check_sets(collection_names(sets), exchange.rights)
         if prefix:
             await self._check_collections(collection_names(prefix), exchange.rights)
         named = name in self._routes.names(exchange.rights)

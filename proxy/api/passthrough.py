@@ -12,7 +12,7 @@ from proxy.access.auth import must_be_no_page
 from proxy.api.named import in_json, models_in, named_in
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
-from proxy.augment.gate import split_model
+from proxy.augment.gate import split_model, split_sets
 from proxy.body import DEPLOYMENT, by_size, json_body, whole_body
 from proxy.dialects.responses import RESPONSES, stored_id, stored_methods
 from proxy.dialects.responses_reply import OWN_ID
@@ -47,9 +47,10 @@ class Passthrough:
         routes: Routes,
         paths: Mapping[str, str],
         max_body_bytes: int,
+        action_sets: bool = False,
         forget: Callable[[str, str], None] | None = None,
     ) -> None:
-        """paths: listed path -> the model for requests without a model.
+        """paths: listed path -> the model for requests without a model. action_sets: a model may name action sets.
 
         forget: called with the key and the id of a response or conversation that the client deletes.
         """
@@ -57,6 +58,7 @@ class Passthrough:
         self._routes = routes
         self._paths = paths
         self._max_body_bytes = max_body_bytes
+        self._action_sets = action_sets
         self._forget = forget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +82,8 @@ class Passthrough:
             named = await by_size(raw, lambda: named_in(scope, raw))
         exchange.fields = named.fields
         beside = scope.get(DEPLOYMENT) or (asked[0] if asked else listed or "")
-        model, _, _ = split_model(named.model or beside)
+        name = named.model or beside
+        model, _, _ = split_model(split_sets(name)[0] if self._action_sets else name)
         exchange.model = model or ANY_MODEL
         # The upstream reads no model, and may call a model that was not checked.
         if not named.model and not exchange.rights.models.all and (kind in ("call", "account") or not model):

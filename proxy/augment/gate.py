@@ -59,7 +59,7 @@ def decide(
 
     Raises ApiError 400: a control, the model or the messages cannot be read, or two headers disagree.
     """
-    name, sets = _split_sets(request.model()) if actions else (request.model(), "")
+    name, sets = split_sets(request.model()) if actions else (request.model(), "")
     model, raw, prefix = split_model(name)
     messages = request.messages()
     controls = [pair for pair in scope["headers"] if pair[0] in _CONTROLS]
@@ -97,8 +97,11 @@ def _named_sets(options: "RagOptions", header: str, prefix: str) -> tuple[str, .
     return collection_names(header) or collection_names(prefix) or None
 
 
-def _split_sets(name: str) -> tuple[str, str]:
-    """(the rest of the name, the sets of rage/<sets>/<rest> or ""). Raises ApiError 400 for half a prefix."""
+def split_sets(name: str) -> tuple[str, str]:
+    """(the rest of the name, the sets of rage/<sets>/<rest> or ""), on a gateway with action sets.
+
+    Raises ApiError 400 for half a prefix.
+    """
     if not name.startswith("rage/"):
         return name, ""
     sets, _, rest = name.removeprefix("rage/").partition("/")

@@ -102,6 +102,7 @@ class AugmentOptions:
     receipts: Receipts | None = None  # the queue of unwritten receipts; None: no receipts
     shadow: Shadow | None = None  # None: no chat is compared
     histories: Histories | None = None  # of stored conversations; None: no history is stored
+    action_sets: bool = False  # a chat may name action sets
     actions: "Actions | None" = None  # None: no chat is offered operations
     begun: Callable[[], Awaitable[None]] = already  # awaited before a search, while the gateway starts
 
@@ -147,7 +148,7 @@ class Augment:
                 enabled=options.enabled,
                 collections=options.collections,
                 utility_prompts=options.utility_prompts,
-                actions=options.actions is not None,
+                actions=options.action_sets,
             )
             return request, decision
 

@@ -66,6 +66,7 @@ def _app(listed: tuple[str, ...] = ()) -> App:
             ready=lambda: "",
             begun=already,
             knowledge=_NONE,
+            check_sets=None,
             metrics=Metrics(),
             keyring=_KEYRING,
             admin=_admin(),

@@ -68,10 +68,10 @@ class Team:
         self._recorder = recorder
         self.model: ScriptedModel
 
-    def script(self, *turns: Turn, one_byte: bool = False) -> ScriptedModel:
+    def script(self, *turns: Turn, one_byte: bool = False, missing: str = "") -> ScriptedModel:
         self.api.seen.clear()
         self.api.accepted.clear()
-        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte)
+        self.model = ScriptedModel(self._recorder.fresh(), turns, one_byte=one_byte, missing=missing)
         return self.model
 
     def client(self) -> openai.OpenAI:

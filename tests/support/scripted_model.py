@@ -29,14 +29,20 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 class ScriptedModel:
     """Answers one request after another; `received` has the bodies."""
 
-    def __init__(self, recorder: Recorder, turns: Sequence[Turn], *, one_byte: bool = False) -> None:
+    def __init__(self, recorder: Recorder, turns: Sequence[Turn], *, one_byte: bool = False, missing: str = "") -> None:
+        """missing: the path for which the server answers 404, or the beginning of such paths; "": none."""
         self.received: list[Json] = []
         self.sent: list[bytes] = []  # the bodies of the replies
         self._turns = list(turns)
         self._one_byte = one_byte
+        self._missing = missing.encode()
         recorder.answer = self._answer
 
     async def _answer(self, wire: Wire, received: Received) -> None:
+        if self._missing and received.line.split()[1].startswith(self._missing):
+            refusal = b'{"error": {"message": "Not Found"}}'
+            await wire.send(reply(refusal, b"content-type: application/json", status=b"404 Not Found"))
+            return
         asked = json.loads(received.body)
         self.received.append(asked)
         turn = self._turns.pop(0)

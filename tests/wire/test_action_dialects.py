@@ -16,6 +16,7 @@ from tests.support.action_clients import (
     MessagesChat,
     ResponsesChat,
     SdkChat,
+    StoredResponsesChat,
 )
 from tests.support.action_team import ANSWER, CANARIES, ORGS, QUESTION, USERS, Team, action_team
 from tests.support.atlas_api import GROUP, ORG
@@ -276,3 +277,120 @@ def test_a_request_that_an_offer_could_change_goes_on_without_a_change(
     same = {**body, "model": body["model"].rpartition("/")[2]}
     assert team.asked == [httpx.Request("POST", team.served.url, json=same).content]
     assert team.paths == [kind.path]
+
+
+NAMES = ["rage/atlas/gpt-x", "rage/atlas,weather/raw/gpt-x", "rage%2Fatlas%2Fgpt-x", "rage/atlas/gpt-without-x"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_can_be_asked_for_by_the_name_that_a_chat_uses(team: Team, name: str) -> None:
+    team.script(missing="/v1/models")
+    answer = httpx.get(f"{team.served.url}/v1/models/{name}", timeout=60)
+    listed = "without" not in name
+    assert answer.status_code == (200 if listed else 404)
+    assert not listed or answer.json()["id"] == name.replace("%2F", "/")
+
+
+def test_an_unknown_set_is_the_404_of_a_chat(team: Team) -> None:
+    team.script(missing="/v1/models")
+    with openai.OpenAI(base_url=team.served.url + "/v1", max_retries=0, api_key="placeholder") as client:
+        with pytest.raises(openai.NotFoundError) as of_model:
+            client.models.retrieve("rage/nothing/gpt-x")
+        with pytest.raises(openai.NotFoundError) as of_chat:
+            client.responses.create(model="rage/nothing/gpt-x", input="Who?")
+        assert of_model.value.body == of_chat.value.body
+        assert of_model.value.code == "action_set_not_found"
+        assert not any(model.id.startswith("rage/") for model in client.models.list())
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/v1/embeddings", "/v1/responses/input_tokens"])
+def test_other_paths_take_the_name_that_a_chat_uses(team: Team, path: str) -> None:
+    team.script(says("2"))
+    body = {"model": "rage/atlas/raw/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "input": QUESTION}
+    assert httpx.post(team.served.url + path, json=body, timeout=60).status_code == 200
+    assert team.asked == [httpx.Request("POST", team.served.url, json={**body, "model": "gpt-x"}).content]
+    assert team.paths == [path]
+
+
+@pytest.mark.parametrize(
+    "path", ["/responses", "/v1/v1/responses/", "/openai/deployments/rage/atlas/gpt-x/chat/completions?api-version=1"]
+)
+def test_other_spellings_of_a_path_get_actions(team: Team, path: str) -> None:
+    team.script(calls(ORGS), says(ANSWER))
+    body = {"input": QUESTION} if "responses" in path else {"messages": [{"role": "user", "content": QUESTION}]}
+    model = {} if "deployments" in path else {"model": "rage/atlas/gpt-x"}
+    answer = httpx.post(team.served.url + path, json={**model, **body}, timeout=60)
+    assert ANSWER in answer.text
+    assert team.api.seen == ["GET /orgs"]
+
+
+@BY_CHAT
+@pytest.mark.parametrize(
+    "model", ["rage/atlas/raw/gpt-x", "rage/atlas/rag/actions.atlas/gpt-x", "rage/atlas,weather/gpt-x"]
+)
+def test_the_prefix_of_a_set_stands_before_every_other_prefix(team: Team, kind: type[SdkChat], model: str) -> None:
+    team.script(calls(ORGS), says(ANSWER))
+    assert kind(team.served.url, model).ask(QUESTION).text == ANSWER
+    assert team.model.received[0]["model"] == "gpt-x"
+
+
+BRIDGED = pytest.mark.parametrize("kind", [ResponsesChat, MessagesChat], ids=["responses", "messages"])
+
+
+@BRIDGED
+def test_an_upstream_without_chat_completions_gets_the_clients_request(team: Team, kind: type[SdkChat]) -> None:
+    name = f"gpt-without-chat-{kind.__name__}"
+    team.script(says("Hm."), says("Hm."), missing=CHAT_PATH)
+    body = kind(team.served.url, f"rage/atlas/{name}").body(QUESTION)
+    for _ in range(2):
+        assert httpx.post(team.served.url + kind.path, json=body, timeout=60).status_code == 200
+    assert team.paths == [CHAT_PATH, kind.path, kind.path], "the gateway has learned"
+    same = httpx.Request("POST", team.served.url, json={**body, "model": name}).content
+    assert team.asked[1:] == [same, same]
+
+
+@BRIDGED
+def test_an_unknown_model_is_the_upstreams_404(team: Team, kind: type[SdkChat]) -> None:
+    team.script(says("Hm."), missing="/v1/")
+    name = f"rage/atlas/gpt-without-{kind.__name__}-anything"
+    with pytest.raises((openai.NotFoundError, anthropic.NotFoundError)):
+        kind(team.served.url, name).ask(QUESTION)
+    team.script(calls(ORGS), says(ANSWER))
+    assert kind(team.served.url, name).ask(QUESTION).text == ANSWER, "the gateway has learned nothing"
+
+
+def test_a_stored_response_is_continued_without_an_offer(team: Team) -> None:
+    model = team.script(calls(ORGS), says(ANSWER), says("{}"), says("Bye."))
+    chat = StoredResponsesChat(team.served.url)
+    first = chat.ask(QUESTION)
+    chat.model = "gpt-x"
+    chat.ask("Now as JSON.", text={"format": SCHEMA})
+    assert "tools" not in model.received[2]
+    roles = [message["role"] for message in model.received[2]["messages"]]
+    assert roles == ["user", "assistant", "user"], "without tools, the hidden rounds stay away"
+    chat.ask("Bye.")
+    assert [message["content"] for message in model.received[3]["messages"]] == [
+        QUESTION, ANSWER, "Now as JSON.", "{}", "Bye.",
+    ]  # fmt: skip
+    assert httpx.get(f"{team.served.url}/v1/responses/{first.id}", timeout=60).status_code == 404
+
+
+def test_a_response_that_the_client_does_not_store_or_deletes_cannot_be_continued(team: Team) -> None:
+    team.script(says("One."), says("Two."), says("no such response"), says("no such response"))
+    chat = ResponsesChat(team.served.url)
+    unstored, deleted = chat.ask(QUESTION, store=False), chat.ask("And?")
+    httpx.delete(f"{team.served.url}/v1/responses/{deleted.id}", timeout=60)
+    for id in (unstored.id, deleted.id):
+        body = {**chat.body("More?"), "previous_response_id": id}
+        httpx.post(team.served.url + chat.path, json=body, timeout=60)
+        assert team.paths[-1] == chat.path, "the upstream answers that the response is not known"
+
+
+@BRIDGED
+def test_the_log_says_why_no_operation_is_offered(team: Team, kind: type[SdkChat]) -> None:
+    team.script(says("Hm."))
+    more: dict[str, Any] = {"tools": [{"type": "web_search"}]}
+    assert httpx.post(
+        team.served.url + kind.path, json={**kind(team.served.url).body(QUESTION), **more}, timeout=60
+    ).is_success
+    assert "no operation is offered: `tools[0].type` 'web_search' is not supported" in team.served.log.read_text()

@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -105,6 +106,28 @@ async def test_a_call_whose_name_comes_late_goes_to_the_client_whole_or_not_at_a
     else:
         assert got == (stream(*texts).removesuffix(b"data: [DONE]\n\n") if said else b"")
         assert [call.name for call in reply.calls] == [name]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_gateway_remembers_before_the_client_has_the_end(streamed: bool) -> None:
+    """A program asks again as soon as the program has the end of a reply."""
+    order: list[str] = []
+
+    async def send(message: Message) -> None:
+        content = message.get("body", b"")
+        if b"[DONE]" in content or (b"finish_reason" in content and not streamed):
+            order.append("end")
+
+    client = ClientReply(send, ChatRequest.parse(b'{"model":"m","messages":[]}'), "x")
+    reply = ModelReply(client, offer(), before_end=lambda: order.append("remembered"))
+    whole = {"id": "1", "choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}
+    body = stream(chunk({"content": "Hi."}, "stop")) if streamed else orjson.dumps(whole)
+    kind = b"text/event-stream" if streamed else b"application/json"
+    await reply.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    await reply.send({"type": "http.response.body", "body": body, "more_body": True})
+    await reply.send({"type": "http.response.body", "body": b"", "more_body": False})
+    await reply.end("x")
+    assert order == ["remembered", "end"]
 
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.just("act_a")
