@@ -31,7 +31,7 @@ def search_documents(
             exchange.searched,
             exchange.rights,
             explicit,
-            k=arguments.get("k", k),
+            k=int(arguments["k"]) if "k" in arguments else k,  # 3.0 is a whole number, too
             budget_tokens=max_chars // BYTES_PER_TOKEN,
         )
         began = time.perf_counter()

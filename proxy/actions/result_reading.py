@@ -191,21 +191,25 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
 def best_rows(rows: Sequence[str], query: str) -> list[int]:
     """The indexes of the rows that hold a word of the query, the best first, by BM25 among the rows."""
     asked = set(_words(query))
-    texts = [_words(row) for row in rows]
-    held = [Counter(word for word in words if word in asked) for words in texts]
-    rows_with = Counter(word for counts in held for word in counts)
+    held, size = [], 0  # row, number of words, counts of the query's words
+    for at, row in enumerate(rows):
+        words = _words(row)
+        size += len(words)
+        if not asked.isdisjoint(words):
+            held.append((at, len(words), Counter(word for word in words if word in asked)))
+    rows_with = Counter(word for _, _, counts in held for word in counts)
     rarity = {word: math.log(1 + (len(rows) - n + 0.5) / (n + 0.5)) for word, n in rows_with.items()}
-    average = sum(map(len, texts)) / max(1, len(rows))
-    scores = []
-    for words, counts in zip(texts, held, strict=True):
-        norm = _K1 * (1 - _B + _B * len(words) / max(1.0, average))
-        scores.append(sum(rarity[word] * n * (_K1 + 1) / (n + norm) for word, n in counts.items()))
-    return sorted((at for at, counts in enumerate(held) if counts), key=lambda at: -scores[at])
+    scores = {}
+    for at, length, counts in held:
+        norm = _K1 * (1 - _B + _B * length * len(rows) / size)
+        scores[at] = sum(rarity[word] * n * (_K1 + 1) / (n + norm) for word, n in counts.items())
+    return sorted(scores, key=lambda at: -scores[at])
 
 
 def _words(text: str) -> list[str]:
     """The words of a text in small letters, without the s of a plural; a Chinese or Japanese character is a word."""
-    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    found = _WORD.findall(plain.casefold())
     return [word[:-1] if len(word) > _LEAST_PLURAL and word.endswith("s") else word for word in found]
 
 

@@ -109,7 +109,7 @@ class Shelf:
                 text,
                 path=asked.get("path", ""),
                 query=asked.get("query", ""),
-                start=asked.get("start", 0),
+                start=int(asked.get("start", 0)),  # 8000.0 is a whole number, too
                 max_chars=max_chars,
             )
 

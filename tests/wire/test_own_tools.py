@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tests.support.action_clients import BY_CHAT, STREAMED, SdkChat
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import Json, ScriptedModel, Turn, calls, says
@@ -177,6 +178,28 @@ def test_a_later_question_reads_the_result_of_an_earlier_question(chats: Chats, 
     assert "read_result" not in chats.tools(4), "another chat has no shelf"
 
 
+@STREAMED
+@BY_CHAT
+def test_a_client_of_every_dialect_reads_on_and_searches_documents(
+    chats: Chats, kind: type[SdkChat], stream: bool
+) -> None:
+    chats.script(
+        calls(LIST),
+        says("Many."),
+        reads(path="/results/499"),
+        calls(("search_documents", {"query": "canteen lunch"})),
+        says("Release 499."),
+    )
+    chat = kind(chats.url, model="rage/log/gpt-x")
+    assert chat.ask(f"{QUESTION} {kind.__name__} {stream}", stream=stream).text == "Many."
+    reply = chat.ask("and the last one? And when is lunch?", stream=stream)
+    assert reply.text == "Release 499."
+    _, last, found = chats.results(4)
+    assert json.loads(last) == EVENTS[499]
+    assert "Lunch is at noon" in found
+    assert "canteen.md" in reply.headers["x-rag-sources"]
+
+
 def test_the_results_of_one_chat_have_a_limit_of_tokens(chats: Chats) -> None:
     chats.script(calls(LIST, LIST, LIST), calls(LIST, LIST, LIST), calls(LIST), says("Enough."))
     assert chats.ask(QUESTION) == "Enough."
@@ -225,7 +248,7 @@ def test_a_baked_in_name_without_an_operation_is_logged_and_found_by_doctor(chat
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_model_searches_the_documents_of_the_chat(chats: Chats, stream: bool) -> None:
-    chats.script(calls(("search_documents", {"query": "canteen lunch", "k": 1})), says("At noon."))
+    chats.script(calls(("search_documents", {"query": "canteen lunch", "k": 1.0})), says("At noon."))
     assert chats.ask(NOTHING_FITS, stream=stream) == "At noon."
     assert chats.tools(0) == ["find_actions", "search_documents"], "also where no operation fits"
     (found,) = chats.results(1)
@@ -245,6 +268,12 @@ def test_the_search_of_documents_has_the_rights_of_the_chat(chats: Chats) -> Non
     chats.script(calls(("search_documents", {"query": "canteen lunch"})), says("Hm."))
     chats.ask(NOTHING_FITS, headers={"x-rag-collection": "other"})
     assert chats.results(1) == ["No passage was found."]
+
+
+def test_a_search_without_words_finds_nothing(chats: Chats) -> None:
+    chats.script(calls(("search_documents", {"query": "  "}), ("find_actions", {"query": "  "})), says("Hm."))
+    chats.ask(NOTHING_FITS)
+    assert chats.results(1) == ["No passage was found.", "No operation was found."]
 
 
 def test_a_wrong_search_of_documents_gets_a_sentence(chats: Chats) -> None:

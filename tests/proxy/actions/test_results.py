@@ -37,6 +37,13 @@ def test_a_value_that_fits_is_whole(value: Any) -> None:
     assert json.loads(json_text(value, max_chars=10**6)) == value
 
 
+@given(value=JSON_VALUES, max_chars=st.integers(1, 500))
+def test_a_result_is_complete_or_comes_with_the_whole(value: Any, max_chars: int) -> None:
+    cut = result_text(orjson.dumps(value), "application/json", max_chars=max_chars)
+    assert json.loads(cut.whole or cut.text) == value
+    assert bool(cut.whole) == (len(orjson.dumps(value).decode()) > max_chars)
+
+
 @given(
     content=st.binary(max_size=500),
     media_type=st.text(max_size=30)

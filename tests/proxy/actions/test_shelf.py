@@ -5,7 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.actions.arguments import problems
 from proxy.actions.shelf import Shelf, StoredResults
+from proxy.dialects.replies import json_of
 from proxy.observe.metrics import Metrics
 from proxy.observe.receipts.receipt_store import ReceiptStore
 
@@ -47,6 +49,15 @@ async def test_the_oldest_results_go_first(tmp_path: Path) -> None:
     assert "No result" in await read(Shelf(other, "key"), ids[0])
     other.stop()
     await other.run()
+
+
+async def test_a_whole_number_with_a_point_is_a_start() -> None:
+    shelf = Shelf()
+    id = shelf.put("abc")
+    asked = json_of(b'{"id": "%b", "start": 1.0}' % id.encode())
+    assert isinstance(asked, dict)
+    assert problems(shelf.tool.schema, asked) == []
+    assert (await shelf.tool.answer(asked, 100)).text == "bc"
 
 
 @given(st.lists(st.text(), min_size=2, max_size=20))
