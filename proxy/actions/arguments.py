@@ -64,7 +64,7 @@ def invented(
     values = itertools.islice(_values(schema, schema, arguments, "", "", 0), _MOST_VALUES)
     doubtful = [one for one in values if _is_doubtful(one, in_path=one.path in in_path)]
     texts = [_words(form) for text in known for form in _forms(text)] if doubtful else []
-    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts)]
+    return [f"{one.path}: {one.value!r}" for one in doubtful if _is_refused(one, texts, known)]
 
 
 class _Value(NamedTuple):
@@ -117,13 +117,15 @@ def _is_doubtful(one: _Value, *, in_path: bool) -> bool:
     return bool(_PLACEHOLDER.fullmatch(one.text)) or _identifies(one, in_path=in_path)
 
 
-def _is_refused(one: _Value, texts: Sequence[str]) -> bool:
+def _is_refused(one: _Value, texts: Sequence[str], known: Sequence[str]) -> bool:
     if _words(one.text) == _words(one.name):
         return True
     if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
         by_chance = not re.search(r"[\d_]", one.text) or not re.fullmatch(r"[\w-]+", one.text)
         if by_chance:  # a plain word or brackets, as in many conversations
             return True
+        whole = re.compile(rf"(?<!\w){re.escape(one.text)}(?!\w)", re.IGNORECASE)
+        return not any(map(whole.search, known))
     parts = one.text.strip(",").split(",")
     return not all(_stands(part, texts) for part in parts)
 
@@ -136,7 +138,9 @@ def _identifies(one: _Value, *, in_path: bool) -> bool:
         return False  # a count
     if isinstance(one.value, int) and len(one.text) < 5 and _ORDINAL.search(one.name):
         return False  # "the second season", "last year"
-    short = one.text.isalpha() and len(one.text) <= 3  # a code of a language, a country, a currency
+    short = (
+        one.text.isascii() and one.text.isalpha() and len(one.text) <= 3
+    )  # a code of a language, a country, a currency
     if in_path:
         return not (short or _DATE.fullmatch(one.text)) or bool(_WEAK_PLACEHOLDER.fullmatch(one.text))
     return bool(_MAYBE_IDENTIFIER.search(one.name)) and not short

@@ -274,6 +274,15 @@ def test_identifiers_within_bodies_and_lists_are_found() -> None:
     assert invented(Operation("x", "POST", "/", schema), schema, {"body": {"typeId": "basic"}}, []) == []
 
 
+def test_a_part_of_a_name_that_looks_like_a_placeholder_is_invented() -> None:
+    assert invented_in({"table": "your_dataset"}, "the table your_dataset_name") == ["table"]
+    assert invented_in({"table": "your_dataset"}, "the table Your_Dataset.") == []
+
+
+def test_a_short_code_in_other_letters_is_invented() -> None:
+    assert invented_in({"of": "iсе"}, "ice", path=("of",)) == ["of"]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
