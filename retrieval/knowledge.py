@@ -209,6 +209,10 @@ class Library(Protocol):
         """Document id -> key, for documents written by clients."""
         ...
 
+    async def keys_under(self, collection: str, prefix: str) -> list[str]:
+        """The keys that begin with the prefix, of documents written by clients. Raises UnknownCollection."""
+        ...
+
     async def collections_with(self, key: str) -> list[str]:
         """Names of the collections with a document of the key, written or waiting."""
         ...

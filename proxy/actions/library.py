@@ -1,9 +1,14 @@
-"""Action sets: written from OpenAPI documents, and searched by questions of people."""
+"""Action sets: written from OpenAPI documents, and searched by questions of people.
+
+The texts of all sets are documents of one collection, each with the set as an attribute. With a collection for each
+set, a search of 1,474 sets took 746 ms, and a search of one collection takes 1 ms. A word also counts as rare by the
+operations of all APIs, not of one.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin, urlsplit
 
 from proxy.actions.addresses import origin_of
@@ -12,19 +17,21 @@ from proxy.actions.openapi.operations import BadServer, operations_of, server_of
 from proxy.actions.openapi.read import UnreadableSpec, read_spec
 from proxy.actions.search_text import search_text, title_of
 from proxy.actions.sources import is_url
-from proxy.actions.store import ActionSet, ActionStore, collection_of, document_hash, revision_of
+from proxy.actions.store import COLLECTION, ActionSet, ActionStore, document_hash, revision_of
 from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
+from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.jobs import DocumentInput
 from retrieval.records.search import PUBLIC, Turn, View
 
 _BATCH = 100  # documents written at a time
-_PAGE = 1_000  # documents listed at a time
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
 _HITS_PER_OPERATION = 3  # chunks of an operation
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
 _MIN_RELEVANCE = 0.02
+_SET = "action_set"  # the attribute of a text
+_FILTER_VALUES = 100  # in one condition of a filter
 
 Progress = Callable[[int, int, int], None]
 
@@ -93,9 +100,9 @@ class ActionLibrary:
         Raises RetrievalError.
         """
         before = await asyncio.to_thread(self.store.revisions, name)
-        now = {one.name: revision_of(one) for one in read.operations}
+        now = {one.name: revision_of(one, read.title) for one in read.operations}
         await asyncio.to_thread(self.store.note_document, name, "")
-        await self._write_texts(name, read.operations, progress)
+        await self._write_texts(name, read, progress)
         row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
         await asyncio.to_thread(self.store.put, row, read.operations)
         await self._remove_texts(name, now.keys())
@@ -106,12 +113,8 @@ class ActionLibrary:
 
     async def remove(self, name: str) -> bool:
         """Delete a set; returns whether the set existed. Raises RetrievalError."""
-        existed = self.store.remove(name)
-        try:
-            await self._knowledge.writing.delete_collection(collection_of(name), None)
-        except UnknownCollection:
-            return existed
-        return True
+        existed = await asyncio.to_thread(self.store.remove, name)
+        return await self._remove_texts(name, ()) > 0 or existed
 
     async def find(
         self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC
@@ -120,44 +123,37 @@ class ActionLibrary:
 
         Sets without documents are left out. Raises RetrievalError.
         """
-        known = {row.name for row in await self._knowledge.library.collections(view.groups)}
-        collections = [collection_of(name) for name in sets if collection_of(name) in known]
-        if not collections:
+        if not sets:
             return []
-        found = await self._knowledge.search.retrieve(
-            question,
-            collections,
-            k=k * _HITS_PER_OPERATION,
-            budget_tokens=0,
-            view=view,
-            hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
-        )
-        sources = list(dict.fromkeys(hit.passage.source for hit in found.hits))[:k]
-        return (await asyncio.to_thread(self._read_with_producers, sets, sources))[:k]
+        try:
+            found = await self._knowledge.search.retrieve(
+                question,
+                [COLLECTION],
+                k=k * _HITS_PER_OPERATION,
+                budget_tokens=0,
+                view=replace(view, filter=_filter(sets)),
+                hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
+            )
+        except UnknownCollection:
+            return []
+        names = list(dict.fromkeys(_name_of(hit.passage.source) for hit in found.hits))[:k]
+        return (await asyncio.to_thread(self._read_with_producers, names))[:k]
 
-    def _read_with_producers(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
-        """The operations of the sources, each once, and each before the producers."""
-        best = self._read(sets, sources)
-        producers = self._read(sets, [f"{one.set}/{name}" for one in best for name in one.operation.producers])
-        by_name = {(one.set, one.operation.name): one for one in [*producers, *best]}
-        names = [(one.set, name) for one in best for name in (one.operation.name, *one.operation.producers)]
-        return [by_name[each] for each in dict.fromkeys(names) if each in by_name]
+    def _read_with_producers(self, names: Sequence[tuple[str, str]]) -> list[FoundAction]:
+        """The operations (set, name), each once, and each before the producers."""
+        read = self.store.found(names)
+        producers = {one: [(one[0], name) for name in read[one].producers] for one in read}
+        read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
+        wanted = [each for one in names if one in read for each in (one, *producers[one])]
+        return [FoundAction(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
 
-    def _read(self, sets: Sequence[str], sources: Sequence[str]) -> list[FoundAction]:
-        """The operations of the sources "set/name", in the order of the sources."""
-        read: dict[str, FoundAction] = {}
-        for name in sets:
-            wanted = [each.removeprefix(f"{name}/") for each in sources if each.startswith(f"{name}/")]
-            for one in self.store.operations(name, wanted) if wanted else ():
-                read[f"{name}/{one.name}"] = FoundAction(name, one)
-        return [read[each] for each in sources if each in read]
-
-    async def _write_texts(self, name: str, operations: Sequence[Operation], progress: Progress | None) -> None:
+    async def _write_texts(self, name: str, read: ReadDocument, progress: Progress | None) -> None:
         with contextlib.suppress(CollectionExists):
-            await self._knowledge.writing.create_collection(collection_of(name), None)
+            await self._knowledge.writing.create_collection(COLLECTION, None)
+        operations = read.operations
         for at in range(0, len(operations), _BATCH):
             results = await self._knowledge.writing.put(
-                collection_of(name), [_document(name, one) for one in operations[at : at + _BATCH]]
+                COLLECTION, [_document(name, read.title, one) for one in operations[at : at + _BATCH]]
             )
             failed = next((result for result in results if result.state in ("refused", "failed")), None)
             if failed is not None:
@@ -165,14 +161,14 @@ class ActionLibrary:
             if progress is not None:
                 progress(min(at + _BATCH, len(operations)), len(operations), 0)
 
-    async def _remove_texts(self, name: str, kept: Collection[str]) -> None:
-        """Delete the texts of all other operations, and texts that an interrupted writing left."""
-        after, collection = "", collection_of(name)
-        while page := await self._knowledge.library.documents(collection, after=after, limit=_PAGE, groups=None):
-            after = page[-1].id
-            for one in page:
-                if one.key and one.key not in kept:
-                    await self._knowledge.writing.detach(collection, one.key, None)
+    async def _remove_texts(self, name: str, kept: Collection[str]) -> int:
+        """Delete the texts of all other operations, and texts that an interrupted writing left; returns the number."""
+        writing, under, removed = self._knowledge.writing, f"{name}/", 0
+        with contextlib.suppress(UnknownCollection):
+            for key in await self._knowledge.library.keys_under(COLLECTION, under):
+                if key.removeprefix(under) not in kept:
+                    removed += await writing.detach(COLLECTION, key, None)
+        return removed
 
 
 def read_document(raw: bytes) -> ReadDocument:
@@ -187,17 +183,32 @@ def read_document(raw: bytes) -> ReadDocument:
     return ReadDocument(document, title, operations, uncallable, document_hash(raw))
 
 
-def _document(name: str, operation: Operation) -> DocumentInput:
+def _document(name: str, title: str, operation: Operation) -> DocumentInput:
     return DocumentInput(
-        key=operation.name,
+        key=f"{name}/{operation.name}",
         source=f"{name}/{operation.name}",
         content=search_text(operation).encode("utf-8", "replace"),
-        title=title_of(operation),
+        title=title_of(operation, title),
         format="text",
-        attributes={},
+        attributes={_SET: name},
         groups=(),
         writer=None,
     )
+
+
+def _name_of(source: str) -> tuple[str, str]:
+    """The set and the name of an operation."""
+    name, _, operation = source.partition("/")
+    return name, operation
+
+
+def _filter(sets: Sequence[str]) -> str:
+    """The condition on documents: of one of the sets."""
+    parts: list[object] = [
+        {"type": "in", "key": _SET, "value": list(sets[at : at + _FILTER_VALUES])}
+        for at in range(0, len(sets), _FILTER_VALUES)
+    ]
+    return checked_filter({"type": "or", "filters": parts} if len(parts) > 1 else parts[0])
 
 
 def address_of(document: Mapping[str, object], source: str) -> str:

@@ -1,7 +1,7 @@
 """The stored operations of all action sets, in SQL.
 
-The text for the search is a document of the set's collection (`collection_of`); the definition, by which an operation
-is called, is a row here. So a worker reads the rows of the operations that a search found, and no more.
+The text for the search is a document of the collection `COLLECTION`; the definition, by which an operation is called,
+is a row here. So a worker reads the rows of the operations that a search found, and no more.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
-_PREFIX = "actions."
+COLLECTION = "actions"
+_PREFIX = COLLECTION + "."
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -42,13 +43,13 @@ class ActionSet:
 
 
 def collection_of(name: str) -> str:
-    """The collection with the texts of a set's operations."""
+    """The name of a set in the rights of keys, where a set counts as a collection."""
     return _PREFIX + name
 
 
-def revision_of(operation: Operation) -> str:
-    """A hash of the definition: another hash is another operation."""
-    return hashlib.sha256(_encode(operation)).hexdigest()[:32]
+def revision_of(operation: Operation, title: str) -> str:
+    """A hash of the definition and of the API's title, by which the operation is found."""
+    return hashlib.sha256(_encode((operation, title))).hexdigest()[:32]
 
 
 def document_hash(raw: bytes) -> str:
@@ -125,6 +126,22 @@ class ActionStore:
             if each in rows
         ]
 
+    def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
+        """(set, name) -> operation, of the operations that exist. Raises RetrievalError."""
+        by_set: dict[str, list[str]] = {}
+        for each, name in names:
+            by_set.setdefault(each, []).append(name)
+        if not by_set or self._database.empty():
+            return {}
+        from sqlalchemy import and_, or_, select
+
+        from proxy.actions.tables import actions
+
+        wanted = or_(*(and_(actions.c.set == each, actions.c.name.in_(some)) for each, some in by_set.items()))
+        with self._database.reading() as sql:
+            rows = sql.execute(select(actions.c.set, actions.c.name, actions.c.definition).where(wanted)).all()
+        return {(row.set, row.name): msgspec.json.decode(row.definition, type=Operation) for row in rows}
+
     def find(self, name: str) -> ActionSet | None:
         """The set of a name. Raises RetrievalError."""
         return next((one for one in self.sets() if one.name == name), None)
@@ -143,7 +160,7 @@ class ActionStore:
         from proxy.actions.tables import action_sets, actions
 
         rows = [
-            {"set": row.name, "name": one.name, "revision": revision_of(one), "definition": _encode(one)}
+            {"set": row.name, "name": one.name, "revision": revision_of(one, row.title), "definition": _encode(one)}
             for one in operations
         ]
         with self._database.writing() as sql:

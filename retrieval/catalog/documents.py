@@ -73,6 +73,15 @@ class DocumentReader:
         with self._catalog.engine.connect() as sql:
             return {row.id: key for row in sql.execute(query) if (key := client_key(row.key))}
 
+    def keys_under(self, collection: str, prefix: str) -> list[str]:
+        """Return the keys that begin with the prefix, of documents that clients put. Raises UnknownCollection."""
+        self._catalog.collection(collection)
+        key, start = documents.c.key, catalog_key(prefix)
+        under = key >= start, key < start[:-1] + chr(ord(start[-1]) + 1)  # a range: read from the index of the keys
+        query = _current(None).with_only_columns(key).where(documents.c.collection == collection, *under)
+        with self._catalog.engine.connect() as sql:
+            return [client_key(each) for each in sql.scalars(query.order_by(key))]
+
     def locations(self, ids: Sequence[str], groups: Groups = ()) -> list[DocumentLocation]:
         """Return the present location of each existing document that `groups` may read."""
         query = _current(groups).with_only_columns(*documents.c["id", "collection"], revisions.c.revision)

@@ -42,6 +42,7 @@ class IndexLibrary:
         self.locations = _in_thread(documents.locations)
         self.find_document = _in_thread(documents.find)
         self.document_keys = _at_once(documents.keys)
+        self.keys_under = _in_thread(documents.keys_under)
         self.collections_with = _at_once(jobs.collections_with)
         self.job = _at_once(jobs.read)
         self.finished_job = job_runner.wait_until_finished

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proxy.actions.library import ActionLibrary, Progress
-from proxy.actions.store import ActionStore, collection_of, document_hash
+from proxy.actions.store import COLLECTION, ActionStore, document_hash
 from retrieval.errors import RetrievalError
 from retrieval.index.index import Index
 from retrieval.records.search import ALL, Turn
@@ -52,9 +52,9 @@ async def add(data: Path, raw: bytes, progress: Progress | None = None) -> None:
 
 
 async def texts(index: Index) -> dict[str, str]:
-    """Key of each document of the set -> title, the summary of the operation."""
-    rows = await index.library.documents(collection_of("set"), after="", limit=1000, groups=None)
-    return {row.key: row.title for row in rows}
+    """Name of each operation of the set -> title of the text, the summary of the operation."""
+    rows = await index.library.documents(COLLECTION, after="", limit=1000, groups=None)
+    return {row.key.removeprefix("set/"): row.title for row in rows}
 
 
 def _killed(data: Path, raw: bytes) -> None:
@@ -105,7 +105,7 @@ async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
 async def test_a_set_whose_texts_are_gone_gets_the_texts_again(tmp_path: Path) -> None:
     await add(tmp_path, OLD)
     async with opened(tmp_path) as (library, index):
-        await index.writing.delete_collection(collection_of("set"), None)
+        await index.writing.delete_collection(COLLECTION, None)
         assert (await library.add("set", OLD)).unchanged == COUNT
         assert len(await texts(index)) == COUNT
 
@@ -116,7 +116,7 @@ async def test_the_texts_of_a_half_removed_set_are_removed_by_the_next_removal(t
         library.store.remove("set")  # as far as a removal that was killed after the definitions
         assert await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL) == []
         assert await library.remove("set")
-        assert await index.library.collections(None) == []
+        assert await texts(index) == {}
         assert not await library.remove("set")
 
 
