@@ -13,11 +13,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Protocol
 
 from proxy.access.limits import UNLIMITED, Admission, Claim, LeaseGrant, Meter, Share, refusal
 from proxy.access.usage import UsageRow, row_of
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
 from proxy.observe.metrics import Metrics
@@ -103,25 +105,55 @@ class Ledger:
             meter = await self._until_enough(exchange, tokens, least_tokens)
         meter.reserve(admission, min(tokens, meter.left_tokens()))
 
+    async def reserve_next(
+        self, exchange: Exchange, admission: Admission, used: Tokens, wanted_tokens: int, least_tokens: int
+    ) -> None:
+        """Settle the calls so far of a request, and reserve tokens for the next call.
+
+        used: by all calls so far. For a key with a limit of dollars, the cost so far is reported, and the rest read, so
+        that all requests of the key know the cost. Raises ApiError 429, 503.
+        """
+        admission.settle(used.prompt + used.completion)
+        meter = self._meter(exchange)
+        money = [share for share in meter.shares.values() if share.money]
+        if money:
+            self._charge(exchange, admission, used, money)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patience_s):
+                    await self._more_of(meter, [(share, 0) for share in money])
+        await self.reserve(exchange, admission, wanted_tokens, least_tokens)
+
     def settle(self, exchange: Exchange, admission: Admission | None, *, kept: bool) -> None:
         """Count what an ended request used.
 
-        kept: the request gets a row of usage, unless a limit refused the request.
+        kept: the request gets a row of usage, unless a limit refused the request before the first call of a model.
         """
         tokens = exchange.tokens
-        money: tuple[Share, ...] = ()
+        money: Sequence[Share] = ()
         if admission is not None:
             admission.settle(tokens.prompt + tokens.completion if tokens is not None else 0)
             admission.close()
             self._active.add(admission.meter)
-            money = tuple(share for share in admission.meter.shares.values() if share.money)
-        if not exchange.limited and (money or kept):
-            if len(self._rows) >= _MOST_ROWS:
-                self._metrics.usage_rows(lost=1)
-                return
-            self._rows.append(row_of(exchange, self._now_s(), money, kept=kept))
-            if len(self._rows) == _ROWS_AT_ONCE:
-                self._wake.set()
+            money = [share for share in admission.meter.shares.values() if share.money]
+            if money and tokens is not None and admission.charged.prompt + admission.charged.completion:
+                self._charge(exchange, admission, tokens, money)
+                money = ()
+        if (not exchange.limited or tokens is not None) and (money or kept):
+            self._add(row_of(exchange, self._now_s(), money, kept=kept))
+
+    def _charge(self, exchange: Exchange, admission: Admission, used: Tokens, money: Sequence[Share]) -> None:
+        """Report the cost of the tokens that no row has reported. used: by all calls of the request so far."""
+        row = row_of(exchange, self._now_s(), money, kept=False)
+        self._add(replace(row, tokens=used.minus(admission.charged)))
+        admission.charged = used
+
+    def _add(self, row: UsageRow) -> None:
+        if len(self._rows) >= _MOST_ROWS:
+            self._metrics.usage_rows(lost=1)
+            return
+        self._rows.append(row)
+        if len(self._rows) == _ROWS_AT_ONCE:
+            self._wake.set()
 
     def _meter(self, exchange: Exchange) -> Meter:
         meter = self._meters.get(exchange.key)

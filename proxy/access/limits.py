@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Literal
 
+from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
 
 Period = Literal["minute", "day", "month", "at once"]
@@ -21,6 +22,7 @@ Unit = Literal["requests", "tokens", "dollars"]
 
 NANO = 1_000_000_000  # billionths of a dollar: a token costs some hundred
 _FOR_EVER_S = 2**40
+_NO_TOKENS = Tokens(0, 0)
 _MOST = 10**15  # largest limit: sums fit into 64 bits
 
 
@@ -183,16 +185,21 @@ class Admission:
     slot: Share | None
     reserved_tokens: int = 0
     reserved: tuple[Share, ...] = ()
+    settled_tokens: int = 0  # of the calls before
+    charged: Tokens = _NO_TOKENS  # whose cost is reported
 
     def settle(self, tokens: int) -> None:
-        """Count the used tokens in place of the reserved tokens. A past window keeps the reservation."""
+        """Count the used tokens in place of the reserved tokens. A past window keeps the reservation.
+
+        tokens: of all calls of the request so far.
+        """
+        more = tokens - self.settled_tokens - self.reserved_tokens
         for share in self.reserved:
             now = self.meter.shares.get(share.measure)
-            more = tokens - self.reserved_tokens
             if now is share or (now is not None and more > 0):
                 now.left -= more
                 now.used += more
-        self.reserved = ()
+        self.reserved, self.settled_tokens = (), tokens
 
     def close(self) -> None:
         """Return the slot: the request is over."""
@@ -235,14 +242,14 @@ class Meter:
     def wanted(self, tokens: int | None, requests: int = 1) -> Iterator[tuple[Share, int]]:
         """The shares that a request needs, and the needed units.
 
-        tokens: for a call of a model. None: at the admission, which takes `requests` from each limit of requests; the
-        other limits must not be used up.
+        tokens: for a call of a model, for which dollars must be left, too. None: at the admission, which takes
+        `requests` from each limit of requests; the other limits must not be used up.
         """
         for name, share in self.shares.items():
             unit = MEASURES[name][0]
             if tokens is not None:
-                if unit == "tokens":
-                    yield share, tokens
+                if unit != "requests":
+                    yield share, 0 if share.money else tokens
             elif unit != "requests":
                 yield share, 0
             elif requests:
@@ -277,7 +284,8 @@ class Meter:
         shares = []
         for share, amount in self.wanted(tokens):
             share.take(amount)
-            shares.append(share)
+            if not share.money:
+                shares.append(share)
         admission.reserved_tokens, admission.reserved = tokens, tuple(shares)
 
     def claims(self, clock_s: float, *, keep_s: float) -> Iterator[tuple[Share, Claim]]:

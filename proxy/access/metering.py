@@ -5,12 +5,13 @@ returns. The middleware then makes the call. So admission, reservation, call and
 same function.
 """
 
+import functools
 import math
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from proxy.access.ledger import Ledger
-from proxy.access.limits import UNLIMITED
+from proxy.access.limits import UNLIMITED, Admission
 from proxy.access.usage_tap import UsageTap
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.body import by_size
@@ -77,6 +78,8 @@ class Metering:
                     body, lambda: tokens_to_reserve(body, fields, answers=answers)
                 )
                 await self._ledger.reserve(exchange, admission, wanted_tokens, least_tokens)
+                if exchange.action_trace is not None:
+                    exchange.reserve_next = functools.partial(self._reserve_next, exchange, admission)
 
             # Call the model, and read the tokens of the call from the reply as the reply passes.
             tap = UsageTap(send, exchange.dialect)
@@ -93,6 +96,12 @@ class Metering:
         finally:
             # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
             self._ledger.settle(exchange, admission, kept=kept)
+
+    async def _reserve_next(self, exchange: Exchange, admission: Admission, body: bytes, used: Tokens) -> None:
+        """Reserve the tokens of a further call of the model. used: by the calls so far. Raises ApiError 429, 503."""
+        fields = exchange.fields or {}
+        wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=True))
+        await self._ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
 
     def _counts(self, method: str, path: str) -> bool:
         """Whether a request to the path counts as a request of the key."""

@@ -14,7 +14,7 @@ from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.execution import Execution
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, edits_of, resumed
 from proxy.actions.offer import Actions, Offer, member_edit
-from proxy.actions.replies import ClientReply, ModelReply, added
+from proxy.actions.replies import ClientReply, ModelReply
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
@@ -134,15 +134,17 @@ class ActionLoop:
         exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(last=last)))
         client.next_round()
         traced = ModelRound(exchange.elapsed_ms())
-        self._trace.rounds.append(traced)
         reply = ModelReply(
             client,
             self._offer,
             only_ours=first and not self._request.fields.get("tools"),
             before_end=lambda: self._remember(client.text, reply),
         )
-        asking = self._upstream(scope, receive, reply.send)
         try:
+            if not first and exchange.reserve_next is not None:
+                await exchange.reserve_next(body, client.tokens)
+            self._trace.rounds.append(traced)
+            asking = self._upstream(scope, receive, reply.send)
             await (asking if first else self._kept_alive(asking, client))
             return reply, reply.refuses_tools or await reply.end(exchange.id)
         except ApiError as error:
@@ -155,7 +157,7 @@ class ActionLoop:
             tokens = reply.tokens(body)
             traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
             traced.tokens, traced.finish, traced.calls = tokens, reply.finish, len(reply.calls)
-            client.tokens = added(client.tokens, tokens)
+            client.tokens = client.tokens.plus(tokens)
             if not first or not reply.unread:
                 exchange.tokens = client.tokens
 

@@ -468,14 +468,3 @@ def _summed(usage: Json, earlier: Tokens) -> Json:
 
 def _plus(value: Any, count: int) -> Any:
     return value + count if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def added(one: Tokens, other: Tokens) -> Tokens:
-    """The tokens of two calls together."""
-    return Tokens(
-        one.prompt + other.prompt,
-        one.completion + other.completion,
-        one.cached + other.cached,
-        one.reasoning + other.reasoning,
-        one.estimated or other.estimated,
-    )

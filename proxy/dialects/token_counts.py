@@ -31,6 +31,26 @@ class Tokens:
     reasoning: int = 0  # of the completion
     estimated: bool = False  # the upstream reported no count
 
+    def plus(self, other: "Tokens") -> "Tokens":
+        """The tokens of two calls together."""
+        return Tokens(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+            self.estimated or other.estimated,
+        )
+
+    def minus(self, other: "Tokens") -> "Tokens":
+        """The tokens of the calls that are not among the other's."""
+        return Tokens(
+            self.prompt - other.prompt,
+            self.completion - other.completion,
+            self.cached - other.cached,
+            self.reasoning - other.reasoning,
+            self.estimated,
+        )
+
 
 def estimated_tokens(body: bytes) -> int:
     """About how many tokens a request's body is: a token for four bytes, a thousand tokens for an attachment."""

@@ -1,7 +1,7 @@
 """A model with scripted answers, behind a recording upstream: the answers are written whole, or as a stream."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.support.recording_upstream import Recorder
@@ -29,13 +29,22 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 class ScriptedModel:
     """Answers one request after another; `received` has the bodies."""
 
-    def __init__(self, recorder: Recorder, turns: Sequence[Turn], *, one_byte: bool = False, missing: str = "") -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        turns: Sequence[Turn],
+        *,
+        one_byte: bool = False,
+        missing: str = "",
+        usage: Mapping[str, int] = USAGE,
+    ) -> None:
         """missing: the path for which the server answers 404, or the beginning of such paths; "": none."""
         self.received: list[Json] = []
         self.sent: list[bytes] = []  # the bodies of the replies
         self._turns = list(turns)
         self._one_byte = one_byte
         self._missing = missing.encode()
+        self._usage = usage
         recorder.answer = self._answer
 
     async def _answer(self, wire: Wire, received: Received) -> None:
@@ -56,19 +65,19 @@ class ScriptedModel:
             return
         if not asked.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish}
-            body = json.dumps({**envelope, "object": "chat.completion", "choices": [choice], "usage": USAGE}, indent=1)
-            self.sent.append(body.encode())
+            whole = {**envelope, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+            self.sent.append(json.dumps(whole, indent=1).encode())
             await wire.send(reply(self.sent[-1], b"content-type: application/json"))
             return
-        with_usage = bool((asked.get("stream_options") or {}).get("include_usage"))
-        frames = [b"data: %b\n\n" % frame for frame in _frames(envelope, message, finish, with_usage=with_usage)]
+        usage = self._usage if (asked.get("stream_options") or {}).get("include_usage") else None
+        frames = [b"data: %b\n\n" % frame for frame in _frames(envelope, message, finish, usage)]
         self.sent.append(b"".join(frames))
         pieces = single_bytes(self.sent[-1]) if self._one_byte else frames
         start = head(b"content-type: text/event-stream", b"transfer-encoding: chunked")
         await wire.send(start, *chunked(pieces))
 
 
-def _frames(envelope: Json, message: Json, finish: str, *, with_usage: bool) -> Iterator[bytes]:
+def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, int] | None) -> Iterator[bytes]:
     def chunk(delta: Json, finish: str | None = None) -> bytes:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
         return json.dumps({**envelope, "object": "chat.completion.chunk", "choices": choices}).encode()
@@ -84,7 +93,7 @@ def _frames(envelope: Json, message: Json, finish: str, *, with_usage: bool) -> 
             part = {"arguments": function["arguments"][at : at + 7]}
             yield chunk({"tool_calls": [{"index": index, "function": part}]})
     yield chunk({}, finish)
-    if with_usage:
-        body = {**envelope, "object": "chat.completion.chunk", "choices": [], "usage": USAGE}
+    if usage is not None:
+        body = {**envelope, "object": "chat.completion.chunk", "choices": [], "usage": usage}
         yield json.dumps(body).encode()
     yield b"[DONE]"

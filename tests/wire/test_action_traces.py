@@ -1,13 +1,16 @@
 """What is seen of a chat with actions: receipt, log, metrics and headers, through a real gateway with keys."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
 
+from proxy.access.limits import NANO, limits_of
 from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
@@ -33,6 +36,17 @@ ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
 USERS: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": ORG})
 INVENTED: tuple[str, dict[str, Any]] = ("act_listUsers", {"orgId": "your_organization_id"})
 ANSWER = "The users are Ann and Ben."
+LARGE = {"prompt_tokens": 5000, "completion_tokens": 10, "total_tokens": 5010}
+# The limits of keys, above the first call's reservation and below the first call's use and the second's reservation.
+LIMITED: dict[str, dict[str, float]] = {
+    "tokens": {"tokens_per_day": 5400},
+    "tokens stream": {"tokens_per_day": 5400},
+    "tokens text": {"tokens_per_day": 5400},
+    "dollars": {"usd_per_day": 0.01},
+    "dollars stream": {"usd_per_day": 0.01},
+    "parallel": {"tokens_per_day": 20_000},
+    "enough": {"tokens_per_day": 100_000, "usd_per_day": 1},
+}
 SECRETS = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD}
 
 
@@ -45,9 +59,9 @@ class Team:
         self.keys = keys
         self._recorder = recorder
 
-    def script(self, *turns: Turn) -> ScriptedModel:
+    def script(self, *turns: Turn, usage: Mapping[str, int] = USAGE) -> ScriptedModel:
         self.api.seen.clear()
-        return ScriptedModel(self._recorder.fresh(), turns)
+        return ScriptedModel(self._recorder.fresh(), turns, usage=usage)
 
     def ask(self, *said: str, key: str = "ann", model: str = "rage/atlas/gpt-4o", **more: Any) -> httpx.Response:
         """A chat; said: the messages of the user and of the model by turns."""
@@ -72,10 +86,19 @@ class Team:
             if sample.name == f"ragway_{name}" and labels.items() <= sample.labels.items()
         )
 
+    def usage(self, key: str) -> dict[str, Any]:
+        """The sums of a key, as soon as a request is written."""
+        while not (rows := self.get("/v1/usage?by=key", key).json()["data"]):
+            pass
+        row: dict[str, Any] = rows[0]
+        return row
+
     def line(self, reply: httpx.Response) -> str:
-        """The request's line in the log."""
-        (line,) = [row for row in self.served.log.read_text().splitlines() if row.endswith(reply.headers["x-rag-id"])]
-        return line
+        """The request's line in the log, as soon as the line is written."""
+        end = f" {reply.headers['x-rag-id']}\n"
+        while end not in (log := self.served.log.read_text()):
+            pass
+        return log.partition(end)[0].rpartition("\n")[2] + " "
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +109,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     rights = {"root": EVERYTHING, "ann": Rights(Names(["*"]), Names(), Names(["*"]))}
     rights |= {"ben": rights["ann"], "cal": all_but_atlas}
     keys = {name: accounts.create(name, right, team="blue")[1] for name, right in rights.items()}
+    for name, limits in LIMITED.items():
+        keys[name] = accounts.create(name, rights["ann"], team=name, limits=limits_of(limits))[1]
     accounts.close()
     with atlas_api() as api, recording() as recorder:
         settings = SETTINGS.format(model=recorder.url, group=GROUP)
@@ -136,7 +161,7 @@ def test_a_receipt_with_calls_is_for_the_key_of_the_chat_and_for_admins(team: Te
     team.script(calls(ORGS), says(ANSWER))
     reply = team.ask(QUESTION)
     path = f"/v1/knowledge/receipts/{reply.headers['x-rag-id']}"
-    assert {key: team.get(path, key).status_code for key in team.keys} == {
+    assert {key: team.get(path, key).status_code for key in ("root", "ann", "ben", "cal")} == {
         "root": 200, "ann": 200, "ben": 404, "cal": 404,
     }  # fmt: skip
 
@@ -185,3 +210,45 @@ def test_log_headers_and_metrics_show_rounds_and_calls_without_content(team: Tea
     assert team.counted("action_calls_total", set="atlas", outcome="ok") == made + 2
     assert team.counted("action_rounds_count") == before["action_rounds_count"] + 1
     assert team.counted("action_call_seconds_count") == before["action_call_seconds_count"] + 2
+
+
+@pytest.mark.parametrize("key", [name for name in LIMITED if name not in ("parallel", "enough")])
+def test_a_limit_that_is_used_up_ends_the_chat_before_the_next_round(team: Team, key: str) -> None:
+    """The reply is an ordinary 429; after a text of a stream, an error in the stream."""
+    stream = key != key.split(maxsplit=1)[0]
+    said = "Let me look." if key.endswith("text") else None
+    model = team.script(calls(ORGS, text=said), calls(USERS), says(ANSWER), usage=LARGE)
+    more: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    reply = team.ask(QUESTION, key=key, **more)
+    assert len(model.received) == 1
+    assert team.api.seen == ["GET /orgs"]
+    assert (reply.status_code == 200) is (said is not None)
+    error = json.loads(reply.text.rpartition("data: ")[2])["error"] if said else reply.json()["error"]
+    assert error["code"] == "insufficient_quota"
+    assert "[DONE]" not in reply.text
+    row = team.usage(key)
+    assert (row["requests"], row["prompt_tokens"], row["completion_tokens"]) == (1, 5000, 10)
+    assert row["cost_usd"] == pytest.approx(5000 * 2.5e-6 + 10 * 1e-5)
+    assert "error='insufficient_quota'" in team.line(reply)
+    assert team.ask(QUESTION, key=key).status_code == 429, "the used tokens stay used"
+
+
+def test_parallel_chats_use_no_round_more_than_the_limit(team: Team) -> None:
+    model = team.script(*[calls(ORGS)] * 30, usage=LARGE)
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(lambda _: team.ask(QUESTION, key="parallel"), range(4)))
+    assert {reply.status_code for reply in replies} == {429}
+    assert team.usage("parallel")["prompt_tokens"] == 5000 * len(model.received)
+    assert 4 <= len(model.received) <= 4 + 3, "at most the running calls go beyond the limit"
+
+
+def test_the_rounds_of_a_chat_are_a_single_request_with_the_price_of_all(team: Team) -> None:
+    team.script(calls(ORGS), calls(USERS), says(ANSWER), usage=LARGE)
+    assert team.ask(QUESTION, key="enough").status_code == 200
+    row = team.usage("enough")
+    assert (row["requests"], row["prompt_tokens"], row["completion_tokens"]) == (1, 3 * 5000, 3 * 10)
+    assert row["cost_usd"] == pytest.approx(3 * (5000 * 2.5e-6 + 10 * 1e-5))
+    query = "SELECT max(amount) FROM spent JOIN keys ON keys.id = spent.key WHERE name = 'enough'"
+    with SqlAccounts(team.served.data).reading() as sql:
+        found = sql.execute(text(query))
+        assert found.scalar() == round(row["cost_usd"] * NANO)

@@ -193,6 +193,71 @@ async def test_money_is_refused_once_it_is_spent(opened: Callable[[], SqlAccount
     assert spent(opened())["usd_per_day"] == 1_250_000, "500 tokens of gpt-4o at 2.5 dollars a million"
 
 
+async def test_each_further_call_of_a_request_is_reserved_and_settled(opened: Callable[[], SqlAccounts]) -> None:
+    limits, clock, used = Limits(tokens_per_day=1000), Clock(), Tokens(750, 50)
+    key, _ = opened().create("a", EVERYTHING)
+    async with Process(opened(), clock).running() as process:
+        exchange = Exchange(key=key.id, limits=limits, target=Target("gpt-4o", "relay", "", ""))
+        admission = await process.ledger.admit(exchange)
+        assert admission is not None
+        await process.ledger.reserve(exchange, admission, 100, 100)
+        await process.ledger.reserve_next(exchange, admission, Tokens(300, 50), 400, 400)
+        assert await process.ask(limits, key.id, tokens=251) == "insufficient_quota", "350 used, 400 reserved"
+        with pytest.raises(ApiError, match="used up"):
+            await process.ledger.reserve_next(exchange, admission, used, 201, 201)
+        exchange.tokens = used
+        process.ledger.settle(exchange, admission, kept=True)
+        assert await process.ask(limits, key.id, tokens=200, used=200) == ""
+    assert spent(opened()) == {"tokens_per_day": 1000}
+    (row,) = sums(opened(), UsageQuery(("key",)))
+    assert (row["requests"], row["prompt_tokens"], row["completion_tokens"]) == (2, 950, 50)
+
+
+async def test_calls_of_parallel_requests_reserve_no_more_than_the_limit(opened: Callable[[], SqlAccounts]) -> None:
+    limits, clock, passed = Limits(tokens_per_day=1000), Clock(), 0
+
+    async def request(process: Process) -> None:
+        nonlocal passed
+        exchange = Exchange(key="key-1", limits=limits)
+        admission = await process.ledger.admit(exchange)
+        assert admission is not None
+        with contextlib.suppress(ApiError):
+            await process.ledger.reserve(exchange, admission, 10, 10)
+            while True:
+                passed += 1
+                exchange.tokens = (exchange.tokens or Tokens(0, 0)).plus(Tokens(10, 0))
+                await asyncio.sleep(0)
+                await process.ledger.reserve_next(exchange, admission, exchange.tokens, 10, 10)
+        process.ledger.settle(exchange, admission, kept=False)
+
+    async with Process(opened(), clock).running() as process:
+        await asyncio.gather(*(request(process) for _ in range(20)))
+    assert passed == 100
+    assert spent(opened()) == {"tokens_per_day": 1000}
+
+
+async def test_the_cost_of_a_call_counts_before_the_next_call_of_any_request(opened: Callable[[], SqlAccounts]) -> None:
+    """400 tokens of gpt-4o are worth the limit; two requests use 300 and 200 in the first call."""
+    limits, clock = Limits(usd_per_day=0.001), Clock()
+    key, _ = opened().create("a", EVERYTHING)
+    async with Process(opened(), clock).running() as process:
+        first, second = (
+            Exchange(key=key.id, limits=limits, target=Target("gpt-4o", "relay", "", "")) for _ in range(2)
+        )
+        admissions = [await process.ledger.admit(each) for each in (first, second)]
+        assert admissions[0] is not None
+        assert admissions[1] is not None
+        await process.ledger.reserve_next(first, admissions[0], Tokens(300, 0), 10, 10)
+        for exchange, admission, used in ((second, admissions[1], 200), (first, admissions[0], 310)):
+            with pytest.raises(ApiError, match="dollars a day"):
+                await process.ledger.reserve_next(exchange, admission, Tokens(used, 0), 10, 10)
+            exchange.tokens = Tokens(used, 0)
+            process.ledger.settle(exchange, admission, kept=True)
+    assert spent(opened())["usd_per_day"] == 510 * 2_500, "each token is charged once"
+    (row,) = sums(opened(), UsageQuery(("key",)))
+    assert (row["requests"], row["cost_usd"]) == (2, pytest.approx(510 * 2.5e-6))
+
+
 async def test_several_processes_together_pass_what_the_limit_says(opened: Callable[[], SqlAccounts]) -> None:
     """Each is asked for all of it at once; what one holds and does not use, another gets within seconds."""
     limits, clock = Limits(tokens_per_day=50), Clock()
