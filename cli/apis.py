@@ -20,6 +20,7 @@ from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.shelf import StoredResults
 from proxy.actions.store import ActionSet, ActionStore
+from proxy.api.knowledge.action_sets import ActionSets, SetSettings
 from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.knowledge import Knowledge
@@ -64,6 +65,12 @@ def chat_actions(
         Lacking(settings.upstream.relearn_after_s),
         results if keeps else None,
     )
+
+
+def action_sets(settings: Settings, actions: Actions) -> ActionSets:
+    """The routes of the action sets."""
+    rows = {name: SetSettings(row.base_url or "", spec=row.spec is not None) for name, row in settings.actions.items()}
+    return ActionSets(actions, rows)
 
 
 @contextlib.asynccontextmanager

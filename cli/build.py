@@ -169,11 +169,12 @@ def gateway(
     receipts = Receipts(receipt_store(settings), versions(settings), metrics)
     histories = Histories(history_store(settings), metrics.histories)
     shadow = _shadow(settings, ways.app, ledger, metrics, environ)
-    actions = None
+    actions, sets = None, None
     if settings.actions and settings.retrieval.enabled:
-        from cli.apis import chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
+        from cli.apis import action_sets, chat_actions  # 25 MB and 0.3 s, for a gateway with APIs alone
 
         actions = chat_actions(settings, knowledge, metrics, environ)
+        sets = action_sets(settings, actions)
 
     def forget(key: str, id: str) -> None:
         histories.forget(key, id)
@@ -254,6 +255,7 @@ def gateway(
         open=settings.auth.open,
         cors_origins=settings.server.cors_origins,
         any_type_paths=tuple(up.paths),
+        actions=sets,
     )
     return Gateway(
         application(parts), ways.client, translated, routes, keyring, mcp, ledger, receipts, histories, shadow, actions

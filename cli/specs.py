@@ -49,7 +49,7 @@ async def update(
 ) -> AddReport | None:
     """Bring a set up to date with the document of its source; the address of the API stays.
 
-    changed_only: returns None, and writes nothing, for a document that the set was written from.
+    changed_only: returns None, and writes nothing, for an unchanged document.
     Raises UnreadableSpec, RetrievalError.
     """
     found = await asyncio.to_thread(library.store.find, name)

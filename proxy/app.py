@@ -10,6 +10,7 @@ _Chats    the paths of dialects; the router has all other routes, `_Others` the 
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.datastructures import Headers
@@ -27,7 +28,7 @@ from proxy.access.rights import Rights
 from proxy.api import mcp
 from proxy.api.advice import Advice
 from proxy.api.knowledge import files, stores
-from proxy.api.knowledge.api import KnowledgeApi
+from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
 from proxy.api.models import CheckSets, Models
 from proxy.api.passthrough import relayed_kind
 from proxy.api.paths import ACCOUNT, EXACT, MODEL_CALLS, WITH_MODEL, rewrite
@@ -39,6 +40,9 @@ from proxy.exchange import exchange_of
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.middleware import Observe
 from proxy.upstream.routes import Routes
+
+if TYPE_CHECKING:
+    from proxy.api.knowledge.action_sets import ActionSets
 
 _EXPOSED = [
     "x-rag-id",
@@ -74,12 +78,15 @@ class Parts:
     open: bool
     cors_origins: tuple[str, ...]
     any_type_paths: tuple[str, ...]
+    actions: "ActionSets | None" = None  # None: no API is configured
 
 
 def application(parts: Parts) -> App:
     """The gateway as an ASGI app."""
     listed = parts.any_type_paths
-    relayed = {path for path in (stores.PATH, files.PATH, admin.USAGE) if any(covers(each, path) for each in listed)}
+    relayed = {
+        path for path in (stores.PATH, files.PATH, admin.USAGE, ACTIONS) if any(covers(each, path) for each in listed)
+    }
     if stores.PATH in relayed:  # files belong to vector stores
         relayed.add(files.PATH)
 
@@ -88,7 +95,7 @@ def application(parts: Parts) -> App:
         await parts.knowledge.check_readable(names, rights)
 
     models = Models(parts.routes, parts.upstream, check_collections, check_sets=parts.check_sets)
-    asking = [*parts.knowledge.routes(relayed=relayed), Route(mcp.PATH, parts.mcp)]
+    asking = [*parts.knowledge.routes(relayed=relayed, actions=parts.actions), Route(mcp.PATH, parts.mcp)]
     guarded = [
         *(Route(route.path, _Begun(route.app, parts.begun)) for route in asking),
         *parts.admin.routes(usage=admin.USAGE not in relayed),

@@ -192,8 +192,8 @@ class Actions:
 
         lacking: what upstreams lack for chats of other dialects. stored: None keeps no result for later questions.
         """
-        self._library = library
-        self._apis = apis
+        self.library = library
+        self.apis = apis
         self._configured = configured
         self.limits = limits
         self.memory = memory
@@ -219,8 +219,8 @@ class Actions:
         for queue in self._queues:
             queue.stop()
         await asyncio.gather(*self._keeping)
-        await self._apis.close()
-        self._library.store.close()
+        await self.apis.close()
+        self.library.store.close()
 
     @property
     def _queues(self) -> list[ActionMemory | StoredResults]:
@@ -230,6 +230,10 @@ class Actions:
         """Forget the conversation of a stored response that the client deletes."""
         if self.memory is not None:
             self.memory.keep_items(key, id, b"")
+
+    def read_sets_again(self) -> None:
+        """Note that a set was written: the next chat reads the list of the sets."""
+        self._read_s = -_SETS_S
 
     def takes_tools(self, target: Target) -> bool:
         """Whether the model may get tools: the model has not refused tools in the last hour."""
@@ -280,7 +284,7 @@ class Actions:
             return None
 
         known = await self._known_sets()
-        apis = await self._apis.of(exchange.key, [known[name] for name in sets if name in known])
+        apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
             return self._search(turns, apis, exchange.rights)
@@ -338,7 +342,7 @@ class Actions:
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
             elif in_set in apis:
-                for one in await asyncio.to_thread(self._library.store.operations, in_set, [operation]):
+                for one in await asyncio.to_thread(self.library.store.operations, in_set, [operation]):
                     if one.reads:
                         offer.tools[name] = _offered(in_set, one, apis[in_set])
 
@@ -347,7 +351,7 @@ class Actions:
     ) -> Sequence[OfferedOperation]:
         """Reading operations, the best first. Raises RetrievalError."""
         k = self.limits.k
-        found = await self._library.find(turns, list(apis), k=k * _SEARCHED, view=View(rights.groups))
+        found = await self.library.find(turns, list(apis), k=k * _SEARCHED, view=View(rights.groups))
         usable = [one for one in found if one.operation.reads and apis[one.set].serves(one.operation)]
         return [_offered(one.set, one.operation, apis[one.set]) for one in usable[:k]]
 
@@ -357,7 +361,7 @@ class Actions:
         return self._sets
 
     def _read_sets(self) -> None:
-        store = self._library.store
+        store = self.library.store
         self._sets = {row.name: row for row in store.sets()}
         always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
         self._baked_in = baked_in(store, always)

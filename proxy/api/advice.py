@@ -16,7 +16,7 @@ from proxy.errors import ApiError
 from proxy.exchange import exchange_of
 from runtime.logs import truncate
 
-_OURS = ("knowledge", "admin")  # /v1/… paths unknown to all upstreams
+_OURS = ("knowledge", "admin", "actions")  # /v1/… paths unknown to all upstreams
 _MOST_CHARS = 300  # of a compared path: the time grows with the square
 _ALIKE = 0.7  # similarity of a mistyped name: "serach" and "search" have .83
 
@@ -41,6 +41,8 @@ class Advice:
         meant, why = self._meant(names, behind)
         if meant:
             message = f"{start}: the path is {meant}. {why}"
+        elif names[:2] == ["v1", "actions"] and not any(one[:2] == ["v1", "actions"] for one in self._templates):
+            message = f"{start}: no API is configured. Add a row to the setting `actions` (docs/actions.md)."
         elif names[:2] == ["v1", "realtime"]:
             message = f"{start}: the gateway speaks no WebSocket. Connect realtime clients to the upstream itself."
         elif len(path) <= _MOST_CHARS and (near := self._near(names)):

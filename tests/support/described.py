@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from proxy.api.knowledge.description import whole_document
 
-_OURS = ("/v1/knowledge/", "/v1/vector_stores", "/v1/files", "/v1/admin/", "/v1/usage")
+_OURS = ("/v1/knowledge/", "/v1/vector_stores", "/v1/files", "/v1/admin/", "/v1/usage", "/v1/actions/")
 
 
 def described(reply: httpx.Response) -> httpx.Response:
@@ -26,7 +26,7 @@ def described(reply: httpx.Response) -> httpx.Response:
         return reply
     _check(reply, operation["responses"])
     taken = operation.get("requestBody", {}).get("content", {}).get("application/json")
-    if reply.is_success and taken:
+    if reply.is_success and taken and "json" in request.headers.get("content-type", "json"):
         _validate(json.loads(request.content), taken["schema"])
     return reply
 

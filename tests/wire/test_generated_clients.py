@@ -167,7 +167,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     data = folder / "data"
     data.mkdir()
     key = SqlAccounts(data).create("root", EVERYTHING)[1]
-    with serving(data, folder, "models: {echo: {lane: echo}}") as served:
+    settings = "models: {echo: {lane: echo}}\nactions: {shop: {base_url: 'https://shop.example'}}"  # for all paths
+    with serving(data, folder, settings) as served:
         reply = httpx.get(served.url + PATH, headers={"authorization": f"Bearer {key}"}, timeout=30)
         (folder / "openapi.json").write_bytes(reply.raise_for_status().content)
         yield Gateway(served.url, key, folder / "openapi.json")

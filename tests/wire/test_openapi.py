@@ -6,7 +6,8 @@ That requests and replies are as it says is seen where they are tested: `tests.s
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -18,7 +19,9 @@ from proxy.access.keys import Keyring
 from proxy.access.rights import EVERYTHING
 from proxy.access.sealing import MasterKey
 from proxy.access.sql import SqlAccounts
-from proxy.api.knowledge.api import KnowledgeApi
+from proxy.actions.offer import Actions
+from proxy.api.knowledge.action_sets import ActionSets
+from proxy.api.knowledge.api import ACTIONS, KnowledgeApi
 from proxy.api.knowledge.description import PATH
 from proxy.api.knowledge.forms import UploadOptions
 from proxy.api.knowledge.searches import SearchSettings
@@ -29,7 +32,8 @@ from tests.support.unasked import Unasked, no_receipts
 pytestmark = pytest.mark.models
 
 
-RELAYED = [frozenset(), frozenset({"/v1/vector_stores", "/v1/files", "/v1/usage"})]
+# With an API configured; without; with an API, and a part of the paths relayed.
+RELAYED = [frozenset(), frozenset({ACTIONS}), frozenset({"/v1/vector_stores", "/v1/files", "/v1/usage"})]
 
 
 @pytest.mark.parametrize("relayed", RELAYED)
@@ -37,8 +41,10 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path: Pat
     data = tmp_path / "data"
     data.mkdir()
     everything = SqlAccounts(data).create("root", EVERYTHING)[1]
-    to_echo = json.dumps(dict.fromkeys(sorted(relayed), "echo"))
-    with serving(data, tmp_path, f"models: {{echo: {{lane: echo}}}}\nupstream: {{paths: {to_echo}}}") as served:
+    to_echo = json.dumps(dict.fromkeys(sorted(relayed - {ACTIONS}), "echo"))
+    apis = "{}" if ACTIONS in relayed else "{shop: {base_url: 'https://shop.example'}}"
+    settings = f"models: {{echo: {{lane: echo}}}}\nactions: {apis}\nupstream: {{paths: {to_echo}}}"
+    with serving(data, tmp_path, settings) as served:
         client = httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {everything}"}, timeout=30)
         with client:
             document = described(client.get(PATH)).json()
@@ -64,7 +70,8 @@ def paths(relayed: frozenset[str]) -> set[str]:
     accounts = SqlAccounts(Path("nowhere"))
     credentials = KeyCredentials(accounts, MasterKey("", "NONE"))
     admin = Admin(accounts, Keyring(accounts, required=False), credentials, max_body_bytes=1)
-    routes = [*api.routes(relayed=relayed), *admin.routes(usage="/v1/usage" not in relayed)]
+    sets = ActionSets(cast(Actions, SimpleNamespace(library=None)), {})
+    routes = [*api.routes(relayed=relayed, actions=sets), *admin.routes(usage="/v1/usage" not in relayed)]
     return {re.sub(r":\w+}", "}", route.path) for route in routes}
 
 

@@ -9,6 +9,7 @@ receipts     the passages of a chat, and the reasons
 documents    collections and documents: made, listed, read, exported, deleted
 puts         documents sent by clients
 uploads      files uploaded by clients, and the jobs for writing the files    forms  multipart bodies
+action_sets  action sets and operations, where an API is configured
 stores       OpenAI's vector stores    attachments  the files of vector stores    files  OpenAI's files
 description  the OpenAPI document (openapi.yaml)
 access       shared by all routes: rights, the search, errors of the index    parameters  checks of query and body

@@ -13,6 +13,7 @@ from proxy.access import permitted
 from proxy.access.rights import Rights
 from proxy.api.knowledge.parameters import fields_of, invalid
 from proxy.asgi import Receive, Scope, Send, send_json
+from proxy.body import whole_body
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import exchange_of
 from retrieval.errors import (
@@ -105,6 +106,10 @@ class Access:
     async def fields(self, scope: Scope, receive: Receive, *names: str) -> Mapping[str, Any]:
         """The body's fields, all among `names`."""
         return await fields_of(scope, receive, *names, max_bytes=self._max_body_bytes)
+
+    async def body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body, which is no JSON of the API's own. Raises ApiError 413, 415."""
+        return await whole_body(scope, receive, max_bytes=self._max_body_bytes)
 
     def check(self, scope: Scope, methods: Sequence[str]) -> None:
         """Refuse methods without a handler."""

@@ -1,6 +1,7 @@
 """All routes of the Knowledge API."""
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
@@ -20,6 +21,11 @@ from proxy.api.knowledge.stores import Stores
 from proxy.api.knowledge.uploads import Uploads
 from proxy.observe.receipts.write_behind import Receipts
 from retrieval.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from proxy.api.knowledge.action_sets import ActionSets
+
+ACTIONS = "/v1/actions"
 
 
 class KnowledgeApi:
@@ -50,9 +56,13 @@ class KnowledgeApi:
         """Raises ApiError where a collection is missing or not readable; without retrieval no name is read."""
         await self._access.check_readable(names, rights)
 
-    def routes(self, *, relayed: Collection[str]) -> list[Route]:
-        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed."""
-        description = Description(self._access, relayed)
+    def routes(self, *, relayed: Collection[str], actions: "ActionSets | None" = None) -> list[Route]:
+        """relayed: paths relayed to an upstream, with all paths below: OpenAI's dialect may be relayed.
+
+        actions: None: no API is configured.
+        """
+        actions = actions if ACTIONS not in relayed else None
+        description = Description(self._access, relayed if actions is not None else {*relayed, ACTIONS})
         ours = [
             *description.routes(),
             *self._searches.routes(),
@@ -60,6 +70,8 @@ class KnowledgeApi:
             *self._uploads.routes(),
             *self._documents.routes(),
         ]
+        if actions is not None:
+            ours += actions.routes(self._access)
         if FILES not in relayed:
             ours += self._files.routes()
         return ours if STORES in relayed else [*ours, *self._stores.routes(), *self._attachments.routes()]

@@ -24,7 +24,7 @@ class Description:
     """Serves the OpenAPI document."""
 
     def __init__(self, access: Access, relayed: Collection[str]) -> None:
-        """relayed: paths relayed to an upstream, with all paths below."""
+        """relayed: paths that are not the gateway's, with all paths below."""
         self._access = access
         self._relayed = tuple(relayed)
 

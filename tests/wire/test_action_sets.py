@@ -1,0 +1,273 @@
+"""Action sets over HTTP: written by clients, searched and called, within the rights of keys."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from proxy.asgi import Receive, Scope, Send
+from tests.support.described import described
+from tests.support.gateway import Served, ragway, serving
+from tests.support.served_app import served
+
+SECRET, FIXED = "s3cret-of-the-shop", "berlin-4711"
+SETTINGS = """
+models: {{echo: {{lane: echo}}}}
+server: {{log_level: debug}}
+actions:
+  shop:
+    base_url: {api}/api
+    auth: api_key
+    secret_env: SHOP_KEY
+    fixed: {{store: {fixed}}}
+    networks: [127.0.0.0/8]
+  nowhere: {{auth: bearer, secret_env: SHOP_KEY, networks: [127.0.0.0/8]}}
+  kept: {{spec: kept.yaml, base_url: {api}}}
+"""
+SIZE = {"name": "size", "in": "query", "required": True, "schema": {"enum": ["S", "M", "L"]}}
+STORE = {"name": "store", "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    shirts = {"operationId": "listShirts", "summary": "Shirts in a size", "parameters": [SIZE, STORE], **more}
+    order = {"operationId": "orderShirt", "summary": "Order a shirt", "parameters": [STORE]}
+    broken = {"operationId": "upload", "requestBody": {"required": True, "content": {"application/xml": {}}}}
+    paths = {"/stores/{store}/shirts": {"get": shirts, "post": order}, "/upload": {"put": broken}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop"},
+        "servers": [{"url": "https://elsewhere.example"}],
+        "paths": paths,
+    }
+
+
+class Api:
+    """An API: keeps each request, and sends the key and the path back."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []  # method and target, key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target = f"{scope['method']} {scope['raw_path'].decode()}?{scope['query_string'].decode()}"
+        key = dict(scope["headers"]).get(b"x-api-key", b"").decode()
+        self.seen.append((target, key))
+        body = json.dumps({"shirts": ["blue"], "key": key, "path": scope["raw_path"].decode()}).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Shop:
+    """A gateway with keys, the API, and a server that must get nothing."""
+
+    def __init__(self, gateway: Served, keys: dict[str, str], api: Api, other: Api, other_url: str) -> None:
+        self.gateway, self.keys = gateway, keys
+        self.api, self.other, self.other_url = api, other, other_url
+
+    def call(
+        self, method: str, path: str, body: object = None, *, key: str = "writer", content: bytes | None = None
+    ) -> httpx.Response:
+        """content: a body in YAML."""
+        headers = {"authorization": f"Bearer {self.keys[key]}"}
+        more: dict[str, Any] = {} if body is None else {"json": body}
+        if content is not None:
+            headers["content-type"], more["content"] = "application/yaml", content
+        reply = httpx.request(method, f"{self.gateway.url}/v1/actions/{path}", headers=headers, timeout=60, **more)
+        assert SECRET not in reply.text + str(reply.headers)
+        return described(reply)
+
+    def put(self, given: object, *, name: str = "shop", key: str = "writer") -> httpx.Response:
+        return self.call("PUT", f"sets/{name}", given, key=key)
+
+    def run(self, operation: str, key: str = "reader", **body: Any) -> httpx.Response:
+        self.api.seen.clear()
+        return self.call("POST", f"sets/shop/operations/{operation}/run", body, key=key)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("sets")
+    data = folder / "data"
+    data.mkdir()
+    (folder / "kept.yaml").write_text(yaml.safe_dump(document()))
+    rights = {
+        "writer": ["--read", "actions.*", "--write", "actions.*", "--read", "docs"],
+        "reader": ["--read", "actions.shop"],
+        "other": ["--read", "docs*", "--write", "*"],
+    }
+    keys = {}
+    for name, granted in rights.items():
+        done = ragway("keys", "create", name, *granted, "--data", str(data), folder=folder)
+        assert done.returncode == 0, done.stderr
+        keys[name] = done.stdout.strip()
+    api, other = Api(), Api()
+    with contextlib.ExitStack() as stack:
+        port, other_port = stack.enter_context(served(api)), stack.enter_context(served(other))
+        settings = SETTINGS.format(api=f"http://127.0.0.1:{port}", fixed=FIXED)
+        gateway = stack.enter_context(serving(data, folder, settings, SHOP_KEY=SECRET))
+        yield Shop(gateway, keys, api, other, f"http://127.0.0.1:{other_port}")
+
+
+@pytest.fixture
+def filled(shop: Shop) -> Shop:
+    """The gateway, with the document in the set `shop`."""
+    assert shop.put(document()).is_success
+    return shop
+
+
+def test_a_set_is_put_shown_changed_and_deleted(shop: Shop) -> None:
+    shop.call("DELETE", "sets/shop")
+    assert shop.call("GET", "sets/shop").json()["updated_at"] is None
+    made = shop.put(document())
+    assert (made.status_code, made.json()["changes"]["added"]) == (201, 2)
+    assert made.json()["title"] == "Shop"
+    assert made.json()["base_url"].startswith("http://127.0.0.1:"), "the address of the settings"
+    shown = shop.call("GET", "sets/shop", key="reader").json()
+    assert (shown["operations"], [one["path"] for one in shown["uncallable"]]) == (2, ["/upload"])
+    assert "application/xml" in shown["uncallable"][0]["reason"]
+
+    content = yaml.safe_dump(document(summary="Every shirt")).encode()
+    changed = shop.call("PUT", "sets/shop", content=content)
+    changes = {"added": 0, "changed": 1, "unchanged": 1, "removed": 0}
+    assert (changed.status_code, changed.json()["changes"]) == (200, changes)
+
+    assert shop.call("DELETE", "sets/shop").json()["deleted"] is True
+    assert shop.call("DELETE", "sets/shop").status_code == 404
+    assert shop.call("GET", "sets/shop/operations").json()["data"] == []
+
+
+def test_operations_are_listed_shown_and_found(filled: Shop) -> None:
+    first = filled.call("GET", "sets/shop/operations?limit=1", key="reader").json()
+    assert ([row["id"] for row in first["data"]], first["has_more"]) == (["listShirts"], True)
+    rest = filled.call("GET", f"sets/shop/operations?after={first['last_id']}", key="reader").json()
+    assert [(row["id"], row["callable"]) for row in rest["data"]] == [("orderShirt", False)]
+
+    one = filled.call("GET", "sets/shop/operations/listShirts", key="reader").json()
+    assert one["callable"] is True
+    assert list(one["arguments"]["properties"]) == ["size"], "no fixed argument"
+    found = filled.call("POST", "search", {"query": "which shirts have size M?", "k": 1}, key="reader").json()["data"]
+    assert [(row["set"], row["id"], list(row["arguments"]["properties"])) for row in found] == [
+        ("shop", "listShirts", ["size"])
+    ]
+
+
+def test_a_run_calls_the_api_with_the_credentials_and_the_fixed_arguments(filled: Shop) -> None:
+    reply = filled.run("listShirts", arguments={"size": "M"})
+    assert filled.api.seen == [(f"GET /api/stores/{FIXED}/shirts?size=M", SECRET)]
+    assert reply.headers["x-rag-actions"] == "shop/listShirts"
+    result = reply.json()
+    assert (result["outcome"], result["status"], result["sent"]) == ("ok", 200, True)
+    assert json.loads(result["text"]) == {"shirts": ["blue"], "key": "…", "path": "/api/stores/…/shirts"}
+
+
+def test_a_dry_run_shows_the_request_without_secrets(filled: Shop) -> None:
+    reply = filled.run("listShirts", arguments={"size": "M"}, dry=True)
+    assert filled.api.seen == []
+    assert reply.json()["url"].endswith("/api/stores/FIXED/shirts?size=M")
+    assert FIXED not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "status", "words"),
+    [
+        ("listShirts", {}, 400, "Size is missing"),
+        ("listShirts", {"arguments": {"size": "XXL"}}, 400, "size must be one of"),
+        ("listShirts", {"arguments": {"size": "M", "store": "paris"}}, 400, "store is unknown"),
+        ("listShirts", {"arguments": [], "dry": "yes"}, 400, "'dry' must be true or false"),
+        ("listShirts", {"arguments": ["M"]}, 400, "'arguments' must be an object"),
+        ("listShirts", {"sure": True}, 400, "there is no 'sure' here"),
+        ("listHats", {}, 404, "shop has no operation 'listHats'"),
+        ("orderShirt", {}, 200, "could change something"),
+    ],
+)
+def test_a_run_with_a_fault_sends_nothing(
+    filled: Shop, operation: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    reply = filled.run(operation, **body)
+    assert reply.status_code == status, reply.text
+    assert words.lower() in reply.text.lower()
+    assert filled.api.seen == []
+
+
+def test_a_document_that_cannot_be_read_changes_nothing(filled: Shop) -> None:
+    reply = filled.call("PUT", "sets/shop", content=b'{"openapi": "3.1.0",\n"paths": {]}')
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "document_unreadable")
+    assert "line 2, column 11" in reply.json()["error"]["message"]
+    assert filled.call("GET", "sets/shop").json()["operations"] == 2
+
+
+def test_a_document_of_a_client_moves_neither_the_address_nor_the_credentials(shop: Shop) -> None:
+    hostile = document(servers=[{"url": shop.other_url}])
+    hostile["servers"] = [{"url": shop.other_url}]
+    hostile["paths"]["/x"] = {"get": {"operationId": "x"}, "servers": [{"url": f"{shop.other_url}/api"}]}
+    hostile["paths"][f"//{shop.other_url.removeprefix('http://')}/y"] = {"get": {"operationId": "y"}}
+    reply = shop.put(hostile)
+    assert reply.json()["base_url"] != shop.other_url
+    assert shop.call("GET", "sets/shop/operations/x").json()["callable"] is False
+    for operation, arguments in (("listShirts", {"size": "M"}), ("x", {})):
+        refused = shop.run(operation, arguments=arguments).json()
+        assert (refused["sent"], refused["outcome"]) == (False, "invalid_arguments")
+        assert f"{shop.other_url}" in refused["text"]
+    shop.run("y")
+    assert [key for _, key in shop.api.seen] == [SECRET], "a path with two slashes stays at the API"
+    assert shop.other.seen == []
+    shop.put(document())
+
+
+def test_a_client_does_not_choose_the_address_of_an_api(shop: Shop) -> None:
+    reply = shop.put({**document(), "servers": [{"url": shop.other_url}]}, name="nowhere")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (409, "action_set_without_address")
+    assert "set actions.nowhere.base_url" in reply.text
+
+
+def test_a_document_of_the_settings_is_changed_in_the_settings(shop: Shop) -> None:
+    for reply in (shop.put(document(), name="kept"), shop.call("DELETE", "sets/kept")):
+        assert (reply.status_code, reply.json()["error"]["code"]) == (409, "action_set_of_settings")
+
+
+def test_a_key_sees_and_writes_the_sets_of_its_rights(filled: Shop) -> None:
+    def ids(key: str) -> list[str]:
+        return [row["id"] for row in filled.call("GET", "sets", key=key).json()["data"]]
+
+    assert (ids("writer"), ids("reader"), ids("other")) == (["shop", "nowhere", "kept"], ["shop"], [])
+    for reply in (filled.put(document(), key="reader"), filled.call("DELETE", "sets/shop", key="reader")):
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
+    unseen = [
+        filled.call("GET", "sets/shop", key="other"),
+        filled.put(document(), key="other"),
+        filled.call("DELETE", "sets/shop", key="other"),
+        filled.call("GET", "sets/shop/operations", key="other"),
+        filled.call("GET", "sets/shop/operations/listShirts", key="other"),
+        filled.run("listShirts", key="other", arguments={"size": "M"}),
+        filled.call("POST", "search", {"query": "shirts", "sets": ["shop"]}, key="other"),
+        filled.call("GET", "sets/missing"),
+    ]
+    assert {(reply.status_code, reply.json()["error"]["code"]) for reply in unseen} == {(404, "action_set_not_found")}
+    assert filled.call("POST", "search", {"query": "shirts"}, key="other").json()["data"] == []
+    assert filled.api.seen == []
+
+
+def test_no_secret_stands_in_the_log(filled: Shop) -> None:
+    filled.run("listShirts", arguments={"size": "M"})
+    log = filled.gateway.log.read_text()
+    assert "actions=shop/listShirts" in log
+    assert SECRET not in log
+    assert FIXED not in log
+
+
+def test_without_keys_every_program_on_this_machine_may_write(tmp_path: Path) -> None:
+    settings = "models: {echo: {lane: echo}}\nactions: {shop: {base_url: 'https://shop.example'}}"
+    with serving(tmp_path / "data", tmp_path, settings) as gateway:
+        reply = httpx.put(f"{gateway.url}/v1/actions/sets/shop", json=document(), timeout=60)
+        assert described(reply).status_code == 201
+
+
+def test_a_gateway_without_apis_says_how_to_configure_an_api(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", tmp_path, "models: {echo: {lane: echo}}") as gateway:
+        reply = gateway.get("/v1/actions/sets")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "unknown_path")
+    assert "no API is configured. Add a row to the setting `actions`" in reply.text
