@@ -60,6 +60,7 @@ class ActionTrace:
     sets: Sequence[str] = ()
     offer: OfferResult = "not suited"
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
+    forgotten: bool = False  # the conversation had hidden messages, which cannot be put back
     rounds: list[ModelRound] = field(default_factory=list)
     calls: list[ActionCall] = field(default_factory=list)
     answered_by: AnsweredBy = ""

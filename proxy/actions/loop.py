@@ -81,6 +81,7 @@ class ActionLoop:
                 await self._question(execution, client)
                 return
             self._hidden += [_calls_message(reply.text, reply.calls), *_result_messages(reply.calls, results).values()]
+            self._mark()
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether the chat is answered by a question."""
@@ -101,6 +102,11 @@ class ActionLoop:
         self._remember(client.text + execution.question, None)
         await client.say(execution.question)
 
+    def _mark(self) -> None:
+        """Note that the conversation has messages that the client does not see, also if the client leaves now."""
+        if self._memory is not None:
+            self._memory.mark(self._exchange.key, self._request.fields["messages"])
+
     def _remember(self, text: str, reply: ModelReply | None) -> None:
         """Keep the hidden messages and the tools for the next request, before the client has the end of the reply.
 
@@ -115,6 +121,8 @@ class ActionLoop:
         if self._hidden:
             hidden = (*hidden, HiddenMessages(len(messages), b",".join(self._hidden).decode()))
         mixed = 0 < len(foreign) < len(calls)
+        if mixed:
+            self._mark()
         conversation = Conversation(
             hidden,
             tuple((name, *one.origin) for name, one in self._offer.tools.items()),

@@ -3,6 +3,9 @@
 The client sends the visible messages again. The gateway puts the hidden messages back at the same places, with the same
 bytes, because providers cache by prefix. A record belongs to one key, under a digest of the key and the visible
 messages up to the model's newest reply, so an edited history finds no record, and the chat goes on without.
+
+A mark stands under the visible messages before the reply, for twice as long. A mark without a record shows that the
+conversation had hidden messages.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
 
 _WRITE_EVERY_S = 0.05  # a client that runs a tool sends the next request within milliseconds
+_MOST_MARKS = 8  # that are looked for, of the newest replies
 _AGAIN_S = 0.1  # another worker may be about to write
 _INSTRUCTIONS = ("system", "developer")
 
@@ -79,6 +83,18 @@ class ActionMemory(WriteBehindQueue[Remembered]):
         row = row_id(key, messages[: newest + 1])
         return await self._read(row, again=has_results(messages))
 
+    async def forgot(self, key: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a conversation without a record had hidden messages. Raises RetrievalError."""
+        begun = [at for at, one in enumerate(messages) if at and _is_reply(one) and not _is_reply(messages[at - 1])]
+        marks = [_mark(key, messages[:at]) for at in begun[-_MOST_MARKS:]]
+        if not marks or any(self.unwritten(mark) for mark in marks):
+            return bool(marks)
+        return await asyncio.to_thread(self._store.has_any, marks)
+
+    def mark(self, key: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Note that hidden messages follow. messages: visible to the client, up to the question or the results."""
+        self.add(Remembered(_mark(key, messages), time() + self._store.keep_s, NEW))
+
     async def items(self, key: str, id: str) -> list[Any] | None:
         """The items of the conversation up to a stored response; None: not known. Raises RetrievalError."""
         found = await self._read(_response_row(key, id), again=True)
@@ -118,6 +134,14 @@ def row_id(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
             rows.append(row)
     said = json_bytes({"key": key, "count": instructions + len(rows), "messages": rows})
     return hashlib.sha256(said).hexdigest()
+
+
+def _mark(key: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    return f"asked-{row_id(key, messages)}"
+
+
+def _is_reply(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant"
 
 
 def _response_row(key: str, id: str) -> str:

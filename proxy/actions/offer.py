@@ -279,6 +279,8 @@ class Actions:
         trace = exchange.action_trace = exchange.action_trace or ActionTrace(sets)
         trace.offer = "search failed"  # until the search ends
         conversation = None if self.memory is None else await self.memory.find(exchange.key, messages)
+        if conversation is None and self.memory is not None:
+            trace.forgotten = await self.memory.forgot(exchange.key, messages)
         if conversation is None and has_results(messages):
             trace.offer = "not suited"
             return None

@@ -89,8 +89,8 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         headers.append(
             (b"x-rag-patterns", ", ".join(quote(each, safe="/.-_~:@+*") for each in exchange.patterns).encode())
         )
-    if exchange.actions:
-        headers.append((b"x-rag-actions", sources_header(exchange.actions)))
+    if ran := _ran(exchange):
+        headers.append((b"x-rag-actions", sources_header(ran)))
     if not exchange.rag_status:
         return headers
     headers.append((b"x-rag-status", exchange.rag_status.encode()))
@@ -105,6 +105,12 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     return headers
 
 
+def _ran(exchange: Exchange) -> tuple[str, ...]:
+    """The operations that ran; at first "forgotten" where earlier calls of the conversation cannot be put back."""
+    forgotten = exchange.action_trace is not None and exchange.action_trace.forgotten
+    return (*(("forgotten",) if forgotten else ()), *exchange.actions)
+
+
 def _line(exchange: Exchange) -> str:
     path = truncate(exchange.path)
     if not path.isprintable() or " " in path:  # a client must not forge a line of the log
@@ -116,8 +122,8 @@ def _line(exchange: Exchange) -> str:
             parts.append(f"passages={len(exchange.sources)}")
         if exchange.rag_reason and exchange.rag_status != "augmented":
             parts.append(f"({exchange.rag_reason})")
-    if exchange.actions:
-        parts.append(f"actions={','.join(exchange.actions)}")
+    if ran := _ran(exchange):
+        parts.append(f"actions={','.join(ran)}")
     if exchange.action_trace is not None:
         parts += exchange.action_trace.words()
     if exchange.tokens is not None:

@@ -174,6 +174,30 @@ def test_no_secret_is_in_a_receipt(team: Team) -> None:
     assert [canary for canary in (PASSWORD, GROUP) if canary in receipt] == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_header_says_where_earlier_calls_cannot_be_put_back(team: Team, stream: bool) -> None:
+    first = f"{QUESTION} ({stream})"
+    model = team.script(calls(ORGS), says(ANSWER), *[says("Hm.")] * 5, calls(ORGS), says(ANSWER))
+    team.ask(first, stream=stream)
+
+    def header(*said: str, key: str = "ann") -> str | None:
+        found: str | None = team.ask(*said, key=key, stream=stream).headers.get("x-rag-actions")
+        return found
+
+    assert header(first, ANSWER, "And?") is None
+    assert len(model.received[-1]["messages"]) == 5
+    assert header(first, "Another answer.", "And?") == "forgotten"
+    assert len(model.received[-1]["messages"]) == 3
+    assert header(first, "Another answer.", "And?", key="ben") is None, "the calls of another key are not shown"
+    assert header("Another question?", ANSWER, "And?") is None, "another conversation"
+    assert header(f"{QUESTION} Say hello.", "Hello.", "And?") is None, "a conversation without calls"
+    assert header(first, "Another answer.", QUESTION) == "forgotten,atlas/listOrganizations"
+    team.script(says("Hm."))
+    reply = team.ask(first, "Another answer.", "And?")
+    assert team.receipt(reply)["actions"]["forgotten"]
+    assert " actions=forgotten " in team.line(reply)
+
+
 def test_replay_prints_the_rounds_and_makes_no_call(team: Team) -> None:
     team.script(calls(ORGS), says(ANSWER))
     for model in ("rage/atlas/raw/gpt-4o", "rage/atlas/gpt-4o"):

@@ -136,6 +136,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
         "sets": list(trace.sets),
         "offer": trace.offer,
         "operations": trace.operations,
+        "forgotten": trace.forgotten,
         "answered_by": trace.answered_by,
         "rounds": rounds,
         "calls": [{name: getattr(call, name) for name in _OF_A_CALL} for call in trace.calls],

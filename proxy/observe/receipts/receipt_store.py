@@ -5,7 +5,7 @@ and no backup of the keys contains receipts. With PostgreSQL, the records are a 
 all gateways see.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal
@@ -42,13 +42,13 @@ class ReceiptStore:
         """url: of a PostgreSQL database; "" = the data folder. keep_s: 0 stores nothing. max_bytes: of all records."""
         self._database = Database(data / _FILE, url, what=f"the {what}", schema=_schema)
         self.what = what
-        self._keep_s, self._max_bytes = keep_s, max_bytes
+        self.keep_s, self._max_bytes = keep_s, max_bytes
         self._now_s = now_s
         self._pruned_s = 0.0
 
     def warm(self) -> None:
         """Import the database modules (200 ms), where receipts are stored at all."""
-        if self._keep_s:
+        if self.keep_s:
             _schema()
 
     def put(self, receipts: Iterable[tuple[str, float, bytes]]) -> None:
@@ -88,11 +88,22 @@ class ReceiptStore:
             return None
         from sqlalchemy import select
 
-        table, since_s = self._table(), self._now_s() - self._keep_s
+        table, since_s = self._table(), self._now_s() - self.keep_s
         query = select(table.c.content).where(table.c.id == id, table.c.at_s > since_s)
         with self._database.reading() as sql:
             content: bytes | None = sql.scalar(query)
         return content
+
+    def has_any(self, ids: Collection[str]) -> bool:
+        """Whether a record has one of these ids. Raises RetrievalError."""
+        if self._database.empty():
+            return False
+        from sqlalchemy import exists, select
+
+        table, since_s = self._table(), self._now_s() - self.keep_s
+        found = exists().where(table.c.id.in_(ids), table.c.at_s > since_s)
+        with self._database.reading() as sql:
+            return bool(sql.scalar(select(found)))
 
     def every(self, since_s: float = 0.0) -> Iterator[bytes]:
         """All records since a time, as JSON, oldest first. Raises RetrievalError."""
@@ -101,7 +112,7 @@ class ReceiptStore:
         from sqlalchemy import select
 
         table = self._table()
-        wanted = table.c.at_s > max(since_s, self._now_s() - self._keep_s)
+        wanted = table.c.at_s > max(since_s, self._now_s() - self.keep_s)
         with self._database.reading() as sql:
             found = sql.execution_options(yield_per=_AT_A_TIME).execute(
                 select(table.c.content).where(wanted).order_by(table.c.at_s, table.c.id)
@@ -118,7 +129,7 @@ class ReceiptStore:
 
         table = self._table()
         one = table.c
-        sql.execute(table.delete().where(one.at_s <= self._now_s() - self._keep_s))
+        sql.execute(table.delete().where(one.at_s <= self._now_s() - self.keep_s))
         total = sql.scalar(select(func.coalesce(func.sum(one.bytes), 0))) or 0
         if total > self._max_bytes:
             up_to = select(one.at_s, func.sum(one.bytes).over(order_by=one.at_s).label("so_far")).subquery()

@@ -1,9 +1,11 @@
 """The hidden messages of a conversation: put back at their places, found by the same key and history only."""
 
 from pathlib import Path
+from time import time
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +40,49 @@ async def test_another_process_finds_the_record_of_the_same_key_and_history(tmp_
     assert await other.find("key", SAID[:2]) is None
     other.stop()
     await other.run()
+
+
+ASKED: list[dict[str, Any]] = [*SAID, {"role": "user", "content": "And?"}]
+HISTORIES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "the newest reply edited": ([*SAID[:2], {**SAID[2], "content": "Bob."}, ASKED[3]], True),
+    "a later question, after the edit": (
+        [*SAID[:2], {**SAID[2], "content": "Bob."}, ASKED[3], {"role": "assistant", "content": "Hm."}, ASKED[3]],
+        True,
+    ),
+    "the question edited": ([SAID[0], {**SAID[1], "content": "Whom?"}, *ASKED[2:]], False),
+    "the first question": (SAID[:2], False),
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+async def test_an_edited_conversation_with_hidden_messages_is_known_as_such(tmp_path: Path, history: str) -> None:
+    messages, forgotten = HISTORIES[history]
+    for written in (False, True):
+        one = memory(tmp_path)
+        if not written:
+            one.mark("key", SAID[:2])
+            one.keep("key", SAID, KEPT)
+        assert await one.forgot("key", messages) is forgotten
+        assert not await one.forgot("another key", messages)
+        one.stop()
+        await one.run()
+
+
+async def test_an_expired_conversation_is_known_for_as_long_again(tmp_path: Path) -> None:
+    past_s = [0.0]
+    store = ReceiptStore(
+        tmp_path, keep_s=3600, max_bytes=1 << 20, what="action_rounds", now_s=lambda: time() + past_s[-1]
+    )
+    one = ActionMemory(store, Metrics().histories)
+    one.mark("key", SAID[:2])
+    one.keep("key", SAID, KEPT)
+    one.stop()
+    await one.run()
+    for later_s, found, forgotten in ((0.0, KEPT, True), (3700.0, None, True), (7300.0, None, False)):
+        past_s.append(later_s)
+        store.prune()
+        assert await one.find("key", ASKED) == found
+        assert await one.forgot("key", ASKED) is forgotten
 
 
 def test_a_record_is_found_by_what_clients_send_back() -> None:
