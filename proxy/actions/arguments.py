@@ -26,6 +26,7 @@ _PLACEHOLDER = re.compile(
 _WEAK_PLACEHOLDER = re.compile(
     r"(?i:(?:the|some|any|a|an)[\s_-]\w+|unknown|undefined|null|none|n/?a|example|id|name|value|test|user|default|12345\d*)"
 )
+_PROPER_NAME = re.compile(r"(?i:the|an?)\s[A-Z\d].*")  # "The Plaza", but not "the organization"
 _IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:ids?|key|uuid|guid|email|slug|token|login|username)$)|Ids?$|Uuid$|Key$")
 _MAYBE_IDENTIFIER = re.compile(r"(?i:(?:^|[_\-.\s])(?:number|code)$)|Number$|Code$|Name$")
 # Small numbers with these names count or order: no list of a service has the numbers.
@@ -121,10 +122,11 @@ def _is_refused(one: _Value, texts: Sequence[str], known: Sequence[str]) -> bool
     if _words(one.text) == _words(one.name):
         return True
     if _PLACEHOLDER.fullmatch(one.text) or _WEAK_PLACEHOLDER.fullmatch(one.text):
+        is_name = bool(_PROPER_NAME.fullmatch(one.text))
         by_chance = not re.search(r"[\d_]", one.text) or not re.fullmatch(r"[\w-]+", one.text)
-        if by_chance:  # a plain word or brackets, as in many conversations
+        if by_chance and not is_name:  # a plain word or brackets, as in many conversations
             return True
-        whole = re.compile(rf"(?<!\w){re.escape(one.text)}(?!\w)", re.IGNORECASE)
+        whole = re.compile(rf"(?<!\w){re.escape(one.text)}(?!\w)", re.NOFLAG if is_name else re.IGNORECASE)
         return not any(map(whole.search, known))
     parts = one.text.strip(",").split(",")
     return not all(_stands(part, texts) for part in parts)

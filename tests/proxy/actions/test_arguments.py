@@ -279,6 +279,13 @@ def test_a_part_of_a_name_that_looks_like_a_placeholder_is_invented() -> None:
     assert invented_in({"table": "your_dataset"}, "the table Your_Dataset.") == []
 
 
+def test_a_proper_name_with_an_article_may_stand_in_a_text() -> None:
+    for name in ("The Plaza", "A Suivre", "the Weeknd", "The 1975"):
+        assert invented_in({"artist": name}, f"concerts of {name}?", path=("artist",)) == []
+        assert invented_in({"artist": name}, f"concerts of {name.lower()}s", path=("artist",)) == ["artist"]
+    assert invented_in({"orgId": "The organization"}, "The organization has users.") == ["orgId"]
+
+
 def test_a_short_code_in_other_letters_is_invented() -> None:
     assert invented_in({"of": "iсе"}, "ice", path=("of",)) == ["of"]
 
