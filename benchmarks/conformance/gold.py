@@ -40,6 +40,7 @@ from benchmarks.conformance.reference_request import (
 from cli.common import knowledge
 from config.settings import load
 from proxy.actions.library import ActionLibrary
+from proxy.actions.openapi.operations import operations_of
 from proxy.actions.store import ActionStore
 from tests.support.api_server import ApiRequest, ApiServer, Reply, api_server
 from tests.support.delta_forms import OTHERS, RECORDED, DeltaForm, FormedCall, frames, whole
@@ -53,8 +54,8 @@ _SETTINGS = """
 embedder: {{model: hash}}
 models: {{gold: {{api_base: "{model}/v1"}}}}
 actions:
-  bfcl: {{networks: ["127.0.0.0/8"]}}
-  tmdb: {{networks: ["127.0.0.0/8"]}}
+  bfcl: {{networks: ["127.0.0.0/8"], always: [{bfcl}]}}
+  tmdb: {{networks: ["127.0.0.0/8"], always: [{tmdb}]}}
 action_calls: {{rounds: 12, calls: 40}}
 """
 
@@ -115,7 +116,7 @@ class Chat:
             return []
         calls = self.task.rounds[self._round]
         wanted = [one for one in calls if (one.method, one.path) not in tools]
-        if wanted and self.searches < 3 * len(self.task.rounds):
+        if wanted and tools and self.searches < 3 * len(self.task.rounds):
             self.searches += 1
             return [FormedCall(f"call_find_{self.searches}", "find_actions", json.dumps({"query": _query(wanted[0])}))]
         if wanted:
@@ -249,7 +250,7 @@ class Bench:
             told = chat.told.startswith("Nothing was") and wrong.words in chat.told
             self.explained[key] += told
             if requests or not told or not text.endswith(_ANSWER):
-                target = self.api.requests[-1].target if requests else "no request"
+                target = self.api.requests[-1].target if requests > 0 else "no request"
                 self._fault(
                     f"{task.name}, {wrong.kind}, {_name(chat.way)}: {wrong.tool} {json.dumps(wrong.arguments)[:200]}: "
                     f"{target}; the model reads {chat.told[:160]!r}, not {wrong.words!r}; the client {text[-40:]!r}"
@@ -297,7 +298,10 @@ async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
         return Reply(body=body, headers=[("Content-Type", "application/json")])
 
     async with upstream(model) as models, api_server(api) as server:
-        settings = _SETTINGS.format(model=models.url)
+        always = {
+            one.name: operations_of(one.document)[0][0].name for one in sets
+        }  # so that each chat has find_actions
+        settings = _SETTINGS.format(model=models.url, **always)
         (folder / "ragway.yaml").write_text(settings, "utf-8")
         await _add(folder, sets, server.base_url)
         command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(folder / "ragway.yaml")]
@@ -326,7 +330,7 @@ async def _add(folder: Path, sets: Sequence[GoldSet], url: str) -> None:
         library = ActionLibrary(ActionStore(Path(settings.data)), index)
         for one in sets:
             report = await library.add(one.name, json.dumps(one.document).encode(), base_url=url)
-            one.left_out += [f"{row.method} {row.path}: {row.reason}" for row in report.uncallable]
+            one.notes += [f"{row.method} {row.path}: {row.reason}" for row in report.uncallable]
         library.store.close()
 
 
@@ -390,7 +394,7 @@ def summary(bench: Bench) -> str:
     for one in bench.sets.values():
         places = ", ".join(f"{place} {count}" for place, count in sorted(one.places.items()))
         parts += [f"{one.name}: parameters by place: {places}"] if places else []
-        parts += [f"{one.name}: left out: {text}" for text in one.left_out]
+        parts += [f"{one.name}: {text}" for text in one.notes]
     more = len(bench.faults) - _MOST_SHOWN
     parts += [*bench.faults[:_MOST_SHOWN], *([f"and {more} more differences"] if more > 0 else [])]
     return "\n\n".join(parts)

@@ -91,7 +91,7 @@ def test_every_right_call_arrives_and_no_wrong_call(folder: Path) -> None:
     assert bench.mutants == bench.explained
     page = summary(bench)
     assert "| DeepSeek (recorded) | 4/4 | 4/4 |" in page
-    assert "tmdb: left out: f1: GET /gone is not in the document" in page
+    assert "tmdb: f1: GET /gone is not in the document" in page
 
 
 def test_the_wrong_calls_have_every_kind(folder: Path) -> None:
