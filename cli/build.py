@@ -474,6 +474,7 @@ def _target(name: str, row: Model, environ: Mapping[str, str], position: Positio
         position=row.position or position,
         window_tokens=row.window_tokens or 0,
         dialects=row.dialects,
+        tools=row.tools,
     )
 
 

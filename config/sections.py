@@ -39,6 +39,7 @@ class Model:
     position: Literal["lead", "merge", "tail"] | None = None
     window_tokens: int | None = None
     dialects: tuple[str, ...] = ()
+    tools: Literal["native", "json_schema", "text", "none"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ DegradedReason = Literal[
     "internal error",
 ]
 Lane = Literal["relay", "translated", "echo"]
+ToolsWay = Literal["native", "json_schema", "text", "none"]  # proxy.actions.ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Target:
     position: Position = "lead"  # of the passages
     window_tokens: int = 0  # the model's context window; 0: not known
     dialects: tuple[str, ...] = ()  # names of the dialects that the upstream speaks; empty: not stated
+    tools: ToolsWay | None = None  # how the model is asked for calls of operations; None: learned
 
 
 @dataclass(slots=True)  # not frozen: a frozen instance takes three times as long to make

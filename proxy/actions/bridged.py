@@ -124,7 +124,7 @@ def _items_of(given: Any) -> Sequence[Any]:
     return [] if given is None else [{"type": "message", "role": "user", "content": given}]
 
 
-Forwarded = Callable[[ModelRequest, Sequence[Edit]], bytes]  # the bytes for the upstream, with further edits
+Forwarded = Callable[..., bytes]  # (request, edits, instructions="") -> the bytes for the upstream
 Rounds = Callable[[App, ChatRequest], App]  # the upstream and a chat completion -> the app that answers the chat
 
 

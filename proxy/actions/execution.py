@@ -14,6 +14,7 @@ from proxy.actions.budget import ResultBudget, Share
 from proxy.actions.call import call
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
 from proxy.actions.own_tools import OwnTool
+from proxy.actions.protocols import example
 from proxy.actions.results import cut_middle
 from proxy.augment.sanitize import quoted
 from proxy.dialects.replies import ToolCall, json_of
@@ -40,12 +41,17 @@ class Execution:
         self._budget = ResultBudget(limits.result_tokens, limits.total_bytes)
         self._failures: dict[str, int] = {}
         self._trace = exchange.action_trace or ActionTrace()
+        self._made: set[tuple[str, str]] = set()  # name and arguments of calls that brought a result
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
 
     @property
     def over(self) -> bool:
         """Whether no further call may start."""
         return self._left <= 0 or self._budget.size_bytes <= 0 or time.monotonic() >= self._until_s
+
+    def has_made(self, one: ToolCall) -> bool:
+        """Whether the same call has brought a result."""
+        return (one.name, _canonical(one.arguments)) in self._made
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
         """The texts for the model, in the order of the calls, which run at the same time."""
@@ -65,6 +71,8 @@ class Execution:
             text = await self._text(one, tool, traced, share)
         finally:
             traced.duration_ms = self._exchange.elapsed_ms() - traced.started_ms
+        if traced.sent or (traced.outcome == "ok" and isinstance(tool, OwnTool)):
+            self._made.add((one.name, _canonical(one.arguments)))
         traced.arguments, traced.result = self._kept(one.arguments), self._kept(text)
         return text
 
@@ -110,7 +118,7 @@ class Execution:
             self._failed(tool, [text.partition(":")[0] for text in made_up])
             return (
                 f"Nothing was sent. These values stand neither in the conversation nor in an earlier result: "
-                f"{'; '.join(made_up)}. Find the values by another tool, or ask the user."
+                f"{'; '.join(made_up)}. {self._finder(tool)}"
             )
         began = time.perf_counter()
         seconds = max(0.1, min(self._limits.call.seconds, self._until_s - time.monotonic()))
@@ -144,11 +152,33 @@ class Execution:
             text = api.masked_text(text)
         return cut_middle(text.encode("utf-8", "replace").decode(), _MOST_KEPT_CHARS)
 
+    def _finder(self, tool: OfferedOperation) -> str:
+        """How the model finds the values of an operation."""
+        finders = {
+            name: one
+            for name, one in self._offer.tools.items()
+            if isinstance(one, OfferedOperation)
+            and one.set == tool.set
+            and one.operation.name in tool.operation.producers
+        }
+        if not finders:
+            return "Find the values by another tool, or ask the user."
+        name, finder = next(iter(finders.items()))
+        if self._offer.way == "native" or finder.schema["required"]:
+            return f"Find the values by {' or '.join(finders)}, or ask the user."
+        return f"To find the values, call {name}: answer with {example(name)}"
+
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Count a call with wrong arguments; ask the person after the second."""
         count = self._failures[tool.label] = self._failures.get(tool.label, 0) + 1
         if count >= _FAILURES and names:
             self.question = _question(tool, names)
+
+
+def _canonical(arguments: str) -> str:
+    """The arguments in one spelling."""
+    value = json_of(arguments.encode("utf-8", "replace"))
+    return arguments if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _missing(tool: OfferedOperation, arguments: dict[str, Any]) -> list[str]:

@@ -12,13 +12,15 @@ import orjson
 
 from proxy.action_trace import ActionTrace, ModelRound
 from proxy.actions.execution import Execution
-from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, edits_of, resumed
-from proxy.actions.offer import Actions, Offer, member_edit
+from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
+from proxy.actions.offer import Actions, Offer
+from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
+from proxy.actions.protocols import request_parts
 from proxy.actions.replies import ClientReply, ModelReply
+from proxy.actions.ways import REFUSED, Way
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.json_body import Edit
 from proxy.dialects.replies import ToolCall
 from proxy.errors import ApiError
 from proxy.exchange import Exchange
@@ -34,13 +36,16 @@ class ActionLoop:
         self,
         upstream: App,
         request: ModelRequest,
-        forwarded: Callable[[Sequence[Edit]], bytes],
+        forwarded: Callable[..., bytes],
         offer: Offer,
         exchange: Exchange,
         actions: Actions,
         context: str,
     ) -> None:
-        """forwarded: the bytes for the upstream, with these further edits. context: the passages, as injected."""
+        """context: the passages, as injected.
+
+        forwarded: the bytes for the upstream, with further edits, and with instructions (default: none).
+        """
         self._upstream = upstream
         self._request = request
         self._forwarded = forwarded
@@ -52,6 +57,7 @@ class ActionLoop:
         self._context = context
         self._earlier = offer.conversation.hidden  # messages of earlier questions
         self._hidden: list[bytes] = []  # messages of this question
+        self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError where the first request of the model fails."""
@@ -60,11 +66,13 @@ class ActionLoop:
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
         if await self._resume(execution, client):
             return
+        repeated = False
         for number in range(self._limits.rounds + 1):
-            last = number == self._limits.rounds or execution.over
+            last = number == self._limits.rounds or execution.over or repeated
             reply, going_on = await self._ask(plain, receive, client, last=last)
-            if reply.refuses_tools:
-                self._offer.note_refusal()
+            while reply.refuses_way and self._lower(refused=True) != "none":
+                reply, going_on = await self._ask(plain, receive, client, last=last)
+            if reply.refuses_way:
                 self._trace.offer = "model refuses tools"
                 self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
                 await self._upstream(scope, receive, send)
@@ -76,12 +84,24 @@ class ActionLoop:
                 self._trace.answered_by = "gateway"
                 await client.say(_NO_ANSWER)
                 return
+            if reply.written and self._offer.way == "native" and not self._hidden:
+                self._lower(refused=False)
+            repeated = self._offer.way != "native" and all(map(execution.has_made, reply.calls))
+            if repeated:
+                continue
             results = await self._kept_alive(execution.results(reply.calls), client)
             if execution.question:
                 await self._question(execution, client)
                 return
             self._hidden += [_calls_message(reply.text, reply.calls), *_result_messages(reply.calls, results).values()]
             self._mark()
+
+    def _lower(self, *, refused: bool) -> Way:
+        """Ask the model in the next way; beside tools of the client, in the same way."""
+        self._unsure = not self._request.fields.get("tools")
+        if self._unsure:
+            self._offer.way = self._offer.lower(self._offer.way, refused)
+        return self._offer.way
 
     async def _resume(self, execution: Execution, client: ClientReply) -> bool:
         """Make the calls that waited for the client's results; returns whether the chat is answered by a question."""
@@ -139,22 +159,31 @@ class ActionLoop:
         Without calls, the client has the end of the reply.
         """
         exchange, raw, first = self._exchange, self._request.raw, not self._hidden
-        exchange.body = body = await by_size(raw, lambda: self._forwarded(self._edits(last=last)))
+        way = self._offer.way
+
+        def asked() -> bytes:
+            return self._forwarded(*request_parts(self._offer, self._request, self._earlier, self._hidden, last=last))
+
+        exchange.body = body = await by_size(raw, asked)
         client.next_round()
         traced = ModelRound(exchange.elapsed_ms())
         reply = ModelReply(
             client,
             self._offer,
-            only_ours=first and not self._request.fields.get("tools"),
+            REFUSED[way] if self._unsure else (),
             before_end=lambda: self._remember(client.text, reply),
         )
+        text = ProtocolText(self._offer.owns, self._offer.owns_beginning, says=way == "json_schema" and not last)
+        send = reply.send if way == "native" else ProtocolReply(reply.send, text).send
         try:
             if not first and exchange.reserve_next is not None:
                 await exchange.reserve_next(body, client.tokens)
             self._trace.rounds.append(traced)
-            asking = self._upstream(scope, receive, reply.send)
+            asking = self._upstream(scope, receive, send)
             await (asking if first else self._kept_alive(asking, client))
-            return reply, reply.refuses_tools or await reply.end(exchange.id)
+            if text.unwrapped and way == "json_schema" and not last:  # the server does not enforce the schema
+                self._lower(refused=False)
+            return reply, reply.refuses_way or await reply.end(exchange.id)
         except ApiError as error:
             exchange.error = error.log_text
             if first and not client.started:
@@ -183,13 +212,6 @@ class ActionLoop:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
-
-    def _edits(self, *, last: bool) -> Sequence[Edit]:
-        """The tools, the hidden messages, and in the last round the wish for an answer."""
-        edits = [self._offer.edit(self._request), *edits_of(self._request, self._earlier, self._hidden)]
-        if last:
-            edits.append(member_edit(self._request, "tool_choice", b'"none"'))
-        return edits
 
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand."""

@@ -25,6 +25,7 @@ from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_entry
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
+from proxy.actions.ways import Way, Ways
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
@@ -39,8 +40,6 @@ _PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
 _SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
-_REFUSAL_S = 3600.0  # a model that refused tools is tried again after so long
-_MOST_REFUSALS = 1_000
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
 # Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
@@ -97,12 +96,15 @@ class Offer:
     """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
 
     search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
-    note_refusal: Callable[[], None]  # the model refuses tools
+    lower: Callable[
+        [Way, bool], Way
+    ]  # learns that a way does not suit the model (refused or not); returns the next way
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     shelf: Shelf = field(default_factory=Shelf)
+    way: Way = "native"  # in which the model is asked for calls
 
     def handles(self, name: str) -> bool:
         """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
@@ -198,13 +200,13 @@ class Actions:
         self.limits = limits
         self.memory = memory
         self.lacking = lacking
+        self.ways = Ways(lacking)
         self._stored = stored
         self._keeping: list[asyncio.Task[None]] = []
         self._sets: Mapping[str, ActionSet] = {}
         self._baked_in: Mapping[str, Sequence[Operation]] = {}
         self._faults: Sequence[BakedInFault] = ()
         self._read_s = -_SETS_S
-        self._without_tools: dict[tuple[str, str], float] = {}  # (address, model) that refuse tools -> until when
 
     async def start(self) -> None:
         """Start to write the memory and the results; log what is wrong with baked-in operations."""
@@ -234,16 +236,6 @@ class Actions:
     def read_sets_again(self) -> None:
         """Note that a set was written: the next chat reads the list of the sets."""
         self._read_s = -_SETS_S
-
-    def takes_tools(self, target: Target) -> bool:
-        """Whether the model may get tools: the model has not refused tools in the last hour."""
-        return time.monotonic() >= self._without_tools.get((target.api_base, target.model), 0.0)
-
-    def _note_refusal(self, target: Target) -> None:
-        """Note that a model refuses tools."""
-        if len(self._without_tools) >= _MOST_REFUSALS:
-            self._without_tools.clear()
-        self._without_tools[target.api_base, target.model] = time.monotonic() + _REFUSAL_S
 
     def sets_of(self, named: Sequence[str] | None, rights: Rights) -> Sequence[str]:
         """The sets of a chat. named: by the client; None: the sets of the settings that the caller may read.
@@ -292,7 +284,11 @@ class Actions:
             return self._search(turns, apis, exchange.rights)
 
         taken, others = _names_of(request.fields.get("tools"))
-        offer = Offer(search, lambda: self._note_refusal(target), taken, others=others)
+
+        def lower(way: Way, refused: bool) -> Way:
+            return self.ways.lower(target, way, refused=refused)
+
+        offer = Offer(search, lower, taken, others=others, way=self.ways.of(target, client_tools=bool(taken or others)))
         offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find), *([documents] if documents is not None else [])]
         if conversation is not None:

@@ -179,14 +179,19 @@ class ModelReply:
     """The model's reply of a round: text and calls of the client's tools pass, calls of the gateway's tools stay."""
 
     def __init__(
-        self, client: ClientReply, offer: Offer, *, only_ours: bool = False, before_end: Callable[[], None] = _nothing
+        self,
+        client: ClientReply,
+        offer: Offer,
+        refusals: Sequence[bytes] = (),
+        *,
+        before_end: Callable[[], None] = _nothing,
     ) -> None:
-        """only_ours: the first request, whose only tools are the gateway's: a refusal may be one of tools.
+        """refusals: an error with one of these words refuses the way in which the model was asked for calls.
 
         before_end: called once the reply is read, before the client gets the end: a program may ask again at once.
         """
         self._client = client
-        self._only_ours = only_ours
+        self._refusals = refusals
         self._before_end = before_end
         self._offer = offer
         self._start: Message = {}
@@ -206,6 +211,7 @@ class ModelReply:
         self.calls: list[ToolCall] = []  # of the gateway's tools
         self.text: str | None = None
         self.foreign = False  # whether the client's tools are called, too
+        self.written = False  # the call came as text
 
     async def send(self, message: Message) -> None:
         """Take one message of the upstream."""
@@ -215,7 +221,7 @@ class ModelReply:
         more = message.get("more_body", False)
         self._ended = not more
         chunk = message.get("body", b"")
-        if self._passes or (self._refused and not self._client.started and not self._may_refuse_tools):
+        if self._passes or (self._refused and not self._client.started and not self._may_refuse_way):
             self._passes = True
             await self._client.begin(self._start)
             await self._client.body(chunk, more=more)
@@ -286,13 +292,14 @@ class ModelReply:
         return (self._reader.finish_reason or "")[:_MOST_FINISH_CHARS].encode("utf-8", "replace").decode()
 
     @property
-    def refuses_tools(self) -> bool:
-        """Whether the upstream refused the request for the gateway's tools."""
-        return self._may_refuse_tools and self._ended and b"tool" in b"".join(self._pieces).lower()
+    def refuses_way(self) -> bool:
+        """Whether the upstream refused the way in which the model was asked for calls."""
+        words = b"".join(self._pieces).lower()
+        return self._may_refuse_way and self._ended and any(word in words for word in self._refusals)
 
     @property
-    def _may_refuse_tools(self) -> bool:
-        return self._only_ours and self._start.get("status") in _REFUSALS and not self._passes
+    def _may_refuse_way(self) -> bool:
+        return bool(self._refusals) and self._start.get("status") in _REFUSALS and not self._passes
 
     def tokens(self, request: bytes) -> Tokens:
         """The tokens of the round. request: the body, for an estimate."""
@@ -330,7 +337,7 @@ class ModelReply:
         self.foreign = len(self.calls) < len(calls)
         if not calls and not self._open and (call := written_call(self.text or "", self._offer.owns)) is not None:
             self.all_calls = self.calls = [replace(call, id=own_id)]
-            self.text = None
+            self.text, self.written = None, True
 
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""

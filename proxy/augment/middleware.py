@@ -245,8 +245,9 @@ class Augment:
         if offer is None and not chat.continues:
             return None
 
-        def forwarded(request: ModelRequest, edits: Sequence[Edit]) -> bytes:
-            return _forwarded(request, lead, decision, chat.target, edits)
+        def forwarded(request: ModelRequest, edits: Sequence[Edit], instructions: str = "") -> bytes:
+            context = "\n\n".join(filter(None, (instructions, lead)))
+            return _forwarded(request, context, decision, chat.target, edits)
 
         app = app_of(chat, self._upstream, forwarded, offer, exchange, actions, lead)
         edits = [] if offer is None else offer.edits(chat.request)
@@ -264,6 +265,7 @@ class Augment:
     ) -> "Offer | None":
         """The operations that the model may call; None: none."""
         from proxy.actions.offer import suited
+        from proxy.actions.protocols import suits
 
         messages, trace = chat.request.messages(), exchange.action_trace
         if trace is None or chat.narrowed:
@@ -271,8 +273,10 @@ class Augment:
         turns = decision.turns or turns_of(messages)
         if decision.reason == HOUSEKEEPING or not turns or not suited(chat.request, messages):
             return None
-        if not actions.takes_tools(target):
+        way = actions.ways.of(target, client_tools=bool(chat.request.fields.get("tools")))
+        if way == "none":
             trace.offer = "model refuses tools"
+        if way == "none" or not suits(way, chat.request):
             return None
         documents = None
         if exchange.searched and actions.limits.search_documents:

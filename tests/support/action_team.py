@@ -24,6 +24,10 @@ server: {{log_level: debug}}
 models:
   gpt-x: {{api_base: "{model}/v1"}}
   gpt-without-*: {{api_base: "{model}/v1"}}
+  gpt-native: {{api_base: "{model}/v1", tools: native}}
+  gpt-schema: {{api_base: "{model}/v1", tools: json_schema}}
+  gpt-text: {{api_base: "{model}/v1", tools: text}}
+  gpt-none: {{api_base: "{model}/v1", tools: none}}
   gpt-no-chat: {{api_base: "{model}/v1", dialects: [responses, messages]}}
 actions:
   atlas:
@@ -83,12 +87,12 @@ class Team:
             given: Any = [{"role": "user", "content": question}]
             return client.chat.completions.with_raw_response.create(model=model, messages=given, **more)
 
-    def stream(self, question: str = QUESTION, **more: Any) -> list[Any]:
+    def stream(self, question: str = QUESTION, *, model: str = "rage/atlas/gpt-x", **more: Any) -> list[Any]:
         """The chunks of the SDK."""
         with self.client() as client:
             given: Any = [{"role": "user", "content": question}]
             chunks: Any = client.chat.completions.create(
-                model="rage/atlas/gpt-x", messages=given, stream=True, stream_options={"include_usage": True}, **more
+                model=model, messages=given, stream=True, stream_options={"include_usage": True}, **more
             )
             return list(chunks)
 

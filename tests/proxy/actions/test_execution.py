@@ -60,7 +60,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer(api: Api) -> Offer:
-    made = Offer(nothing, lambda: None, ())
+    made = Offer(nothing, lambda way, _refused: way, ())
     made.add([
         OfferedOperation("things", one, api, offered_schema(one, api.fixed)) for one in operations_of(DOCUMENT)[0]
     ])  # fmt: skip

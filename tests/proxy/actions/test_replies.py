@@ -23,7 +23,7 @@ async def nothing(_turns: object) -> Any:
 
 
 def offer() -> Offer:
-    made = Offer(nothing, lambda: None, ("weather",))
+    made = Offer(nothing, lambda way, _refused: way, ("weather",))
     made.add(
         [OfferedOperation("atlas", Operation("a", "GET", "/a", SCHEMA), Api("atlas", "https://x.example"), SCHEMA)]
     )

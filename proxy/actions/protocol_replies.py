@@ -1,0 +1,298 @@
+"""Replies of models that write calls as text: the reply as a model with tool calls of its own would write the reply.
+
+The answer's text passes as the text comes, out of the JSON where the answer is JSON. A call becomes a call of a tool,
+and the text after the call is left out: small models go on with results that they make up.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from proxy.asgi import Message, Send
+from proxy.dialects import sse
+from proxy.dialects.replies import ToolCall, json_bytes, json_of
+
+_FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*)?"
+_OPENINGS = ("```json", "```", "<tool_call>")
+_SAY = re.compile(_FENCE + r'\{\s*"say"\s*:\s*"')
+_CALL = re.compile(_FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
+_NAMED = re.compile(_FENCE + r'\{\s*"name"\s*:\s*"(?P<letters>[\w.-]*)')  # the name may go on
+_PLACES = re.compile(r"[`<{]")
+_SAY_BEGINNING = '{"say":"'
+_CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":')
+# A part of a JSON text: characters, a pair of surrogates, or an escape. Half an escape at the end of a piece waits.
+_HEX = "[0-9a-fA-F]"
+_PART = re.compile(
+    rf'[^"\\]+|\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|\\u{_HEX}{{4}}|\\[^u]|\\u(?={_HEX}{{0,3}}[^0-9a-fA-F])'
+)
+_HIGH = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}")
+_MAY_BE_LOW = re.compile(rf"(?:\\(?:u{_HEX}{{0,3}})?)?")
+_MOST_NAME_CHARS = 200
+
+Json = dict[str, Any]
+
+
+class ProtocolText:
+    """The text of one answer, in pieces."""
+
+    def __init__(self, owns: Callable[[str], bool], owns_beginning: Callable[[str], bool], *, says: bool) -> None:
+        """owns: whether a tool of the gateway has this name; owns_beginning: a name with this beginning.
+
+        says: an answer is a JSON object with the member `say`.
+        """
+        self._owns = owns
+        self._owns_beginning = owns_beginning
+        self._says = says
+        self._state = "begins"  # -> says, call, said or prose
+        self._held = ""
+        self._after: list[str] = []  # the beginning of the call
+        self.unwrapped = False  # an answer came without the JSON object of the protocol
+
+    def feed(self, piece: str) -> str:
+        """The text for the client, after one more piece."""
+        if self._state in ("call", "said"):
+            self._after.append(piece)
+            return ""
+        self._held += piece
+        if self._state == "begins":
+            self._begin()
+        if self._state == "says":
+            return self._spoken()
+        return self._prose() if self._state == "prose" else ""
+
+    def end(self) -> tuple[str, ToolCall | None]:
+        """The rest of the text for the client, and the call."""
+        held, self._held = self._held, ""
+        if self._state == "call":
+            return "", _call(held + "".join(self._after))
+        if self._state in ("says", "said") or not held.strip():
+            return "", None
+        named = _NAMED.match(held)
+        cut = named is not None and named["letters"] != "" and self._owns_beginning(named["letters"])
+        if cut or (self._says and self._state == "begins"):
+            return "", None  # the beginning of the protocol's JSON
+        return held, None
+
+    def _begin(self) -> None:
+        """Find the form of the answer, once the form is clear."""
+        if self._says and (said := _SAY.match(self._held)):
+            self._state, self._held = "says", self._held[said.end() :]
+        elif _CALL.match(self._held):
+            self._state = "call"
+        elif not self._may_begin():
+            self._state, self.unwrapped = "prose", True
+
+    def _may_begin(self) -> bool:
+        """Whether the text may still become the JSON of an answer or of a call."""
+        rest = _compact(self._held)
+        if self._says and _SAY_BEGINNING.startswith(rest):
+            return True
+        return "{".startswith(rest) or (rest.startswith("{") and _may_be_call(rest[1:]))
+
+    def _spoken(self) -> str:
+        """The text of the member `say`, as far as the text has come."""
+        text, used = read_text(self._held)
+        self._held = self._held[used:]
+        if self._held.startswith('"'):
+            self._state, self._held = "said", ""
+        return text
+
+    def _prose(self) -> str:
+        """The text up to a place where a call of the gateway's tools may begin."""
+        for place in _PLACES.finditer(self._held):
+            rest = self._held[place.start() :]
+            called = _CALL.match(rest)
+            if called is not None and self._owns(called["name"]):
+                self._state = "call"
+            elif called is not None or not self._may_be_own_call(rest):
+                continue
+            shown, self._held = self._held[: place.start()], rest
+            return shown
+        shown, self._held = self._held, ""
+        return shown
+
+    def _may_be_own_call(self, rest: str) -> bool:
+        if (named := _NAMED.match(rest)) is not None:
+            after = rest[named.end() :]
+            if not after:
+                return self._owns_beginning(named["letters"])
+            compact = "".join(after.split())
+            return self._owns(named["letters"]) and any(one.startswith(compact) for one in _CALL_BEGINNINGS[1:])
+        return '{"name":"'.startswith(_compact(rest))
+
+
+def _compact(text: str) -> str:
+    """The text without white space, and without the mark that opens a block; "" for the beginning of a mark."""
+    rest = text.lstrip()
+    if any(one.startswith(rest) for one in _OPENINGS):
+        return ""
+    opening = next((one for one in _OPENINGS if rest.startswith(one)), "")
+    return "".join(rest.removeprefix(opening).split())
+
+
+def read_text(raw: str) -> tuple[str, int]:
+    """The characters of a JSON text up to the quote at the end, and how many characters of `raw` are read.
+
+    An escape that JSON does not know stays as written.
+    """
+    parts, at = [], 0
+    while (part := _PART.match(raw, at)) is not None:
+        if _HIGH.fullmatch(part[0]) and _MAY_BE_LOW.fullmatch(raw, part.end()):
+            break
+        parts.append(_decoded(part[0]))
+        at = part.end()
+    return "".join(parts), at
+
+
+def _decoded(part: str) -> str:
+    if not part.startswith("\\"):
+        return part
+    try:
+        text: str = json.loads(f'"{part}"')
+    except ValueError:
+        return part
+    return text
+
+
+def _may_be_call(rest: str) -> bool:
+    """Whether compact JSON after the brace may be a call: of any name, because models shorten names."""
+    first, *others = _CALL_BEGINNINGS
+    if not rest.startswith(first):
+        return first.startswith(rest)
+    _, quote, after = rest.removeprefix(first).partition('"')
+    if not quote:
+        return len(rest) < _MOST_NAME_CHARS
+    return any(one.startswith(quote + after) for one in others)
+
+
+def _call(text: str) -> ToolCall:
+    """The call that a text begins with. Broken arguments stay as written, and the model reads what is wrong."""
+    called = _CALL.match(text)
+    assert called is not None, "the state has seen the beginning of the call"
+    rest = text[called.end() :]
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(rest)
+        written = json.dumps(value)
+    except (ValueError, RecursionError):
+        written = rest.strip() or "?"
+    return ToolCall("", called["name"], written)
+
+
+class ProtocolReply:
+    """One reply of a model, on the way to the reader of replies with tool calls."""
+
+    def __init__(self, send: Send, text: ProtocolText) -> None:
+        self._send = send
+        self._text = text
+        self._start: Message = {}
+        self._passes = True  # an error, or a reply in another encoding than identity
+        self._streamed = False
+        self._frames = sse.FrameSplitter()
+        self._pieces: list[bytes] = []
+        self._newest: Json = {}  # the newest event with a choice
+        self._ended = False  # the text has ended
+        self._called = False  # by a call
+
+    async def send(self, message: Message) -> None:
+        """Take one message of the upstream."""
+        if message["type"] == "http.response.start":
+            await self._begin(message)
+            return
+        more, chunk = message.get("more_body", False), message.get("body", b"")
+        if self._passes:
+            await self._send(message)
+        elif self._streamed:
+            frames = self._frames.whole(chunk)
+            if not more and (rest := self._frames.rest()):
+                frames.append(rest)
+            body = b"".join(part for frame in frames for part in self._read(frame))
+            if not more:
+                body += b"".join(self._end())
+            await self._send({**message, "body": body})
+        else:
+            self._pieces.append(chunk)
+            if not more:
+                await self._send_whole()
+
+    async def _begin(self, message: Message) -> None:
+        headers = dict(message.get("headers", ()))
+        self._start = message
+        self._passes = message["status"] != 200 or headers.get(b"content-encoding", b"identity") != b"identity"
+        self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        if self._passes or self._streamed:
+            await self._send(message)
+
+    async def _send_whole(self) -> None:
+        body = b"".join(self._pieces)
+        reply = json_of(body)
+        choice = _choice(reply, "message")
+        message = choice.get("message", {})
+        if isinstance(message.get("content"), str):
+            text = self._text.feed(message["content"])
+            rest, call = self._text.end()
+            if call is not None or text + rest != message["content"]:
+                message["content"] = text + rest or (None if call is not None else "")
+                if call is not None:
+                    message["tool_calls"] = [_tool_call(call)]
+                    choice["finish_reason"] = "tool_calls"
+                body = json_bytes(reply)
+        headers = [pair for pair in self._start.get("headers", []) if pair[0].lower() != b"content-length"]
+        headers.append((b"content-length", b"%d" % len(body)))
+        await self._send({**self._start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _read(self, raw: bytes) -> Iterator[bytes]:
+        """The frames for the reader, after one more frame of the model."""
+        data = sse.data_of(raw)
+        event = json_of(data) if data is not None else None
+        choice = _choice(event, "delta")
+        if not choice or event is None:
+            if data is not None and data.strip() == b"[DONE]":
+                yield from self._end()
+            yield raw
+            return
+        self._newest = event
+        delta, finish = choice["delta"], choice.get("finish_reason")
+        content = delta.get("content")
+        text = self._text.feed(content) if isinstance(content, str) else content
+        if finish is not None and not self._ended:
+            yield from self._end(text or "")
+            delta.pop("content", None)
+            if self._called:
+                choice["finish_reason"] = "tool_calls"
+            yield raw if not content and not self._called else sse.frame(json_bytes(event))
+        elif text == content:
+            yield raw
+        elif text or any(value for name, value in delta.items() if name != "content"):
+            delta["content"] = text
+            yield sse.frame(json_bytes(event))
+
+    def _end(self, text: str = "") -> Iterator[bytes]:
+        """The frames for the end of the text, once. text: of the last piece."""
+        if self._ended:
+            return
+        self._ended = True
+        rest, call = self._text.end()
+        self._called = call is not None
+        if text + rest:
+            yield self._frame({"content": text + rest})
+        if call is not None:
+            yield self._frame({"tool_calls": [{"index": 0, **_tool_call(call)}]})
+
+    def _frame(self, delta: Json) -> bytes:
+        """An event like the newest event, with another delta."""
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        plain = {name: value for name, value in self._newest.items() if name not in ("usage", "choices")}
+        return sse.frame(json_bytes({**plain, "choices": [choice]}))
+
+
+def _choice(event: Any, part: str) -> Json:
+    """The first choice of an event or of a reply, with this part; empty: none."""
+    choices = event.get("choices") if isinstance(event, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) and isinstance(choice.get(part), dict) else {}
+
+
+def _tool_call(call: ToolCall) -> Json:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -1,0 +1,175 @@
+"""Requests for models that are not asked by `tools`: the operations are listed in words, and calls are texts.
+
+The client sees no part of the protocol: `protocol_replies` reads the replies. The hidden rounds stay stored as calls of
+tools, and are written in the way in which the model is asked now, each time with the same bytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.actions.memory import HiddenMessages, edits_of
+from proxy.actions.offer import Offer, member_edit
+from proxy.actions.ways import Way
+from proxy.dialects.base import ModelRequest
+from proxy.dialects.json_body import Edit
+
+SAY = "say"  # the member with the answer, in the way json_schema
+# Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.
+_UNSUITED = ("tools", "stop", "logprobs", "top_logprobs")
+_KEPT = ("type", "enum", "const", "description", "items", "properties", "required", "additionalProperties", "anyOf")
+_MOST_SCHEMA_CHARS = 1_500
+
+_INTRODUCTION = "You can call these operations to look up facts:"
+_HOW = """To call an operation, answer with one JSON object alone, for example:
+{"name": "find_actions", "arguments": {"query": "list the orders of a customer"}}
+
+The next message has the result. Values that you do not know, such as ids, come from the results of other operations: \
+call these operations first, and never invent a value. """
+_ANSWER = {
+    "text": "When you know enough, or no operation helps, answer the user in plain words, without JSON.",
+    "json_schema": "When you know enough, or no operation helps, answer the user with this JSON object:\n"
+    '{"say": "the answer in plain words"}',
+}
+_FINAL = "Answer the question in plain words, from these results."
+
+
+def suits(way: Way, request: ModelRequest) -> bool:
+    """Whether an offer in this way leaves the meaning of a request."""
+    if way == "native":
+        return True
+    fields = request.fields
+    return not any(fields.get(name) for name in _UNSUITED) and fields["messages"][-1].get("role") == "user"
+
+
+def request_parts(
+    offer: Offer, request: ModelRequest, earlier: Sequence[HiddenMessages], hidden: Sequence[bytes], *, last: bool
+) -> tuple[Sequence[Edit], str]:
+    """The edits of the request, and the instructions for the model ("": none).
+
+    earlier: of earlier questions. hidden: the messages of this question so far. last: the model must answer.
+    """
+    if offer.way == "native":
+        edits = [offer.edit(request), *edits_of(request, earlier, hidden)]
+        return [*edits, member_edit(request, "tool_choice", b'"none"')] if last else edits, ""
+    spoken = [_spoken(one) for one in earlier]
+    if last:
+        results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
+        final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
+        return [*edits_of(request, spoken, []), *final], ""
+    edits = list(edits_of(request, spoken, [orjson.dumps(one) for one in as_texts(_messages(b",".join(hidden)))]))
+    functions = [orjson.loads(one.definition(name))["function"] for name, one in offer.tools.items()]
+    if offer.way == "json_schema":
+        edits.append(member_edit(request, "response_format", response_format(functions)))
+    listed = "\n".join(_listed(one) for one in functions)
+    return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}"
+
+
+def _spoken(hidden: HiddenMessages) -> HiddenMessages:
+    """Hidden messages as texts."""
+    texts = as_texts(_messages(hidden.messages.encode()))
+    return HiddenMessages(hidden.at, b",".join(orjson.dumps(one) for one in texts).decode(), hidden.replaces)
+
+
+def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Messages with calls and results as messages of the model and the user, in turns."""
+    written: list[dict[str, str]] = []
+    names = _names(messages)
+    for message in messages:
+        if message["role"] == "assistant":
+            calls = [_written(call) for call in message.get("tool_calls") or ()]
+            text = "\n".join(filter(None, [message.get("content"), *calls]))
+            written.append({"role": "assistant", "content": text})
+            continue
+        text = f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
+        if written and written[-1]["role"] == "user":
+            written[-1]["content"] += "\n\n" + text
+        else:
+            written.append({"role": "user", "content": text})
+    return written
+
+
+def _result_texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    names = _names(messages)
+    for message in messages:
+        if message["role"] == "tool":
+            yield f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
+
+
+def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Id of each call -> the called operation."""
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    return {call["id"]: call["function"]["name"] for call in calls}
+
+
+def _messages(joined: bytes) -> list[dict[str, Any]]:
+    """Messages, separated by commas."""
+    messages: list[dict[str, Any]] = orjson.loads(b"[" + joined + b"]")
+    return messages
+
+
+def _written(call: Mapping[str, Any]) -> str:
+    """A call as the model writes a call."""
+    function = call["function"]
+    return example(function["name"], function["arguments"] or "{}")
+
+
+def example(name: str, arguments: str = "{}") -> str:
+    """A call as text. arguments: JSON, or what the model wrote in place of JSON."""
+    return f'{{"name": "{name}", "arguments": {arguments}}}'
+
+
+def _listed(function: Mapping[str, Any]) -> str:
+    """The lines of an operation in the instructions."""
+    schema = function["parameters"]
+    heading = f"{function['name']}: {' '.join(function['description'].split())}"
+    if not schema["properties"]:
+        return f"{heading}\n  arguments: none"
+    rows = []
+    for name, one in schema["properties"].items():
+        required = ", required" if name in schema["required"] else ""
+        meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
+        rows.append(f"  argument {name} ({_kind(one)}{required}){meaning}")
+    if "$defs" in schema:
+        rows.append("  definitions: " + orjson.dumps(schema["$defs"]).decode()[:_MOST_SCHEMA_CHARS])
+    return "\n".join([heading, *rows])
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """The kind of an argument in words, else the schema."""
+    kind = schema.get("type")
+    if isinstance(schema.get("enum"), list):
+        return "one of " + ", ".join(orjson.dumps(value).decode() for value in schema["enum"])[:_MOST_SCHEMA_CHARS]
+    if isinstance(kind, str) and kind not in ("array", "object"):
+        return kind
+    shown = {name: value for name, value in schema.items() if name != "description"}
+    return "as the JSON Schema " + orjson.dumps(shown).decode()[:_MOST_SCHEMA_CHARS]
+
+
+def response_format(functions: Sequence[Mapping[str, Any]]) -> bytes:
+    """The `response_format`: an answer, or a call of one of the functions."""
+    calls = [_object({"name": {"const": one["name"]}, "arguments": _plain(one["parameters"])}) for one in functions]
+    schema = {"name": "reply", "schema": {"anyOf": [_object({SAY: {"type": "string"}}), *calls]}}
+    return orjson.dumps({"type": "json_schema", "json_schema": schema})
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _plain(schema: Any) -> Any:
+    """The schema in the words that most servers can enforce. The gateway checks the arguments by the whole schema."""
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: value for name, value in schema.items() if name in _KEPT}
+    if not plain.keys() & {"type", "enum", "const", "anyOf"}:
+        return {}
+    if isinstance(plain.get("properties"), dict):
+        plain["properties"] = {name: _plain(one) for name, one in plain["properties"].items()}
+    if "items" in plain:
+        plain["items"] = _plain(plain["items"])
+    if isinstance(plain.get("anyOf"), list):
+        plain["anyOf"] = [_plain(one) for one in plain["anyOf"]]
+    return plain

@@ -1,0 +1,64 @@
+"""The ways to ask a model for calls, and which way each model is asked, learned from refusals and replies.
+
+native       the operations are the request's `tools`
+json_schema  instructions list the operations; a `response_format` makes the answer a JSON object: a text, or a call
+text         instructions list the operations; the model writes a call as JSON
+none         no operation is offered: by the setting `models.NAME.tools` alone
+"""
+
+from proxy.exchange import Target, ToolsWay
+from proxy.upstream.bridges.lacking import Lacking
+
+Way = ToolsWay
+LEARNED: tuple[Way, ...] = ("native", "json_schema", "text")
+# Way -> what a model lacks that is not asked in this way, and what the gateway does in place, for the log.
+_LACKS: dict[Way, tuple[str, str]] = {
+    "native": ("tool calls", "operations are offered by a JSON schema of the answer"),
+    "json_schema": ("JSON schema of the answer", "operations are offered by text"),
+}
+_NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
+# Words of a refusal -> the refused part of the request.
+REFUSED: dict[Way, tuple[bytes, ...]] = {
+    "native": (b"tool",),
+    "json_schema": (b"response_format", b"json_schema", b"json schema", b"grammar", b"structured output"),
+    "text": (),
+    "none": (),
+}
+
+
+class Ways:
+    """The knowledge of a process: per upstream and model, for a time."""
+
+    def __init__(self, lacking: Lacking) -> None:
+        self._lacking = lacking
+
+    def of(self, target: Target, *, client_tools: bool = False) -> Way:
+        """The way of the setting, else the first way that the model does not lack.
+
+        client_tools: of a request with tools of the client, which only a model that refuses tools is not asked by.
+        """
+        if target.tools:
+            return target.tools
+        if client_tools and not self._lacking.knows(target, _NO_TOOLS[0], model=target.model):
+            return "native"
+        return next((way for way in LEARNED[:-1] if not self._lacks(target, way)), LEARNED[-1])
+
+    def lower(self, target: Target, way: Way, *, refused: bool) -> Way:
+        """Learn that a way does not suit the model; returns the way from now on.
+
+        refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
+        way returns "none".
+        """
+        if target.tools or way not in _LACKS:
+            return "none" if refused else way
+        if refused and way == "native":
+            self._learn(target, *_NO_TOOLS)
+        self._learn(target, *_LACKS[way])
+        return self.of(target)
+
+    def _lacks(self, target: Target, way: Way) -> bool:
+        return self._lacking.knows(target, _LACKS[way][0], model=target.model)
+
+    def _learn(self, target: Target, name: str, instead: str) -> None:
+        if not self._lacking.knows(target, name, model=target.model):
+            self._lacking.learn(target, name, instead, model=target.model)

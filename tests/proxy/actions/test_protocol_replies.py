@@ -1,0 +1,104 @@
+"""The text of models that write calls as text: in any pieces, the same text and the same call."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from proxy.actions.protocol_replies import ProtocolText, read_text
+from proxy.dialects.replies import ToolCall
+
+TOOLS = ("act_a", "act_ab", "find_actions")
+Read = tuple[str, ToolCall | None]
+
+
+def read(text: str, size: int, *, says: bool) -> Read:
+    """The text for the client and the call, of pieces of this size."""
+    reader = ProtocolText(TOOLS.__contains__, lambda one: any(tool.startswith(one) for tool in TOOLS), says=says)
+    shown = "".join(reader.feed(text[at : at + size]) for at in range(0, len(text), size))
+    rest, call = reader.end()
+    return shown + rest, call
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+pieces = st.sampled_from(
+    ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
+)
+
+
+@given(st.text(), st.booleans(), st.integers(1, 9))
+@example("\U0001f600\ud800 é", True, 1)
+def test_the_text_of_an_answer_object_is_the_same_in_all_pieces(said: str, ascii: bool, size: int) -> None:
+    text = json.dumps({"say": said}, ensure_ascii=ascii)
+    assert read(text, size, says=True) == (said, None)
+
+
+@given(st.text(), st.integers(1, 9))
+def test_a_cut_answer_object_shows_a_beginning_of_the_answer(said: str, cut: int) -> None:
+    text = json.dumps({"say": said})
+    shown, call = read(text[:-cut], 3, says=True)
+    assert call is None
+    assert said.startswith(shown)
+
+
+@given(st.sampled_from(TOOLS), st.dictionaries(st.text(), json_values, max_size=3), st.integers(1, 9), st.booleans())
+def test_a_call_is_read_in_all_pieces_and_never_shown(
+    name: str, arguments: dict[str, object], size: int, says: bool
+) -> None:
+    written = json.dumps({"name": name, "arguments": arguments})
+    for text in (
+        written,
+        f"```json\n{written}\n```",
+        f"<tool_call>{written}</tool_call>",
+        written + "\n\nThe result is 3.",
+    ):
+        shown, call = read(text, size, says=says)
+        assert shown == ""
+        assert call is not None
+        assert (call.name, json.loads(call.arguments)) == (name, arguments)
+
+
+@given(st.sampled_from(TOOLS), st.text(alphabet="abc .<`\n", max_size=20), st.integers(1, 9))
+def test_text_before_a_call_is_shown(name: str, before: str, size: int) -> None:
+    call = json.dumps({"name": name, "arguments": {}})
+    for block in (call, f"```json\n{call}\n```", f"```{call}```"):
+        shown, made = read(f"Well. {before}\n{block}", size, says=False)
+        assert made == ToolCall("", name, "{}")
+        assert f"Well. {before}\n".startswith(shown)
+        assert shown.rstrip("`<\n ") == f"Well. {before}".rstrip("`<\n ")
+
+
+@given(st.lists(pieces | st.text(max_size=4)).map("".join), st.integers(1, 9), st.booleans())
+def test_the_pieces_of_any_text_do_not_matter(text: str, size: int, says: bool) -> None:
+    whole = read(text, max(1, len(text)), says=says)
+    assert read(text, size, says=says) == whole
+
+
+@given(st.text(), st.integers(1, 9))
+def test_a_text_without_a_brace_is_shown_as_written(text: str, size: int) -> None:
+    said = "a" + text.replace("{", "(")
+    assert read(said, size, says=False) == (said, None)
+
+
+OTHER = ['{"name": "Ann", "age": 3}', '{"name": "act_a"}', '{"a": 1}', "[1]", '{"name": 3}', '"x"', "```js\n1\n```"]
+
+
+@pytest.mark.parametrize("text", OTHER)
+def test_other_json_is_an_answer(text: str) -> None:
+    for size in (1, 100):
+        assert read(text, size, says=False) == (text, None)
+
+
+def test_a_call_of_an_unknown_name_counts_as_a_call() -> None:
+    assert read('{"name": "listUsers", "arguments": {}}', 1, says=False) == ("", ToolCall("", "listUsers", "{}"))
+
+
+@pytest.mark.parametrize("text", ["a\\qb", "a\\uZZ", "\\ud800x"])
+def test_an_unknown_escape_stays_as_written(text: str) -> None:
+    shown, used = read_text(text + '"')
+    assert used == len(text)
+    assert shown == (text if "d800" not in text else "\ud800x")

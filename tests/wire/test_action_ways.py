@@ -1,0 +1,227 @@
+"""Chats with models that are not asked for calls by tools, through a real gateway: learned, and by the setting."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.action_team import ANSWER, CLIENT_TOOL, QUESTION, Team, action_team
+from tests.support.atlas_api import ORG
+from tests.support.scripted_model import USAGE, says
+
+CALL_ORGS = '{"name": "act_listOrganizations", "arguments": {}}'
+CALL_USERS = f'{{"name": "act_listUsers", "arguments": {{"orgId": "{ORG}"}}}}'
+SAID = json.dumps({"say": ANSWER})
+NO_TOOLS = {"error": {"message": "this model does not support tools"}}
+NO_SCHEMA = {"error": {"message": "response_format is not supported"}}
+FORMS = {"json_schema": SAID, "text": ANSWER}
+MODELS = {"json_schema": "gpt-schema", "text": "gpt-text"}
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    with action_team(tmp_path_factory.mktemp("ways")) as running:
+        yield running
+
+
+def way(asked: dict[str, Any]) -> str:
+    """The way in which the model was asked."""
+    listed = any(
+        "act_listUsers" in str(message["content"]) for message in asked["messages"] if message["role"] == "system"
+    )
+    if "tools" in asked:
+        return "native"
+    return "json_schema" if "response_format" in asked else "text" if listed else "none"
+
+
+def answer(team: Team, model: str, *, stream: bool, one_byte: bool = False) -> str:
+    """The text of the answer; the client sees no calls, one role and one end."""
+    if not stream:
+        message = team.ask(model=model).parse().choices[0].message
+        assert not message.tool_calls
+        return message.content or ""
+    chunks = team.stream(model=model)
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert not any(choice.delta.tool_calls for choice in choices)
+    assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["stop"]
+    assert sum(1 for choice in choices if choice.delta.role) == 1
+    assert len({chunk.id for chunk in chunks}) == 1
+    (usage,) = [chunk.usage for chunk in chunks if chunk.usage]
+    assert usage.total_tokens == len(team.model.received) * USAGE["total_tokens"]
+    return "".join(choice.delta.content or "" for choice in choices)
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_chat_finds_the_users_without_tools(team: Team, asked_by: str, stream: bool) -> None:
+    team.script(says(CALL_ORGS), says(CALL_USERS), says(FORMS[asked_by]), one_byte=stream)
+    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=stream) == ANSWER
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"]
+    assert [way(asked) for asked in team.model.received] == [asked_by] * 3
+    messages = team.model.received[2]["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert messages[2]["content"] == CALL_ORGS, "as the model wrote the call"
+    assert messages[3]["content"].startswith("Result of act_listOrganizations:")
+    assert ORG in messages[3]["content"]
+    assert messages[4]["content"] == CALL_USERS
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_is_asked_by_schema_and_then_by_text_where_the_server_refuses(team: Team, stream: bool) -> None:
+    model = f"rage/atlas/gpt-without-all-{stream}"
+    team.script(NO_TOOLS, NO_SCHEMA, says(CALL_ORGS), says("One."), says("Hm."))
+    assert answer_after_refusals(team, model, stream=stream) == "One."
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "text", "text"]
+    team.ask(model=model)
+    assert way(team.model.received[-1]) == "text", "the next chat is asked in the way that works"
+
+
+def answer_after_refusals(team: Team, model: str, *, stream: bool) -> str:
+    if not stream:
+        return team.ask(model=model).parse().choices[0].message.content or ""
+    return "".join(chunk.choices[0].delta.content or "" for chunk in team.stream(model=model) if chunk.choices)
+
+
+@pytest.mark.parametrize("fenced", ["```json\n{}\n```", "{}", "<tool_call>\n{}\n</tool_call>"])
+def test_a_model_that_writes_calls_in_place_of_tool_calls_is_asked_by_schema(team: Team, fenced: str) -> None:
+    name = f"rage/atlas/gpt-without-calls-{len(fenced)}"
+    team.script(says(fenced.replace("{}", CALL_ORGS)), says(SAID))
+    assert answer(team, name, stream=True) == ANSWER
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema"]
+
+
+def test_a_server_that_ignores_the_schema_is_asked_by_text(team: Team) -> None:
+    name = "rage/atlas/gpt-without-schema"
+    team.script(NO_TOOLS, says("Hello there."), says("Hello again."))
+    assert answer_after_refusals(team, name, stream=True) == "Hello there."
+    assert answer_after_refusals(team, name, stream=True) == "Hello again."
+    assert [way(asked) for asked in team.model.received] == ["native", "json_schema", "text"]
+
+
+def test_a_chat_with_tools_of_the_client_goes_on_without_a_change_where_the_model_takes_no_tools(team: Team) -> None:
+    team.script(says("Hm."))
+    body = {"messages": [{"role": "user", "content": QUESTION}], "tools": [CLIENT_TOOL]}
+    url = f"{team.served.url}/v1/chat/completions"
+    assert httpx.post(url, json={"model": "rage/atlas/gpt-text", **body}, timeout=60).status_code == 200
+    assert team.model.received == [{"model": "gpt-text", **body}]
+
+
+def test_a_model_without_written_tool_calls_still_gets_tools_beside_the_clients(team: Team) -> None:
+    name = "rage/atlas/gpt-without-native"
+    team.script(says(CALL_ORGS), says(SAID), says("Hm."))
+    answer(team, name, stream=False)
+    team.ask(model=name, tools=[CLIENT_TOOL])
+    assert way(team.model.received[2]) == "native"
+
+
+@pytest.mark.parametrize("more", [{"stop": ["\n"]}, {"logprobs": True}], ids=lambda more: next(iter(more)))
+def test_a_request_that_the_protocol_could_change_goes_on_without_a_change(team: Team, more: dict[str, Any]) -> None:
+    team.script(says("Hm."))
+    body = {"messages": [{"role": "user", "content": QUESTION}], **more}
+    url = f"{team.served.url}/v1/chat/completions"
+    assert httpx.post(url, json={"model": "rage/atlas/gpt-schema", **body}, timeout=60).status_code == 200
+    assert team.model.received == [{"model": "gpt-schema", **body}]
+
+
+def test_a_model_with_the_setting_none_is_offered_nothing(team: Team) -> None:
+    team.script(says("Hm."))
+    team.ask(model="rage/atlas/gpt-none")
+    assert way(team.model.received[0]) == "none"
+
+
+def test_a_way_of_the_setting_stays_and_a_refusal_costs_the_offer_alone(team: Team) -> None:
+    for _ in range(2):
+        team.script(NO_TOOLS, says("Hi."))
+        assert team.ask(model="rage/atlas/gpt-native").parse().choices[0].message.content == "Hi."
+        assert [way(asked) for asked in team.model.received] == ["native", "none"]
+
+
+BROKEN = [
+    '{"name": "act_listUsers", "arguments": {"orgId": ',
+    '{"name": "act_listUsers", "arguments": }',
+    '{"name": "act_li',
+]
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+@pytest.mark.parametrize("text", BROKEN)
+def test_broken_json_of_a_call_never_reaches_the_client(team: Team, text: str, asked_by: str) -> None:
+    team.script(says(text), says(FORMS[asked_by]), one_byte=True)
+    got = answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True)
+    assert got == (ANSWER if "arguments" in text else "")
+    if "arguments" in text:
+        assert "no JSON object" in team.model.received[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_text_around_a_call_is_shown_before_the_call_and_dropped_after_the_call(team: Team, stream: bool) -> None:
+    call = f"Let me look.\n```json\n{CALL_ORGS}\n```\nThe result is made up."
+    team.script(says(call), says("One."), one_byte=True)
+    got = answer(team, "rage/atlas/gpt-text", stream=stream)
+    assert got == ("Let me look.\nOne." if stream else "One.")
+    assert "made up" not in json.dumps(team.model.received[1])
+
+
+OTHER_JSON = [
+    '```json\n{"name": "Ann", "age": 3}\n```',
+    '{"users": []}',
+    "```python\nprint(1)\n```",
+    "{",
+    "a < b `c`",
+    "[1]",
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", OTHER_JSON)
+def test_other_json_is_an_answer_byte_for_byte(team: Team, text: str, stream: bool) -> None:
+    model = team.script(says(text), one_byte=True)
+    body = {"model": "rage/atlas/gpt-text", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json=body, timeout=60)
+    if stream:
+        seen = [json.loads(line[6:]) for line in reply.text.split("\n\n") if line.startswith("data: {")]
+        assert "".join(one["choices"][0]["delta"].get("content") or "" for one in seen if one["choices"]) == text
+    else:
+        assert reply.content == model.sent[0]
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+def test_a_call_that_has_brought_a_result_is_not_made_twice(team: Team, asked_by: str) -> None:
+    """The model must answer from the results: small models repeat a call for ever."""
+    team.script(says(CALL_ORGS), says(CALL_ORGS), says("One."))
+    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=False) == "One."
+    assert team.api.seen == ["GET /orgs"]
+    (question,) = team.model.received[2]["messages"]
+    assert question["content"].startswith(QUESTION)
+    assert ORG in question["content"]
+    assert way(team.model.received[2]) == "none"
+
+
+def test_a_made_up_value_names_the_operation_that_finds_the_value(team: Team) -> None:
+    made_up = '{"name": "act_listUsers", "arguments": {"orgId": "your_organization_id"}}'
+    team.script(says(made_up), says(CALL_ORGS), says("One."))
+    assert answer(team, "rage/atlas/gpt-text", stream=False) == "One."
+    assert CALL_ORGS in team.model.received[1]["messages"][-1]["content"]
+
+
+def test_the_next_question_finds_the_earlier_rounds_in_the_way_of_the_model(team: Team) -> None:
+    team.script(says(CALL_ORGS), says("One."), says("Hm."))
+    said: list[Any] = [{"role": "user", "content": QUESTION}]
+    with team.client() as client:
+        first = client.chat.completions.create(model="rage/atlas/gpt-text", messages=said)
+        said += [first.choices[0].message.to_dict(), {"role": "user", "content": "how many are there?"}]
+        client.chat.completions.create(model="rage/atlas/gpt-text", messages=said)
+    before, after = team.model.received[1]["messages"], team.model.received[2]["messages"]
+    assert after[1 : len(before)] == before[1:]
+    assert [message["role"] for message in after[len(before) :]] == ["assistant", "user"]
+
+
+def test_the_clients_bytes_stay(team: Team) -> None:
+    team.script(says("Hm."))
+    body = '{"model":"rage/atlas/gpt-schema", "top_p" : 1.50,"messages":[ {"role":"user","content":"%s \\u00e9"}]}'
+    headers = {"content-type": "application/json"}
+    httpx.post(f"{team.served.url}/v1/chat/completions", content=body % QUESTION, headers=headers, timeout=60)
+    assert b'"top_p" : 1.50,"messages":[' in team.asked[0]
+    assert b' {"role":"user","content":"' + QUESTION.encode() + b' \\u00e9"}]' in team.asked[0]
