@@ -25,6 +25,7 @@ from proxy.observe.metrics import Metrics
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.knowledge import Knowledge
 
+_SEARCH_SHARE = 0.7  # of the time for an offer, so that a slow search leaves the conversation's operations
 _WITH_USER = ("basic", "digest", "oauth2")
 _SHORTEST_MASKED_USER = 8  # characters: a shorter user, as admin, stands in many results
 
@@ -44,6 +45,7 @@ def chat_actions(
         total_s=row.total_s,
         keepalive_s=row.keepalive_s,
         call=call_limits(settings),
+        search_s=settings.retrieval.deadline_s * _SEARCH_SHARE,
         always=always_of(settings),
         search_documents=row.search_documents,
         result_tokens=row.result_tokens,

@@ -92,7 +92,7 @@ class Exchange:
     rag_reason: str = ""
     searched: tuple[str, ...] = ()  # collections
     sources: tuple[str, ...] = ()  # of the injected passages, best first
-    actions: tuple[str, ...] = ()  # operations the gateway called for the model, in order, as SET/OPERATION
+    actions: tuple[str, ...] = ()  # called for the model, in order: SET/OPERATION, or a search of documents
     action_trace: ActionTrace | None = None  # None: the chat has no action sets
     steps: list[Step] = field(default_factory=list)  # in the order of their ends
     status: int = 0  # sent to the client

@@ -45,6 +45,7 @@ def search_documents(
         passages = found.retrieved.context.passages
         if not passages:
             return Answer("No passage was found.")
+        exchange.actions = (*exchange.actions, SEARCH)
         exchange.sources = (*exchange.sources, *(passage.source for passage in passages))
         return Answer(quoted_passages(passages), known=True)
 

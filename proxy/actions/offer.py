@@ -56,6 +56,7 @@ class ActionLimits:
     total_s: float
     keepalive_s: float
     call: CallLimits
+    search_s: float | None = None  # time for the search where a chat has operations; None: no limit
     always: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the baked-in operations of each set, by name
     search_documents: bool = False  # each chat with sets and passages has the tool `search_documents`
     result_tokens: int = sys.maxsize  # of all results that the model reads
@@ -325,11 +326,13 @@ class Actions:
     ) -> Sequence[OfferedOperation]:
         """The operations that a search finds. Raises RetrievalError where no other operation is offered (`needed`)."""
         try:
-            return await search(turns)
-        except RetrievalError as error:
+            async with asyncio.timeout(None if needed else self.limits.search_s):
+                return await search(turns)
+        except (RetrievalError, TimeoutError) as error:
             if needed:
                 raise
-            log.warning("%s no further operation is offered: %s", exchange.id, error)
+            reason = str(error) or "the search takes too long"
+            log.warning("%s no further operation is offered: %s", exchange.id, reason)
             return []
 
     async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:

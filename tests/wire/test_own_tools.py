@@ -255,6 +255,7 @@ def test_the_model_searches_the_documents_of_the_chat(chats: Chats, stream: bool
     assert found.startswith("[1] Canteen (source: ")
     assert "Lunch is at noon" in found
     assert "canteen.md" in chats.reply.headers["x-rag-sources"]
+    assert chats.reply.headers["x-rag-actions"] == "search_documents"
 
 
 def test_a_chat_without_passages_has_no_search_of_documents(chats: Chats) -> None:

@@ -1,5 +1,6 @@
 """Baked-in operations: offered without a search, and faults of the setting in the log."""
 
+import asyncio
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -35,19 +36,26 @@ TARGET = Target("m", "relay", "http://127.0.0.1:1", "")
 class DownIndex(Unasked):
     """An index that does not work."""
 
-    async def collections(self, _groups: object) -> NoReturn:
+    async def retrieve(self, *_args: object, **_named: object) -> NoReturn:
         raise RetrievalError("the index is down")
 
 
-def actions(folder: Path, always: dict[str, list[str]]) -> Actions:
+class SilentIndex(Unasked):
+    """An index that does not answer."""
+
+    async def retrieve(self, *_args: object, **_named: object) -> None:
+        await asyncio.Event().wait()
+
+
+def actions(folder: Path, always: dict[str, list[str]], index: type[Unasked] = DownIndex) -> Actions:
     store = ActionStore(folder)
     store.put(ActionSet("atlas", "", "https://x.example", 0, ()), OPERATIONS)
     store.put(ActionSet("rooms", "", "https://y.example", 0, ()), OTHERS)
     apis = KeyApis(
         lambda found, _: Api(found.name, found.base_url), KeyCredentials(SqlAccounts(folder), MasterKey("", "NONE"))
     )
-    limits = replace(LIMITS, always=always)
-    return Actions(ActionLibrary(store, DownIndex()), apis, {"atlas": False}, limits, None, Lacking(60))
+    limits = replace(LIMITS, always=always, search_s=0.05)
+    return Actions(ActionLibrary(store, index()), apis, {"atlas": False}, limits, None, Lacking(60))
 
 
 async def offered(made: Actions, *sets: str) -> list[str]:
@@ -55,8 +63,11 @@ async def offered(made: Actions, *sets: str) -> list[str]:
     return [] if found is None else list(found.tools)
 
 
-async def test_baked_in_operations_of_the_chats_sets_are_offered_while_the_index_is_down(tmp_path: Path) -> None:
-    made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]})
+@pytest.mark.parametrize("index", [DownIndex, SilentIndex])
+async def test_baked_in_operations_of_the_chats_sets_are_offered_without_the_index(
+    tmp_path: Path, index: type[Unasked]
+) -> None:
+    made = actions(tmp_path, {"atlas": ["list"], "rooms": ["listRooms"]}, index)
     await made.start()
     assert await offered(made, "atlas") == ["act_list", "find_actions"]
     assert await offered(made, "rooms", "atlas") == ["act_list", "act_listRooms", "find_actions"]
