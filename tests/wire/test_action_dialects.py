@@ -325,9 +325,7 @@ def test_other_spellings_of_a_path_get_actions(team: Team, path: str) -> None:
 
 
 @BY_CHAT
-@pytest.mark.parametrize(
-    "model", ["rage/atlas/raw/gpt-x", "rage/atlas/rag/actions.atlas/gpt-x", "rage/atlas,weather/gpt-x"]
-)
+@pytest.mark.parametrize("model", ["rage/atlas/raw/gpt-x", "rage/atlas/rag/actions/gpt-x", "rage/atlas,weather/gpt-x"])
 def test_the_prefix_of_a_set_stands_before_every_other_prefix(team: Team, kind: type[SdkChat], model: str) -> None:
     team.script(calls(ORGS), says(ANSWER))
     assert kind(team.served.url, model).ask(QUESTION).text == ANSWER
