@@ -1,4 +1,4 @@
-"""The credentials of keys: the secret, the user and the fixed arguments that a key has of its own for an action set.
+"""The credentials of keys: a secret, a user and fixed arguments, for one key and one action set.
 
 The accounts' database has a row for each value, sealed (`sealing`), under the key's id, the name of the set and the
 name of the value: `secret`, `user` or `fixed.ARGUMENT`. Only `opened`, for the calls of APIs, returns values.
@@ -21,7 +21,7 @@ _SET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class BadCredential(ValueError):
-    """A credential that is not valid; the text says what is valid, and has no value."""
+    """A credential is not valid. The text says which credentials are valid, and has no value."""
 
 
 class CredentialName(NamedTuple):
@@ -60,7 +60,7 @@ class KeyCredentials:
                     sql.execute(credentials.insert().values(**place._asdict(), sealed=sealed[name]))
 
     def remove(self, key: str, set_name: str, name: str | None = None) -> int:
-        """Delete a key's credentials for a set, or one by name; returns the number. Raises RetrievalError."""
+        """Delete a key's credentials for a set (name: one of these); returns the number. Raises RetrievalError."""
         found = {one.name: None for one in self.names(key) if one.set == set_name and name in (None, one.name)}
         if found:
             self.change(key, set_name, found)

@@ -4,6 +4,7 @@ A call never raises for a fault of the API or of the arguments: the outcome is a
 """
 
 import asyncio
+import functools
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from proxy.actions.masking import longest_form_bytes, masked
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.request import ActionRequest, BadArgument, build_request
 from proxy.actions.results import normalised, result_text
+from proxy.body import by_size
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
@@ -155,12 +157,7 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True, word="timeout")
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = _failure(error, tries=1)
-    return replace(
-        outcome,
-        text=api.masked_text(outcome.text),
-        whole=api.masked_text(outcome.whole),
-        ms=(time.perf_counter() - began) * 1000,
-    )
+    return replace(outcome, text=api.masked_text(outcome.text), ms=(time.perf_counter() - began) * 1000)
 
 
 async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:
@@ -191,10 +188,8 @@ async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Out
             target = _redirect_target(response, url, given.method)
             if target is None:
                 content, whole = await read_within(response, limits.max_bytes)
-                content, media_type = normalised(content, response.headers.get("content-type", ""))
-                content = api.masked(content, sent_credentials(response.request), whole=whole)
-                media_type = api.masked_text(media_type)
-                return _outcome(response, content, media_type, whole, limits), _retry_after_s(response)
+                outcome = await by_size(content, functools.partial(_outcome, api, response, content, whole, limits))
+                return outcome, _retry_after_s(response)
             url = target
         finally:
             await response.aclose()
@@ -236,7 +231,10 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
     return target if same and (method in ("GET", "HEAD") or response.status_code in (307, 308)) else None
 
 
-def _outcome(response: httpx.Response, content: bytes, media_type: str, whole: bool, limits: CallLimits) -> Outcome:
+def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:
+    size_bytes = len(content)
+    content, media_type = normalised(content, response.headers.get("content-type", ""))
+    content = api.masked(content, sent_credentials(response.request), whole=whole)
     if not whole and "json" in media_type:
         media_type = "text/plain"
     result = result_text(content, media_type, max_chars=limits.max_chars)
@@ -251,9 +249,9 @@ def _outcome(response: httpx.Response, content: bytes, media_type: str, whole: b
         text = f"The API answered with status {status}{wait}. {text}"
     elif not content:
         text = f"The API answered with status {status} and no content."
-    cut = "" if response.has_redirect_location else result.whole
+    cut = "" if response.has_redirect_location else api.masked_text(result.whole)
     word: CallOutcome = "ok" if 200 <= status < 300 else "api_error"
-    return Outcome(text, status, True, 0.0, len(content), cut, word)
+    return Outcome(text, status, True, 0.0, size_bytes, cut, word)
 
 
 def _retry_after_s(response: httpx.Response) -> float:

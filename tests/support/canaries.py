@@ -1,4 +1,4 @@
-"""Canaries: secrets of tests, and the places in which a text shows a canary, in any usual encoding."""
+"""Canaries: secrets of tests, and a search for canaries in any usual encoding."""
 
 import base64
 import html
@@ -25,7 +25,7 @@ class Canaries:
         return self.made.setdefault(place, f"77319902{len(self.made):03}")
 
     def found_in(self, name: str, content: bytes) -> list[str]:
-        """What the content shows, as "name: place of the canary: form"."""
+        """The canaries in the content, as "name: place of the canary: form"."""
         lower = content.replace(b"\0", b"").lower()
         halves = [half for half in (HEAD, TAIL) if half.lower().encode() in lower]
         found = [f"{name}: a piece {half!r}: {_around(lower, half.lower().encode())!r}" for half in halves]
@@ -35,7 +35,7 @@ class Canaries:
         return found
 
     def sent_to(self, requests: Iterable[bytes]) -> set[str]:
-        """The places whose canaries the requests have."""
+        """The places of the canaries in the requests."""
         whole = b"\n".join(requests).lower()
         return {place for place, canary in self.made.items() if any(form.lower() in whole for form in forms_of(canary))}
 

@@ -1,7 +1,7 @@
 """No secret of an API leaves the gateway but to the API: canaries in every credential and in every fixed argument.
 
-The APIs send back everything they get, in all their replies, and fail in every way. The test reads what the model, the
-clients, the operator and the disk get.
+The APIs send back the whole request in each reply, and fail in every way. The test reads the texts for the model, the
+clients and the operator, and the files on the disk.
 """
 
 import base64
@@ -71,7 +71,7 @@ def document() -> dict[str, Any]:
 
 
 class EchoApi:
-    """The APIs: a path for each set, an answer for each mode, and in each answer all that the request had."""
+    """The APIs: a path for each set, an answer for each mode, and the whole request in each answer."""
 
     def __init__(self, recorder: Recorder, token: str) -> None:
         self.requests = recorder.requests
@@ -165,7 +165,7 @@ def _escaped(content: bytes) -> bytes:
 
 
 class House:
-    """A gateway with the sets, two keys with own credentials, one key without, and all that anybody gets to read."""
+    """A gateway with the sets, two keys with own credentials, a key without, and all shown texts."""
 
     def __init__(self, served: Served, keys: dict[str, tuple[str, str]], models: Recorder, apis: EchoApi) -> None:
         self.served = served
@@ -175,7 +175,7 @@ class House:
         self._models = models
 
     def see(self, name: str, content: bytes | str) -> None:
-        """Keep what was shown."""
+        """Keep a shown text."""
         self.seen[f"{len(self.seen)} {name}"] = content if isinstance(content, bytes) else content.encode()
 
     def get(self, method: str, path: str, key: str = "root", body: Any = None) -> httpx.Response:
@@ -209,7 +209,7 @@ def reads_on(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def repeats(asked: dict[str, Any]) -> dict[str, Any]:
-    """Say all that the tools said."""
+    """Say the results of all tools."""
     return says(" ".join(str(one["content"]) for one in asked["messages"] if one["role"] == "tool"))
 
 
@@ -350,7 +350,7 @@ NOT_SENT = (
 
 
 def test_every_canary_was_sent_to_an_api(house: House, canaries: Canaries) -> None:
-    """Else the other tests would prove nothing."""
+    """Without this, the other tests prove nothing."""
     requests = [request.head + request.body for request in house.apis.requests]
     basic = [base64.b64decode(one) for one in re.findall(rb"Basic (\S+)", b"".join(requests))]
     sent = canaries.sent_to([*requests, *basic])
@@ -387,7 +387,7 @@ def test_no_canary_is_in_a_file_of_the_data_folder(house: House, canaries: Canar
 
 
 def test_the_canaries_are_found_where_they_are(canaries: Canaries) -> None:
-    """The search of this test works: a canary in each encoding, and half of a canary."""
+    """The search works: a canary in each encoding, and half of a canary."""
     for place, canary in list(canaries.made.items())[:5]:
         for content in (
             canary.encode(), httpx.QueryParams({"a": canary}).__str__().encode(), json.dumps(canary).encode("utf-16"),
