@@ -199,6 +199,8 @@ async def _remove(settings: Settings, name: str) -> int:
         if not await library.remove(name):
             raise click.ClickException(_no_set(library.store, name))
     echo(f"{name} is deleted")
+    if name in settings.actions and settings.actions[name].spec:
+        echo(f"the next `ragway serve` reads the document of actions.{name}.spec again", err=True)
     return 0
 
 

@@ -53,7 +53,7 @@ class Examination:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as a JSON list.")
 @options
 def command(repair: bool, as_json: bool, config_file: Path | None, data: str | None) -> None:
-    """Check settings, data folder, databases and every point of the index; name each problem and the remedy.
+    """Check settings, data folder, databases, every point of the index, and action sets; name problems and remedies.
 
     Exit code 0: no problem, or all problems repaired. The index is checked only while no `ragway serve` uses the data
     folder.
@@ -66,6 +66,7 @@ async def _doctor(seen: Examination, *, as_json: bool) -> int:
         _baked_in(seen)
         await _index(seen)
     await _specs(seen)
+    _sets(seen)
     if as_json:
         click.echo(orjson.dumps([asdict(one) for one in seen.findings], option=orjson.OPT_INDENT_2))
         return int(seen.ill)
@@ -154,6 +155,25 @@ def _baked_in(seen: Examination) -> None:
         seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)
     finally:
         store.close()
+
+
+def _sets(seen: Examination) -> None:
+    """Name each action set whose writing was interrupted."""
+    if not (seen.settings.catalog.url or (Path(seen.settings.data) / "actions.db").exists()):
+        return
+    from proxy.actions.store import ActionStore
+
+    store = ActionStore(Path(seen.settings.data), seen.settings.catalog.url)
+    try:
+        rows = store.sets()
+    except RetrievalError:  # `_databases` names the problem
+        return
+    finally:
+        store.close()
+    for row in rows:
+        if not row.document:
+            advice = f"`ragway actions update {row.name}`" if row.source else "put the document again"
+            seen.found(f"action set {row.name}", "the last reading of the document was interrupted", advice)
 
 
 async def _index(seen: Examination) -> None:

@@ -22,9 +22,10 @@ from proxy.dialects.token_counts import ATTACHMENT_TOKENS, BYTES_PER_TOKEN, Toke
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, exchange_of
 
-# Routes of the gateway that call no model and count as no request, except searches (paths that end with /search).
-_FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage")
+# Routes of the gateway that call no model and count as no request, except searches and runs of operations.
+_FREE = ("/v1/models", "/v1/knowledge", "/v1/vector_stores", "/v1/files", "/v1/admin", "/v1/usage", "/v1/actions")
 _SEARCH = "/search"
+_OPERATIONS, _RUN = "/v1/actions/", "/run"
 _TOOLS = "/mcp"  # searches as tools
 _ANSWER_TOKENS = 500  # reserved where the request sets no length of the answer
 # Members for the length and for the number of answers, in all dialects.
@@ -111,7 +112,9 @@ class Metering:
             return path == _TOOLS and method == "POST"
         if any(covers(listed, path) for listed in self._relayed):
             return True
-        return path.endswith(_SEARCH) or not any(covers(free, path) for free in _FREE)
+        if path.endswith(_SEARCH) or (path.startswith(_OPERATIONS) and path.endswith(_RUN)):
+            return True
+        return not any(covers(free, path) for free in _FREE)
 
 
 def _must_report_use(path: str, exchange: Exchange) -> None:

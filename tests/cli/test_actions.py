@@ -1,12 +1,14 @@
 """`ragway actions`: sets from documents, found by a question, shown and deleted."""
 
 import base64
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proxy.actions.store import ActionStore
 from proxy.asgi import Receive, Scope, Send
 from tests.support.gateway import ragway, refused
 from tests.support.served_app import served
@@ -316,3 +318,17 @@ def test_the_doctor_names_a_document_of_the_settings_that_cannot_be_read(folder:
     done = ragway("doctor", folder=folder)
     assert done.returncode == 1
     assert f"actions.atlas.spec ({folder}/atlas.yaml): line 2, column" in done.stdout
+
+
+def test_the_doctor_names_a_set_whose_reading_was_interrupted(folder: Path) -> None:
+    actions(folder, "add", "atlas", "atlas.yaml")
+    with contextlib.closing(ActionStore(folder / "data")) as store:
+        store.note_document("atlas", "")  # as far as an `add` that was killed
+    done = ragway("doctor", folder=folder)
+    assert done.returncode == 1
+    assert (
+        "action set atlas: the last reading of the document was interrupted: `ragway actions update atlas`"
+        in done.stdout
+    )
+    actions(folder, "update", "atlas")
+    assert ragway("doctor", folder=folder).returncode == 0

@@ -99,6 +99,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         "reader": ["--read", "actions.shop"],
         "other": ["--read", "docs*", "--write", "*"],
     }
+    rights["limited"] = ["--read", "actions.shop", "--rpm", "2"]
     keys = {}
     for name, granted in rights.items():
         done = ragway("keys", "create", name, *granted, "--data", str(data), folder=folder)
@@ -249,6 +250,15 @@ def test_a_key_sees_and_writes_the_sets_of_its_rights(filled: Shop) -> None:
     assert {(reply.status_code, reply.json()["error"]["code"]) for reply in unseen} == {(404, "action_set_not_found")}
     assert filled.call("POST", "search", {"query": "shirts"}, key="other").json()["data"] == []
     assert filled.api.seen == []
+
+
+def test_runs_and_searches_count_as_requests_of_the_key_and_lists_do_not(filled: Shop) -> None:
+    assert {filled.call("GET", "sets", key="limited").status_code for _ in range(8)} == {200}
+    runs = [filled.run("listShirts", key="limited", arguments={"size": "M"}).status_code for _ in range(8)]
+    assert runs[:2] == [200, 200]
+    assert runs.count(429) >= 4, "at most two a minute, of at most two minutes"
+    searches = [filled.call("POST", "search", {"query": "shirts"}, key="limited").status_code for _ in range(8)]
+    assert searches.count(429) >= 4
 
 
 def test_no_secret_stands_in_the_log(filled: Shop) -> None:

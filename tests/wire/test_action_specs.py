@@ -1,13 +1,16 @@
 """Documents of the setting `actions.NAME.spec`: read by `ragway serve` at the start, where the document changed."""
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proxy.asgi import Receive, Scope, Send
 from tests.support.gateway import PATIENCE_S, Served, ragway, serving
+from tests.support.served_app import served
 
 SETTINGS = """
 models: {{echo: {{lane: echo}}}}
@@ -23,13 +26,13 @@ def document(*names: str) -> str:
     return json.dumps({"openapi": "3.1.0", "info": {"title": "Shop"}, "paths": paths})
 
 
-def logged(served: Served, words: str, times: int = 1) -> str:
+def logged(gateway: Served, words: str, times: int = 1) -> str:
     """The line of the log with the words, once it is there."""
     until = time.monotonic() + PATIENCE_S
-    while served.log.read_text().count(words) < times:
-        assert time.monotonic() < until, served.log.read_text()
+    while gateway.log.read_text().count(words) < times:
+        assert time.monotonic() < until, gateway.log.read_text()
         time.sleep(0.05)
-    return next(line for line in reversed(served.log.read_text().splitlines()) if words in line)
+    return next(line for line in reversed(gateway.log.read_text().splitlines()) if words in line)
 
 
 def sets(folder: Path) -> dict[str, Any]:
@@ -45,27 +48,49 @@ def test_a_start_reads_each_changed_document_once_and_survives_a_document_with_a
     (tmp_path / "shop.json").write_text(document("listShirts", "listHats"))
     (tmp_path / "atlas.json").write_text('{"openapi": "3.1.0",\n"paths": {]}')
     settings = SETTINGS.format(atlas="atlas.json", workers=workers)
-    with serving(tmp_path / "data", tmp_path, settings) as served:
-        line = logged(served, f"actions.shop.spec ({tmp_path}/shop.json)")
+    with serving(tmp_path / "data", tmp_path, settings) as gateway:
+        line = logged(gateway, f"actions.shop.spec ({tmp_path}/shop.json)")
         assert "2 added, 0 changed, 0 unchanged, 0 removed; called at https://shop.example" in line
-        assert "ERROR" in logged(served, f"actions.atlas.spec ({tmp_path}/atlas.json): line 2, column 11")
-        assert served.ask("Hello").status_code == 200
+        assert "ERROR" in logged(gateway, f"actions.atlas.spec ({tmp_path}/atlas.json): line 2, column 11")
+        assert gateway.ask("Hello").status_code == 200
         assert sets(tmp_path) == {"shop": 2}
 
     (tmp_path / "atlas.json").write_text(document("listUsers"))
-    with serving(tmp_path / "data", tmp_path, settings) as served:
-        assert "1 added" in logged(served, f"actions.atlas.spec ({tmp_path}/atlas.json): 1 added")
-        assert "DEBUG" in logged(served, f"actions.shop.spec ({tmp_path}/shop.json): unchanged")
+    with serving(tmp_path / "data", tmp_path, settings) as gateway:
+        assert "1 added" in logged(gateway, f"actions.atlas.spec ({tmp_path}/atlas.json): 1 added")
+        assert "DEBUG" in logged(gateway, f"actions.shop.spec ({tmp_path}/shop.json): unchanged")
         assert sets(tmp_path) == {"shop": 2, "atlas": 1}
 
     (tmp_path / "shop.json").write_text("[]")
-    with serving(tmp_path / "data", tmp_path, settings) as served:
-        assert "the set stays as before" in logged(served, f"actions.shop.spec ({tmp_path}/shop.json): the document is")
+    with serving(tmp_path / "data", tmp_path, settings) as gateway:
+        assert "the set stays as before" in logged(
+            gateway, f"actions.shop.spec ({tmp_path}/shop.json): the document is"
+        )
         assert sets(tmp_path) == {"shop": 2, "atlas": 1}
-        assert served.log.read_text().count("1 added") == 1, "one process reads the documents"
+        assert gateway.log.read_text().count("1 added") == 1, "one process reads the documents"
+
+
+def test_a_gateway_ends_while_a_document_does_not_come(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    async def never(_scope: Scope, receive: Receive, _send: Send) -> None:
+        asked.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    with served(never) as port:
+        settings = f"""
+models: {{echo: {{lane: echo}}}}
+actions: {{shop: {{spec: "http://127.0.0.1:{port}/openapi.json", networks: [127.0.0.0/8]}}}}
+action_calls: {{spec_hosts: [127.0.0.1]}}
+"""
+        with serving(tmp_path / "data", tmp_path, settings) as gateway:
+            assert asked.wait(PATIENCE_S)
+            assert gateway.ask("Hello").status_code == 200
+            assert gateway.stop() == 0
 
 
 def test_a_gateway_without_documents_starts_no_process_for_them(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", tmp_path, "models: {echo: {lane: echo}}\nactions: {shop: {}}") as served:
-        assert served.ask("Hello").status_code == 200
-        assert served.children("cli.specs") == []
+    with serving(tmp_path / "data", tmp_path, "models: {echo: {lane: echo}}\nactions: {shop: {}}") as gateway:
+        assert gateway.ask("Hello").status_code == 200
+        assert gateway.children("cli.specs") == []

@@ -1,8 +1,8 @@
 """Action sets and operations: listed, written from documents, searched, and called without a chat.
 
-The rights are the rights of the collection `actions.NAME`: a reader lists, searches and calls, a writer puts and
-deletes. A document from a client never chooses the address of the API, because credentials go to the address. The
-gateway imports the module only where an API is configured.
+The rights are the rights of `actions.NAME`: a reader lists, searches and calls, a writer puts and deletes. A document
+from a client never chooses the address of the API, because credentials go to the address. The gateway imports the
+module only where an API is configured.
 """
 
 import asyncio
