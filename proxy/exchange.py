@@ -76,8 +76,8 @@ class Exchange:
     limits: Limits = UNLIMITED  # of the caller, set by `Guard`
     by_gateway: bool = False  # a call of the gateway's own: counts tokens and money, but no request
     upstream: App | None = field(default=None, repr=False)  # calls the model; None: the route sends the answer
-    # Reserves tokens for the body of a further call; given the tokens of the calls so far. None: no limit is checked.
-    reserve_next: Callable[[bytes, Tokens], Awaitable[None]] | None = field(default=None, repr=False)
+    # Reserves tokens for a further call, given body, members, and the tokens of the calls so far. None: no limits.
+    reserve_next: Callable[[bytes, Mapping[str, Any], Tokens], Awaitable[None]] | None = field(default=None, repr=False)
     limited: str = ""  # the limit that refused the request; "unavailable": the accounts cannot be reached
     tokens: Tokens | None = None  # None: no model was called
     injected_tokens: int = 0  # of the passages, as the embedder counts

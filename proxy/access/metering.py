@@ -98,9 +98,10 @@ class Metering:
             # Settle: count the tokens of the call in place of the reserved tokens, and write a row of usage.
             self._ledger.settle(exchange, admission, kept=kept)
 
-    async def _reserve_next(self, exchange: Exchange, admission: Admission, body: bytes, used: Tokens) -> None:
+    async def _reserve_next(
+        self, exchange: Exchange, admission: Admission, body: bytes, fields: Mapping[str, Any], used: Tokens
+    ) -> None:
         """Reserve the tokens of a further call of the model. used: by the calls so far. Raises ApiError 429, 503."""
-        fields = exchange.fields or {}
         wanted_tokens, least_tokens = await by_size(body, lambda: tokens_to_reserve(body, fields, answers=True))
         await self._ledger.reserve_next(exchange, admission, used, wanted_tokens, least_tokens)
 

@@ -177,7 +177,7 @@ class ActionLoop:
         send = reply.send if way == "native" else ProtocolReply(reply.send, text).send
         try:
             if not first and exchange.reserve_next is not None:
-                await exchange.reserve_next(body, client.tokens)
+                await exchange.reserve_next(body, self._request.fields, client.tokens)
             self._trace.rounds.append(traced)
             asking = self._upstream(scope, receive, send)
             await (asking if first else self._kept_alive(asking, client))

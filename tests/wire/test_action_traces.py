@@ -15,6 +15,7 @@ from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
 from tests.support.described import described
+from tests.support.dialect_clients import CLIENTS
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
@@ -44,6 +45,10 @@ LIMITED: dict[str, dict[str, float]] = {
     "tokens text": {"tokens_per_day": 5400},
     "dollars": {"usd_per_day": 0.01},
     "dollars stream": {"usd_per_day": 0.01},
+    "messages": {"tokens_per_day": 5400},
+    "messages stream": {"tokens_per_day": 5400},
+    "responses": {"tokens_per_day": 5400},
+    "responses stream": {"tokens_per_day": 5400},
     "parallel": {"tokens_per_day": 20_000},
     "enough": {"tokens_per_day": 100_000, "usd_per_day": 1},
 }
@@ -236,7 +241,7 @@ def test_log_headers_and_metrics_show_rounds_and_calls_without_content(team: Tea
     assert team.counted("action_call_seconds_count") == before["action_call_seconds_count"] + 2
 
 
-@pytest.mark.parametrize("key", [name for name in LIMITED if name not in ("parallel", "enough")])
+@pytest.mark.parametrize("key", [name for name in LIMITED if name.startswith(("tokens", "dollars"))])
 def test_a_limit_that_is_used_up_ends_the_chat_before_the_next_round(team: Team, key: str) -> None:
     """The reply is an ordinary 429; after a text of a stream, an error in the stream."""
     stream = key != key.split(maxsplit=1)[0]
@@ -255,6 +260,20 @@ def test_a_limit_that_is_used_up_ends_the_chat_before_the_next_round(team: Team,
     assert row["cost_usd"] == pytest.approx(5000 * 2.5e-6 + 10 * 1e-5)
     assert "error='insufficient_quota'" in team.line(reply)
     assert team.ask(QUESTION, key=key).status_code == 429, "the used tokens stay used"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", ["messages", "responses"])
+def test_a_limit_has_the_form_of_the_clients_dialect(team: Team, dialect: str, stream: bool) -> None:
+    key, client = f"{dialect} stream" if stream else dialect, CLIENTS[f"/v1/{dialect}"]
+    model = team.script(calls(ORGS), says(ANSWER), usage=LARGE)
+    body = client.body("rage/atlas/gpt-4o", QUESTION, stream=stream)
+    reply = client.post(team.served.url, body, team.keys[key])
+    assert len(model.received) == 1
+    assert reply.status_code == 429
+    assert "tokens a day" in client.error_of(reply.content)[1]
+    row = team.usage(key)
+    assert (row["requests"], row["prompt_tokens"]) == (1, 5000)
 
 
 def test_parallel_chats_use_no_round_more_than_the_limit(team: Team) -> None:
