@@ -13,7 +13,7 @@ import orjson
 from cli.apis import action_api, action_library, action_store, call_limits
 from cli.build import accounts, key_credentials
 from cli.common import WholeNumber, as_text, echo, options, progress_bar, run, settings_of
-from cli.specs import counts_of, document_of, source_of, update
+from cli.specs import configured_address, counts_of, document_of, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
@@ -71,14 +71,12 @@ def add(name: str, source: str, base_url: str | None, config_file: Path | None, 
 
 
 async def _add(settings: Settings, name: str, source: str, base_url: str | None) -> int:
-    configured = settings.actions[name].base_url if name in settings.actions else None
     with _nothing_changed(source):
         raw = await document_of(settings, name, source)
         async with action_library(settings, make=True) as library:
             progress = progress_bar(f"actions {name}", "operations")
-            report = await library.add(
-                name, raw, base_url=base_url or configured or "", source=source, progress=progress
-            )
+            address = base_url or configured_address(settings, name)
+            report = await library.add(name, raw, base_url=address, source=source, progress=progress)
     _report(name, report)
     return 0
 
@@ -156,7 +154,7 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
         click.echo(orjson.dumps([_set_row(one) for one in sets], option=orjson.OPT_INDENT_2))
     for one in [] if as_json else sets:
         cannot = f", {len(one.uncallable)} cannot be called" if one.uncallable else ""
-        echo(f"{one.name}  {one.count} operations{cannot}  {one.base_url}  {one.title}")
+        echo(f"{one.name}  {one.count} operations{cannot}  {shown_source(one.base_url)}  {one.title}")
     if not sets and not as_json:
         echo("no action set: ragway actions add NAME FILE", err=True)
 
@@ -344,7 +342,7 @@ def _set_row(one: ActionSet) -> dict[str, Any]:
     return {
         "name": one.name,
         "title": one.title,
-        "base_url": one.base_url,
+        "base_url": shown_source(one.base_url),
         "source": shown_source(one.source),
         "operations": one.count,
         "uncallable": [{"method": bad.method, "path": bad.path, "reason": bad.reason} for bad in one.uncallable],

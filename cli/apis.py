@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
@@ -130,10 +131,12 @@ def action_api(
     of_key = {name.removeprefix(FIXED): text for name, text in own.items() if name.startswith(FIXED)}
     fixed = {**(row.fixed or {}), **of_key}
     long_user = user if len(user) >= _SHORTEST_MASKED_USER else ""
-    masked = (secret, long_user, f"{user}:{secret}" if user else "", *fixed.values())
+    base_url = row.base_url or action_set.base_url
+    in_address = (value for name, value in parse_qsl(urlsplit(base_url).query) if name != "api-version")
+    masked = (secret, long_user, f"{user}:{secret}" if user else "", *fixed.values(), *in_address)
     return Api(
         action_set.name,
-        row.base_url or action_set.base_url,
+        base_url,
         _auth_of(row, user, secret),
         fixed,
         networks_of(row.networks or ()),

@@ -57,9 +57,13 @@ async def update(
     raw = await document_of(settings, name, source)
     if changed_only and found is not None and found.document == document_hash(raw):
         return None
-    row = settings.actions.get(name, ActionsApi())
-    base_url = row.base_url or (found.base_url if found is not None else "")
+    base_url = configured_address(settings, name) or (found.base_url if found is not None else "")
     return await library.add(name, raw, base_url=base_url, source=source, progress=progress())
+
+
+def configured_address(settings: Settings, name: str) -> str:
+    """The address of the settings to store: without the query, which may have a key; "": the settings have none."""
+    return (settings.actions.get(name, ActionsApi()).base_url or "").partition("?")[0]
 
 
 async def _read_specs(settings: Settings) -> int:
@@ -103,7 +107,7 @@ def counts_of(report: AddReport) -> str:
     """The changes made by `add`, in one line."""
     return (
         f"{report.added} added, {report.changed} changed, {report.unchanged} unchanged, {report.removed} removed; "
-        f"called at {report.base_url}"
+        f"called at {shown_source(report.base_url)}"
     )
 
 

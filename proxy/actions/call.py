@@ -281,6 +281,8 @@ def _reason(error: Exception) -> str:
         return "no connection"
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
+    if isinstance(error, UnicodeError):  # of a header
+        return "the credentials or the address have letters that cannot be sent"
     if isinstance(error, httpx.DecodingError):
         return "the response cannot be unpacked"
     return "the connection broke off" if isinstance(error, httpx.TransportError) else "the address is not valid"

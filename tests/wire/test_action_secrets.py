@@ -7,11 +7,13 @@ clients and the operator, and the files on the disk.
 import base64
 import contextlib
 import html
+import itertools
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -184,11 +186,15 @@ class House:
         self.see(f"{method} {path}", repr(answer.headers).encode() + answer.content)
         return answer
 
+    def script(self, *turns: Turn) -> ScriptedModel:
+        """The answers of the model from now on."""
+        return ScriptedModel(self._models.fresh(), turns)
+
     def ask(
         self, name: str, key: str, *turns: Turn, stream: bool, path: str = "/v1/chat/completions", model: str = "gpt-x"
     ) -> None:
         """A chat with a set, and the receipt of the chat."""
-        scripted = ScriptedModel(self._models.fresh(), turns)
+        scripted = self.script(*turns)
         said = {"input": QUESTION} if path == "/v1/responses" else {"messages": [{"role": "user", "content": QUESTION}]}
         body = {"model": f"rage/{name}/{model}", **said, "stream": stream, **MORE.get(path, {})}
         answer = self.get("POST", path, key, body)
@@ -261,8 +267,9 @@ def settings_of(model: str, api: str, canaries: Canaries) -> str:
 
     rows = {}
     for name, row in ROWS.items():
-        address = "http://127.0.0.1:9" if name == "gone" else f"{api}/{name}"
-        more = f"base_url: {address}, networks: [127.0.0.0/8], fixed: {json.dumps(fixed(name))}"
+        key = quote(canaries.new(f"{name}: address"))
+        address = "http://127.0.0.1:9" if name == "gone" else f"{api}/{name}?key={key}"
+        more = f"base_url: '{address}', networks: [127.0.0.0/8], fixed: {json.dumps(fixed(name))}"
         rows[name] = f"{{{row.replace('TOKEN_URL', api + '/token').replace('fixed: FIXED', 'auth: none')}, {more}}}"
     translated = f'{{model: openai/gpt-t, lane: translated, api_base: "{model}/v1", api_key_env: KEY_OF_MODEL}}'
     listed = "\n".join(f"  {name}: {row}" for name, row in rows.items())
@@ -312,11 +319,7 @@ def use_everything(house: House, folder: Path, environ: dict[str, str]) -> None:
         house.ask("basic", "own", calls(*quick), reads_on, repeats, says("Done."), stream=stream, model="gpt-t")
     guess = {"mode": "text", "in_path": "x1", "in_query": "guess"}
     house.ask("bearer", "own", calls(("act_probe", guess)), calls(("act_probe", {})), says("No."), stream=False)
-    for path in (
-        "/v1/knowledge/openapi.json", "/v1/models", "/v1/usage", "/v1/admin/keys", "/v1/admin/usage", "/readyz",
-        "/v1/knowledge/collections", "/v1/knowledge/collections/actions.bearer/documents",
-    ):  # fmt: skip
-        house.get("GET", path)
+    use_http(house)
     said = [{"role": "user", "content": QUESTION}]
     for model in ("rage/nothing/gpt-x", "rage/bearer/", "rage/bearer/gpt-unknown"):
         house.get("POST", "/v1/chat/completions", "own", {"model": model, "messages": said})
@@ -332,6 +335,23 @@ def use_everything(house: House, folder: Path, environ: dict[str, str]) -> None:
     ):  # fmt: skip
         done = ragway(*words, folder=folder, environ=environ)
         house.see(" ".join(words), done.stdout + done.stderr)
+
+
+def use_http(house: House) -> None:
+    """Calls over HTTP, and all lists."""
+    for mode, name in zip(MODES, itertools.cycle(ROWS), strict=False):
+        for key, dry in (("own", False), ("root", True)):
+            run_body = {"arguments": {"mode": mode}, "dry": dry}
+            house.get("POST", f"/v1/actions/{name}/operations/probe/run", key, run_body)
+    for wrong in ({"mode": "no"}, {"mode": "json", "in_path": "x"}):
+        house.get("POST", "/v1/actions/bearer/operations/probe/run", "own", {"arguments": wrong})
+    house.get("POST", "/v1/actions/search", "own", {"query": QUESTION})
+    for path in (
+        "/v1/actions", "/v1/actions/bearer", "/v1/actions/bearer/operations", "/v1/actions/bearer/operations/probe",
+        "/v1/knowledge/openapi.json", "/v1/models", "/v1/usage", "/v1/admin/keys", "/v1/admin/usage", "/readyz",
+        "/v1/knowledge/collections", "/v1/knowledge/collections/actions.bearer/documents",
+    ):  # fmt: skip
+        house.get("GET", path)
 
 
 def _command_lines(served: Served) -> Iterator[bytes]:
@@ -358,6 +378,24 @@ def test_every_canary_was_sent_to_an_api(house: House, canaries: Canaries) -> No
     assert b"Digest username=" in b"".join(requests)
     modes = {mode for one in requests for mode in re.findall(rb"mode=([\w-]+)", one)}
     assert {mode.decode() for mode in modes} == set(MODES)
+
+
+def test_each_key_calls_with_its_own_credentials(house: House, canaries: Canaries) -> None:
+    requests = [one.head + one.body for one in house.apis.requests if one.line.startswith(b"GET /keyed/")]
+    tokens = {base64.b64decode(one).decode() for one in re.findall(rb"Basic (\S+)", b"".join(requests))}
+    made = canaries.made
+    assert tokens == {":".join(made[f"{key}, keyed: {what}"] for what in ("user", "secret"))
+                      for key in ("own key", "other key")}  # fmt: skip
+    of_own = [one for one in requests if made["own key, keyed: fixed.in_header"].encode() in one]
+    assert 0 < len(of_own) < len(requests)
+    assert not canaries.sent_to(of_own) & {place for place in made if place.startswith("other key")}
+
+
+def test_a_key_without_a_secret_of_its_own_is_offered_no_operation(house: House) -> None:
+    model = house.script(says("Hm."))
+    body = {"model": "rage/keyed/gpt-x", "messages": [{"role": "user", "content": QUESTION}]}
+    assert house.get("POST", "/v1/chat/completions", "bare", body).status_code == 200
+    assert "tools" not in model.received[0]
 
 
 def test_no_canary_is_in_a_prompt_reply_receipt_metric_error_or_output(house: House, canaries: Canaries) -> None:

@@ -102,8 +102,9 @@ class ActionSets:
                     "client does not choose the address that credentials go to."
                 )
                 raise ApiError(409, message, code="action_set_without_address", param="set")
+            address = self._settings[name].base_url.partition("?")[0] or before.base_url  # a query may have a key
             try:
-                report = await self._library.add(name, raw, base_url=before.base_url)
+                report = await self._library.add(name, raw, base_url=address)
             except UnreadableSpec as error:
                 message = f"The document cannot be read: {error}. Nothing is changed."
                 raise ApiError(422, message, code="document_unreadable") from error
