@@ -93,7 +93,7 @@ class ActionLoop:
             if execution.question:
                 await self._question(execution, client)
                 return
-            self._hidden += [_calls_message(reply.text, reply.calls), *_result_messages(reply.calls, results).values()]
+            self._hidden += [_calls_message(reply, reply.calls), *_result_messages(reply.calls, results).values()]
             self._mark()
 
     def _lower(self, *, refused: bool) -> Way:
@@ -143,11 +143,15 @@ class ActionLoop:
         mixed = 0 < len(foreign) < len(calls)
         if mixed:
             self._mark()
+        message = "" if reply is None or not foreign else _calls_message(reply, calls).decode()
+        if self._hidden and foreign and not mixed and reply is not None and reply.thoughts:
+            # The client has the thoughts of all rounds, as thoughts of this reply.
+            hidden = (*hidden, HiddenMessages(len(messages), message, replaces=True))
         conversation = Conversation(
             hidden,
             tuple((name, *one.origin) for name, one in self._offer.tools.items()),
             tuple(WaitingCall(one.id, one.name, one.arguments, one not in foreign) for one in calls) if mixed else (),
-            _calls_message(None if reply is None else reply.text, calls).decode() if mixed else "",
+            message if mixed else "",
         )
         functions = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}} for one in foreign]
         visible = {"role": "assistant", "content": text, "tool_calls": functions}
@@ -219,13 +223,14 @@ class ActionLoop:
         return [*said, self._context, *(one.messages for one in self._earlier)]
 
 
-def _calls_message(text: str | None, calls: Sequence[ToolCall]) -> bytes:
-    """The model's message with calls."""
+def _calls_message(reply: ModelReply, calls: Sequence[ToolCall]) -> bytes:
+    """The model's message with these calls."""
     rows = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
         for call in calls
     ]
-    return orjson.dumps({"role": "assistant", "content": text, "tool_calls": rows})
+    thoughts = {"thinking_blocks": reply.thoughts} if reply.thoughts else {}
+    return orjson.dumps({"role": "assistant", "content": reply.text, "tool_calls": rows, **thoughts})
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

@@ -28,6 +28,7 @@ models:
   gpt-schema: {{api_base: "{model}/v1", tools: json_schema}}
   gpt-text: {{api_base: "{model}/v1", tools: text}}
   gpt-none: {{api_base: "{model}/v1", tools: none}}
+  claude-x: {{api_base: "{model}/v1"}}
   gpt-no-chat: {{api_base: "{model}/v1", dialects: [responses, messages]}}
 actions:
   atlas:

@@ -17,6 +17,11 @@ def says(text: str) -> Json:
     return {"role": "assistant", "content": text}
 
 
+def thinks(thought: str, message: Json) -> Json:
+    """The message after a signed thought, as litellm writes thoughts of Claude models."""
+    return {**message, "thinking_blocks": [{"type": "thinking", "thinking": thought, "signature": f"by {thought}"}]}
+
+
 def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
     """Calls of tools."""
     rows = [
@@ -83,6 +88,9 @@ def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, int]
         return json.dumps({**envelope, "object": "chat.completion.chunk", "choices": choices}).encode()
 
     yield chunk({"role": "assistant", "content": ""})
+    for block in message.get("thinking_blocks", ()):
+        yield chunk({"reasoning_content": block["thinking"], "thinking_blocks": [{**block, "signature": None}]})
+        yield chunk({"thinking_blocks": [{**block, "thinking": ""}]})
     text = message.get("content") or ""
     yield from (chunk({"content": text[at : at + 5]}) for at in range(0, len(text), 5))
     for index, call in enumerate(message.get("tool_calls", ())):
