@@ -22,6 +22,7 @@ SETTINGS = """
 embedder: {{model: hash}}
 models:
   gpt-x: {{api_base: "{model}/v1"}}
+  gpt-text: {{api_base: "{model}/v1", tools: text}}
 actions:
   log: {{networks: ["127.0.0.0/8"], fixed: {{groupId: canary-group-1}}}}
   baked: {{networks: ["127.0.0.0/8"], always: [getEvents, getEvent]}}
@@ -176,6 +177,18 @@ def test_a_later_question_reads_the_result_of_an_earlier_question(chats: Chats, 
     assert json.loads(chats.results(3)[-1]) == EVENTS[499]
     chats.ask(QUESTION, stream=stream)
     assert "read_result" not in chats.tools(4), "another chat has no shelf"
+
+
+@STREAMED
+def test_a_model_without_tool_calls_reads_on(chats: Chats, stream: bool) -> None:
+    def written(asked: Json) -> Json:
+        texts = [str(one["content"]) for one in asked["messages"]]
+        assert any("read_result: Read on in a result" in text for text in texts), "the tool is listed"
+        return says(json.dumps({"name": "read_result", "arguments": {"id": id_in(texts), "path": "/results/7"}}))
+
+    chats.script(says('{"name": "act_listEvents", "arguments": {}}'), written, says("Release 7."))
+    assert chats.ask(QUESTION, stream=stream, model="rage/log/gpt-text") == "Release 7."
+    assert EVENTS[7]["by"] in str(chats.model.received[2]["messages"][-1]["content"])
 
 
 @STREAMED
