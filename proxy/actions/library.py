@@ -100,7 +100,7 @@ class ActionLibrary:
         Raises RetrievalError.
         """
         before = await asyncio.to_thread(self.store.revisions, name)
-        now = {one.name: revision_of(one, read.title) for one in read.operations}
+        now = await asyncio.to_thread(_revisions, read)
         await asyncio.to_thread(self.store.note_document, name, "")
         await self._write_texts(name, read, progress)
         row = ActionSet(name, read.title, base_url, 0.0, read.uncallable, source=source)
@@ -181,6 +181,10 @@ def read_document(raw: bytes) -> ReadDocument:
     info = document.get("info")
     title = str(info.get("title", "")) if isinstance(info, dict) else ""
     return ReadDocument(document, title, operations, uncallable, document_hash(raw))
+
+
+def _revisions(read: ReadDocument) -> dict[str, str]:
+    return {one.name: revision_of(one, read.title) for one in read.operations}
 
 
 def _document(name: str, title: str, operation: Operation) -> DocumentInput:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.actions.store import ActionStore
+from proxy.actions.store import ActionSet, ActionStore
 from proxy.asgi import Receive, Scope, Send
 from tests.support.gateway import ragway, refused
 from tests.support.served_app import served
@@ -274,6 +274,14 @@ def test_update_names_each_document_that_cannot_be_read_and_reads_the_others(fol
     assert "there is no action set 'nope'; known: atlas, shop" in refused(
         ragway("actions", "update", "nope", folder=folder)
     )
+
+
+def test_a_set_from_a_client_has_no_document_to_read_again(folder: Path) -> None:
+    with contextlib.closing(ActionStore(folder / "data")) as store:
+        store.put(ActionSet("atlas", "Atlas", "https://x.example", 0.0, ()), [])
+    words = refused(ragway("actions", "update", "atlas", folder=folder))
+    assert "the document of atlas was sent by a client, and has no file or URL" in words
+    assert "no action set has a file or a URL" in actions(folder, "update")[1]
 
 
 def test_a_document_of_the_settings_needs_no_add(folder: Path) -> None:

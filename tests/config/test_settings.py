@@ -51,6 +51,28 @@ def test_a_set_bakes_in_a_limited_number_of_operations(source: Source) -> None:
     assert message == "actions.atlas.always names at most 20 operations, got 21"
 
 
+def test_a_document_is_counted_from_the_folder_of_the_file_that_names_the_document(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    found = source.load("actions: {atlas: {spec: specs/atlas.yaml}}")
+    assert found.actions["atlas"].spec == str(source.file.parent / "specs" / "atlas.yaml")
+    assert load(environ={}, flags=json.loads(json.dumps(found.as_flags()))).actions == found.actions, (
+        "a worker gets the same file"
+    )
+    environ = {"RAGWAY_ACTIONS": "{atlas: {spec: atlas.yaml}}"}
+    assert source.load("", environ).actions["atlas"].spec == "/atlas.yaml"
+    url = "https://a.example/openapi.json?v=1"
+    assert source.load(f"actions: {{atlas: {{spec: '{url}'}}}}").actions["atlas"].spec == url
+
+
+@pytest.mark.parametrize("spec", ["ftp://a.example/x", "''", "https://user:s3cret@a.example/x", "https://"])
+def test_a_document_is_a_file_or_a_url(source: Source, spec: str) -> None:
+    message = source.refused(f"actions: {{atlas: {{spec: {spec}}}}}")
+    assert message.startswith("actions.atlas.spec must ")
+    assert "s3cret" not in message
+
+
 # Where a value comes from
 
 

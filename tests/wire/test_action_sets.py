@@ -100,6 +100,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         "other": ["--read", "docs*", "--write", "*"],
     }
     rights["limited"] = ["--read", "actions.shop", "--rpm", "2"]
+    rights["chats"] = ["--read", "actions.shop", "--model", "*"]
     keys = {}
     for name, granted in rights.items():
         done = ragway("keys", "create", name, *granted, "--data", str(data), folder=folder)
@@ -139,6 +140,20 @@ def test_a_set_is_put_shown_changed_and_deleted(shop: Shop) -> None:
     assert shop.call("DELETE", "sets/shop").json()["deleted"] is True
     assert shop.call("DELETE", "sets/shop").status_code == 404
     assert shop.call("GET", "sets/shop/operations").json()["data"] == []
+
+
+def test_a_chat_is_offered_the_operations_of_a_put_document_at_once(shop: Shop) -> None:
+    def offered() -> bool:
+        question: dict[str, object] = {"role": "user", "content": "Which shirts have size M?"}
+        headers = {"authorization": f"Bearer {shop.keys['chats']}"}
+        return (
+            "round-1;" in shop.gateway.chat(question, headers=headers, model="rage/shop/echo").headers["server-timing"]
+        )
+
+    shop.call("DELETE", "sets/shop")
+    assert not offered()
+    shop.put(document())
+    assert offered()
 
 
 def test_operations_are_listed_shown_and_found(filled: Shop) -> None:
