@@ -33,6 +33,7 @@ class ModelRound:
     tokens: Tokens = _NO_TOKENS
     finish: str = ""  # the model's finish_reason; "": none
     calls: int = 0  # of the gateway's tools
+    way: str = "native"  # how the model gets the tools
 
 
 @dataclass(slots=True)
@@ -51,6 +52,11 @@ class ActionCall:
     tries: int = 0
     arguments: str = field(default="", repr=False)  # JSON, masked and cut
     result: str = field(default="", repr=False)  # the text for the model, masked and cut
+
+    @property
+    def line(self) -> str:
+        """The call in a line for people."""
+        return f"→ {self.operation} {self.status or self.outcome}"
 
 
 @dataclass(slots=True)

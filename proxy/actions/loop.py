@@ -26,6 +26,7 @@ from proxy.errors import ApiError
 from proxy.exchange import Exchange
 
 _T = TypeVar("_T")
+_PROGRESS = (b"x-rag-progress", b"on")
 _NO_ANSWER = "The limit of calls for one answer is reached, and the model gave no answer."
 
 
@@ -66,6 +67,7 @@ class ActionLoop:
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
         if await self._resume(execution, client):
             return
+        shown = self._request.streamed and _PROGRESS in scope["headers"]
         repeated = False
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
@@ -89,10 +91,13 @@ class ActionLoop:
             repeated = self._offer.way != "native" and all(map(execution.has_made, reply.calls))
             if repeated:
                 continue
+            before = len(self._trace.calls)
             results = await self._kept_alive(execution.results(reply.calls), client)
             if execution.question:
                 await self._question(execution, client)
                 return
+            if shown and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
+                await client.note("\n".join([*lines, "", ""]))
             self._hidden += [_calls_message(reply, reply.calls), *_result_messages(reply.calls, results).values()]
             self._mark()
 
@@ -170,7 +175,7 @@ class ActionLoop:
 
         exchange.body = body = await by_size(raw, asked)
         client.next_round()
-        traced = ModelRound(exchange.elapsed_ms())
+        traced = ModelRound(exchange.elapsed_ms(), way=way)
         reply = ModelReply(
             client,
             self._offer,
@@ -180,7 +185,7 @@ class ActionLoop:
         text = ProtocolText(self._offer.owns, self._offer.owns_beginning, says=way == "json_schema" and not last)
         send = reply.send if way == "native" else ProtocolReply(reply.send, text).send
         try:
-            if not first and exchange.reserve_next is not None:
+            if self._trace.rounds and exchange.reserve_next is not None:
                 await exchange.reserve_next(body, self._request.fields, client.tokens)
             self._trace.rounds.append(traced)
             asking = self._upstream(scope, receive, send)

@@ -145,6 +145,15 @@ class ClientReply:
         self._sent, self._later = self._sent or self._seen, True
         await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
 
+    async def note(self, text: str) -> None:
+        """Send a text of the gateway before the model's next text, in a stream."""
+        text = f"\n\n{text}" if self._texts and not self._texts[-1].endswith("\n") else text
+        delta = {"content": text} if self._role else {"role": "assistant", "content": text}
+        self._role = True
+        self._sent, self._later = self._sent or self._seen, True
+        self._texts.append(text)
+        await self.body(sse.frame(json_bytes(_chunk(self._sent, delta))), more=True)
+
     async def say(self, text: str) -> None:
         """End the reply with a text of the gateway."""
         if not self._request.streamed:

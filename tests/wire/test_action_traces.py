@@ -15,7 +15,7 @@ from proxy.access.rights import EVERYTHING, Names, Rights
 from proxy.access.sql import SqlAccounts
 from tests.support.atlas_api import GROUP, ORG, PASSWORD, USER, AtlasApi, atlas_api, document
 from tests.support.described import described
-from tests.support.dialect_clients import CLIENTS
+from tests.support.dialect_clients import CHAT_CLIENT, CLIENTS
 from tests.support.gateway import Served, ragway, serving
 from tests.support.recording_upstream import Recorder, recording
 from tests.support.scripted_model import USAGE, ScriptedModel, Turn, calls, says
@@ -201,6 +201,19 @@ def test_the_header_says_where_earlier_calls_cannot_be_put_back(team: Team, stre
     reply = team.ask(first, "Another answer.", "And?")
     assert team.receipt(reply)["actions"]["forgotten"]
     assert " actions=forgotten " in team.line(reply)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_progress_is_a_line_of_text_for_each_call_in_a_stream(team: Team, stream: bool) -> None:
+    script = [calls(INVENTED, text="Let me look."), calls(ORGS), calls(USERS), says(ANSWER), says("Two.")]
+    model = team.script(*script)
+    body = CHAT_CLIENT.body("rage/atlas/gpt-4o", QUESTION, stream=stream)
+    reply = CHAT_CLIENT.post(team.served.url, body, team.keys["ann"], headers={"x-rag-progress": "on"})
+    lines = "Let me look.\n\n→ atlas/listOrganizations 200\n\n→ atlas/listUsers 200\n\n" if stream else ""
+    answer = CHAT_CLIENT.answer_of(reply)
+    assert answer == lines + ANSWER
+    assert team.ask(QUESTION, answer, "How many?").headers.get("x-rag-actions") is None
+    assert len(model.received[-1]["messages"]) == 9, "the hidden messages are put back"
 
 
 def test_replay_prints_the_rounds_and_makes_no_call(team: Team) -> None:

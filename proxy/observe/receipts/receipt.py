@@ -129,6 +129,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
             "estimated": one.tokens.estimated,
             "finish": one.finish,
             "calls": one.calls,
+            "way": one.way,
         }
         for one in trace.rounds
     ]
