@@ -11,7 +11,7 @@ _LEAST_BYTES = 1 << 16  # of a response
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CallShare:
     """The share of one call."""
 
     call: CallLimits
@@ -31,14 +31,14 @@ class ResultBudget:
     tokens: int
     size_bytes: int
 
-    def share(self, calls: int, limits: CallLimits) -> Share:
+    def share(self, calls: int, limits: CallLimits) -> CallShare:
         """The share of each call, where so many calls run together."""
         text_bytes = max(_LEAST_CHARS, self.tokens * BYTES_PER_TOKEN // calls)
         max_bytes = max(_LEAST_BYTES, self.size_bytes // calls)
         limited = replace(
             limits, max_chars=min(limits.max_chars, text_bytes), max_bytes=min(limits.max_bytes, max_bytes)
         )
-        return Share(limited, text_bytes, text_bytes < limits.max_chars)
+        return CallShare(limited, text_bytes, text_bytes < limits.max_chars)
 
     def spend(self, text: str) -> None:
         """Count a text that the model reads."""

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from proxy.access import permitted
-from proxy.actions.own_tools import Answer, OwnTool, arguments_schema
+from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.augment.inject import quoted_passages
 from proxy.dialects.token_counts import BYTES_PER_TOKEN
 from proxy.exchange import Exchange
@@ -25,7 +25,7 @@ def search_documents(
     explicit: the client named the collections. k: passages; None: the setting.
     """
 
-    async def answer(arguments: dict[str, Any], max_chars: int) -> Answer:
+    async def answer(arguments: dict[str, Any], max_chars: int) -> ToolAnswer:
         asked = permitted.PermittedSearch(
             [Turn("user", arguments["query"])],
             exchange.searched,
@@ -39,15 +39,15 @@ def search_documents(
             async with asyncio.timeout(deadline_s):
                 found = await permitted.search(knowledge, asked)
         except (RetrievalError, TimeoutError):
-            return Answer("The documents cannot be searched at present.", outcome="failed")
+            return ToolAnswer("The documents cannot be searched at present.", outcome="failed")
         finally:
             exchange.ended_step("retrieval", began, ", ".join(exchange.searched))
         passages = found.retrieved.context.passages
         if not passages:
-            return Answer("No passage was found.")
+            return ToolAnswer("No passage was found.")
         exchange.actions = (*exchange.actions, SEARCH)
         exchange.sources = (*exchange.sources, *(passage.source for passage in passages))
-        return Answer(quoted_passages(passages), known=True)
+        return ToolAnswer(quoted_passages(passages), known=True)
 
     return OwnTool(
         SEARCH,

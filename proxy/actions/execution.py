@@ -10,7 +10,7 @@ import orjson
 
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.arguments import invented, problems
-from proxy.actions.budget import ResultBudget, Share
+from proxy.actions.budget import CallShare, ResultBudget
 from proxy.actions.call import call
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
 from proxy.actions.own_tools import OwnTool
@@ -61,7 +61,7 @@ class Execution:
             self._budget.spend(text)
         return texts
 
-    async def _result(self, one: ToolCall, share: Share) -> str:
+    async def _result(self, one: ToolCall, share: CallShare) -> str:
         tool = self._offer.tools.get(one.name)  # a waiting call may outlive the operation
         traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
         if tool is not None:
@@ -77,7 +77,7 @@ class Execution:
         return text
 
     async def _text(
-        self, one: ToolCall, tool: OfferedOperation | OwnTool | None, traced: ActionCall, share: Share
+        self, one: ToolCall, tool: OfferedOperation | OwnTool | None, traced: ActionCall, share: CallShare
     ) -> str:
         """The text for the model."""
         if self.over:
@@ -96,7 +96,7 @@ class Execution:
             return await self._answered(tool, arguments, traced, share)
         return await self._called(tool, arguments, traced, share)
 
-    async def _answered(self, tool: OwnTool, arguments: dict[str, Any], traced: ActionCall, share: Share) -> str:
+    async def _answered(self, tool: OwnTool, arguments: dict[str, Any], traced: ActionCall, share: CallShare) -> str:
         """The answer of a tool of the gateway."""
         if wrong := problems(tool.schema, arguments):
             traced.outcome = "invalid_arguments"
@@ -108,7 +108,9 @@ class Execution:
             self._known.append(text)
         return text
 
-    async def _called(self, tool: OfferedOperation, arguments: dict[str, Any], traced: ActionCall, share: Share) -> str:
+    async def _called(
+        self, tool: OfferedOperation, arguments: dict[str, Any], traced: ActionCall, share: CallShare
+    ) -> str:
         if wrong := problems(tool.schema, arguments):
             traced.outcome = "invalid_arguments"
             self._failed(tool, _missing(tool, arguments))
@@ -137,7 +139,7 @@ class Execution:
         whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
         return f"{text}\n{self._on_shelf(whole, share)}" if whole else text
 
-    def _on_shelf(self, whole: str, share: Share) -> str:
+    def _on_shelf(self, whole: str, share: CallShare) -> str:
         """Put a whole result on the shelf; returns how the model reads on."""
         id = self._offer.shelf.put(whole)
         read = self._offer.add_own(self._offer.shelf.tool)

@@ -13,7 +13,7 @@ FIND = "find_actions"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """The answer of a tool for the model."""
 
     text: str
@@ -28,7 +28,7 @@ class OwnTool:
     name: str
     description: str
     schema: Mapping[str, Any]  # of the arguments, which are checked before the call
-    answer: Callable[[dict[str, Any], int], Awaitable[Answer]]  # of the arguments, at most so many characters
+    answer: Callable[[dict[str, Any], int], Awaitable[ToolAnswer]]  # of the arguments, at most so many characters
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -57,15 +57,15 @@ def find_actions(find: Callable[[str], Awaitable[Mapping[str, str]]]) -> OwnTool
     find: makes tools of the operations for a query; returns the name of each tool -> what the operation does.
     """
 
-    async def answer(arguments: dict[str, Any], _max_chars: int) -> Answer:
+    async def answer(arguments: dict[str, Any], _max_chars: int) -> ToolAnswer:
         try:
             found = await find(arguments["query"])
         except RetrievalError:
-            return Answer("The search does not work at present.", outcome="failed")
+            return ToolAnswer("The search does not work at present.", outcome="failed")
         if not found:
-            return Answer("No operation was found.")
+            return ToolAnswer("No operation was found.")
         rows = (f"{name}: {summary}" for name, summary in found.items())
-        return Answer("These tools can be called now:\n" + "\n".join(rows))
+        return ToolAnswer("These tools can be called now:\n" + "\n".join(rows))
 
     return OwnTool(
         FIND,

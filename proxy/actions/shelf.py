@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import time
 from typing import Any
 
-from proxy.actions.own_tools import Answer, OwnTool, arguments_schema
+from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.actions.result_reading import NoPlace, read_on
 from proxy.body import by_size
 from proxy.dialects.replies import json_bytes
@@ -96,13 +96,13 @@ class Shelf:
             self._stored.keep(self._key, id, text)
         return id
 
-    async def _answer(self, asked: dict[str, Any], max_chars: int) -> Answer:
+    async def _answer(self, asked: dict[str, Any], max_chars: int) -> ToolAnswer:
         try:
             text = await self._text(asked["id"])
         except RetrievalError:
-            return Answer("The result cannot be read at present.", outcome="failed")
+            return ToolAnswer("The result cannot be read at present.", outcome="failed")
         if text is None:
-            return Answer(_NOT_HERE)
+            return ToolAnswer(_NOT_HERE)
 
         def read() -> str:
             return read_on(
@@ -114,9 +114,9 @@ class Shelf:
             )
 
         try:
-            return Answer(await by_size(text.encode("utf-8", "replace"), read), known=True)
+            return ToolAnswer(await by_size(text.encode("utf-8", "replace"), read), known=True)
         except NoPlace as error:
-            return Answer(f"The path names no place: {error}.", known=True)
+            return ToolAnswer(f"The path names no place: {error}.", known=True)
 
     async def _text(self, id: str) -> str | None:
         """A whole result; None: no result of this id. Raises RetrievalError."""
