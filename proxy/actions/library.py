@@ -22,7 +22,7 @@ from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.jobs import DocumentInput
-from retrieval.records.search import PUBLIC, Turn, View
+from retrieval.records.search import PUBLIC, Hit, Turn, View
 
 _BATCH = 100  # documents written at a time
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
@@ -32,6 +32,11 @@ _HITS_PER_OPERATION = 3  # chunks of an operation
 _MIN_RELEVANCE = 0.02
 _SET = "action_set"  # the attribute of a text
 _FILTER_VALUES = 100  # in one condition of a filter
+# The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
+# one API, and several hits in one API are evidence for each of them. Among 10,000 operations of other APIs, recall@10
+# of RestBench rises by .013, of ToolBench by .007; with .5 hit@5 of ToolBench falls by .007.
+_SET_WEIGHT = 0.25
+_BEST_OF_SET = 3
 
 Progress = Callable[[int, int, int], None]
 
@@ -136,7 +141,7 @@ class ActionLibrary:
             )
         except UnknownCollection:
             return []
-        names = list(dict.fromkeys(_name_of(hit.passage.source) for hit in found.hits))[:k]
+        names = _by_set(found.hits)[:k]
         return (await asyncio.to_thread(self._read_with_producers, names))[:k]
 
     def _read_with_producers(self, names: Sequence[tuple[str, str]]) -> list[FoundAction]:
@@ -204,6 +209,19 @@ def _name_of(source: str) -> tuple[str, str]:
     """The set and the name of an operation."""
     name, _, operation = source.partition("/")
     return name, operation
+
+
+def _by_set(hits: Sequence[Hit]) -> list[tuple[str, str]]:
+    """The operations (set, name) of the hits, by the score of the best chunk and by the scores of the set."""
+    lowest = min((hit.score for hit in hits), default=0.0)
+    scores: dict[tuple[str, str], float] = {}
+    for hit in hits:
+        scores.setdefault(_name_of(hit.passage.source), hit.score - lowest)
+    of_set: dict[str, list[float]] = {}
+    for (name, _), score in scores.items():
+        of_set.setdefault(name, []).append(score)
+    worth = {name: sum(sorted(some)[-_BEST_OF_SET:]) / _BEST_OF_SET for name, some in of_set.items()}
+    return sorted(scores, key=lambda one: -(scores[one] + _SET_WEIGHT * worth[one[0]]))
 
 
 def _filter(sets: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.retrieval.actions import others, scores
+from benchmarks.retrieval.actions import own_of, scores
 from tests.support.gateway import environment
 
 ROOT = Path(__file__).parents[2]
@@ -20,19 +20,6 @@ def test_scores_are_those_of_trec() -> None:
     ndcg, recall, hit = scores(["x"] * 5 + ["a"], {"a": 1})
     assert ndcg == pytest.approx(0.35621, abs=1e-4)
     assert (recall, hit) == (1.0, False)
-
-
-def test_other_operations_have_names_of_their_own(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        paths = {f"/{name}/{number}": {"get": {"operationId": f"op{number}"}} for number in range(3)} | {
-            "/own": {"get": {}}
-        }
-        (tmp_path / f"{name}.json").write_text(json.dumps({"openapi": "3.1.0", "paths": paths}))
-    (tmp_path / "broken.json").write_text("{")
-    own = others(tmp_path, [], 100)
-    assert len(own) == len({one.name for one in own}) == 8
-    assert len(others(tmp_path, [one for one in own if one.path == "/own"], 100)) == 6
-    assert len(others(tmp_path, [], 5)) == 5
 
 
 def printed(script: str, *words: str, folder: Path) -> list[str]:
@@ -61,7 +48,37 @@ def test_a_run_finds_the_judged_operation(tmp_path: Path) -> None:
     }
     judged(tmp_path, paths, "list users", "GET /users")
     lines = printed("actions.py", str(tmp_path), "--data", str(tmp_path / "data"), folder=tmp_path)
-    assert lines[-1].startswith("| 2 | 1.000 | 1.000 | 1.000 | 0 |")
+    assert lines[-1].startswith(f"| {tmp_path.name} | 0 | ragway | 1.000 | 1.000 | 1.000 | 0 |")
+
+
+def test_whole_documents_join_up_to_a_number_of_operations(tmp_path: Path) -> None:
+    judged(tmp_path, {"/users": {"get": {"summary": "List users"}}}, "list users", "GET /users")
+    others = tmp_path / "others"
+    others.mkdir()
+    for name in ("a", "b"):
+        paths: dict[str, object] = {f"/{name}/{number}": {"get": {"summary": "List users"}} for number in range(3)}
+        (others / f"{name}.json").write_text(json.dumps({"openapi": "3.1.0", "paths": paths}))
+    (others / "broken.json").write_text("{")
+    lines = printed("actions.py", str(tmp_path), "--others", str(others), "--among", "0,2,100", folder=tmp_path)
+    assert [line.split(" | ")[1] for line in lines[2:]] == ["0", "3", "6"]
+
+
+def test_each_api_of_toolbench_becomes_a_set(tmp_path: Path) -> None:
+    rows = {
+        "A::List users": "[Social] GET All the users.\nrequired page: The page; size: ",
+        "A::count": "[Social] POST Count\n",
+        "B::List users": "[Games] GET Users",
+    }
+    corpus = "".join(json.dumps({"_id": id, "title": "", "text": text}) + "\n" for id, text in rows.items())
+    (tmp_path / "corpus.jsonl").write_text(corpus)
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "1", "text": "list users"}) + "\n")
+    (tmp_path / "qrels.tsv").write_text("1\tA::List users\t1\n")
+    own = own_of(tmp_path)
+    assert [document.title for document in own.sets.values()] == ["A", "B"]
+    assert sorted(own.ids.values()) == sorted(rows)
+    first = next(iter(own.sets.values())).operations[0]
+    assert (first.summary, first.description) == ("List users", "All the users.")
+    assert list(first.schema["properties"]) == ["page", "size"]
 
 
 @pytest.mark.parametrize(("words", "recall"), [([], "1.000"), (["--alone"], "0.500")])
@@ -76,7 +93,7 @@ def test_a_search_alone_brings_no_producer_along(tmp_path: Path, words: list[str
     paths |= {"/users/{userId}/birthday": {"get": wanted}, "/users": {"get": {"summary": "List"}}}
     judged(tmp_path, paths, "show the birthday of a person", "GET /users/{userId}/birthday", "GET /users")
     lines = printed("actions.py", str(tmp_path), *words, "--data", str(tmp_path / "data"), folder=tmp_path)
-    assert lines[-1].split(" | ")[2] == recall
+    assert lines[-1].split(" | ")[4] == recall
 
 
 def test_documents_are_counted_with_the_reasons(tmp_path: Path) -> None:

@@ -71,3 +71,11 @@ async def test_removing_a_set_keeps_the_operations_of_the_other_sets(library: Ac
     assert await library.remove("a")
     assert not await library.remove("a")
     assert await found(library, "list penguins", "a", "b") == ["b/penguins"]
+
+
+async def test_an_operation_of_the_api_with_more_hits_comes_before_an_equal_operation(library: ActionLibrary) -> None:
+    search = {"search": {"summary": "Search penguins"}}
+    await library.add("a", document("Birds", **search))
+    await library.add("b", document("Birds", **search, young={"summary": "Search young penguins"}))
+    await library.add("c", document("Birds", count={"summary": "Count penguins"}))
+    assert (await found(library, "search penguins", "a", "b", "c"))[:2] == ["b/search", "a/search"]
