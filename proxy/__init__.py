@@ -12,6 +12,7 @@ upstream/  where a request goes, and where the reply's bytes come from
 api/       the other routes: Knowledge API, MCP, models, relayed paths
 model_calls  the one way for the gateway itself to call a model
 body       reads a request's body within a limit    content_encoding  unpacks the body
+query      the models that a query names
 asgi       the types of ASGI               errors   one of our errors -> status and OpenAI's error body
 database   the gateway's own database files and tables
 """

@@ -5,7 +5,7 @@ The upstream must read the checked model: a body that two parsers could read dif
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -66,17 +66,6 @@ def named_in(scope: Scope, raw: bytes) -> Named:
         if body is not None and body.fields.get("model") is not None:
             return in_json(body)
     return Named("", lambda _: raw, body.fields if body is not None else {})
-
-
-def models_in(query: bytes) -> Sequence[str]:
-    """The models named in a query, in any spelling accepted by parsers: "Model", "model[]", "mod%65l"."""
-    pairs = [part.partition(b"=") for part in re.split(rb"[&;]", query)]
-    named = [(unquote_to_bytes(name.replace(b"+", b" ")), value) for name, _, value in pairs]
-    return [
-        unquote_to_bytes(value.replace(b"+", b" ")).decode("utf-8", "replace")
-        for name, value in named
-        if name.partition(b"[")[0].strip().lower() == b"model"
-    ]
 
 
 def in_json(body: JsonBody) -> Named:

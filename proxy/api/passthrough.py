@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from proxy.access.auth import must_be_no_page
-from proxy.api.named import in_json, models_in, named_in
+from proxy.api.named import in_json, named_in
 from proxy.api.paths import ACCOUNT, MODEL_CALLS, WITH_MODEL, covered
 from proxy.asgi import App, Receive, Scope, Send, covers
 from proxy.augment.gate import split_model, split_sets
@@ -19,6 +19,7 @@ from proxy.dialects.responses_reply import OWN_ID
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError, method_not_allowed
 from proxy.exchange import Exchange, Target, exchange_of
+from proxy.query import check_models, models_in
 from proxy.upstream.routes import ANY_MODEL, Routes
 
 # listed: by the settings. named: WITH_MODEL. call: MODEL_CALLS. account: ACCOUNT. stored: of a stored response.
@@ -115,9 +116,7 @@ class Passthrough:
             if stored_methods(path):
                 message += " This lane stores no response: send the whole conversation in `input`."
             raise ApiError(404, message, code="path_not_supported", param="model")
-        if any(name != target.model for name in asked):  # a query travels as it came
-            message = f"The query names another model than the one that is called, {target.model!r}: name it alone."
-            raise ApiError(400, message, code="ambiguous_field", param="model")
+        check_models(asked, target.model)
         return target
 
 

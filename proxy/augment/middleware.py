@@ -31,6 +31,7 @@ from proxy.errors import ApiError, Headers
 from proxy.exchange import DegradedReason, Exchange, Target, exchange_of
 from proxy.observe.receipts.receipt import Receipt, receipt_of
 from proxy.observe.receipts.write_behind import Receipts
+from proxy.query import check_models, models_in
 from retrieval.errors import IndexDown, IndexSilent, IndexStarting, RetrievalError, UnknownCollection, WrongEmbedder
 from retrieval.knowledge import Knowledge
 from retrieval.records.search import Retrieved
@@ -156,6 +157,8 @@ class Augment:
         exchange.fields = request.fields
         exchange.target = target = self._resolve(decision.model, exchange.rights)
         exchange.model = decision.model
+        if scope["query_string"]:
+            check_models(models_in(scope["query_string"]), target.model)
         exchange.ended_step("parse", began)
         found, lead, budget_tokens, deadline_s = None, "", 0, options.deadline_s
         if decision.continues and options.histories is not None:

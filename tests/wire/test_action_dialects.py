@@ -133,6 +133,18 @@ def test_a_call_that_the_model_writes_as_text_is_made_and_not_shown(
 
 @BY_CHAT
 @STREAMED
+@pytest.mark.parametrize(("model", "said"), [("gpt-schema", json.dumps({"say": ANSWER})), ("gpt-text", ANSWER)])
+def test_a_model_without_tools_finds_the_users(
+    team: Team, kind: type[SdkChat], stream: bool, model: str, said: str
+) -> None:
+    team.script(says('{"name": "act_listOrganizations", "arguments": {}}'), says(said), one_byte=stream)
+    reply = kind(team.served.url, f"rage/atlas/{model}").ask(QUESTION, stream=stream)
+    assert (reply.text, reply.calls, team.api.seen) == (ANSWER, (), ["GET /orgs"])
+    assert "tools" not in team.model.received[0]
+
+
+@BY_CHAT
+@STREAMED
 def test_the_gateway_asks_the_person_where_arguments_are_missing_again(
     team: Team, kind: type[SdkChat], stream: bool
 ) -> None:

@@ -300,6 +300,17 @@ def test_a_model_can_be_asked_for_by_its_name(gateway: Served, recorder: Recorde
     assert head.headers["content-length"] == told.headers["content-length"]
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"])
+def test_a_query_names_no_other_model_than_the_body(gateway: Served, recorder: Recorder, path: str) -> None:
+    """Some upstreams call the model of the query, to which the key may have no right."""
+    body = b'{"model": "gpt-x", "max_tokens": 9, "input": "Hi", "messages": [{"role": "user", "content": "Hi"}]}'
+    refused = gateway.post(body, f"{path}?Model=gpt-y")
+    assert refused.status_code == 400
+    assert "names another model" in refused.text
+    assert not recorder.requests
+    assert gateway.post(body, f"{path}?model=gpt-x&beta=true").status_code == 200
+
+
 def test_a_models_own_object_comes_from_its_upstream(gateway: Served, recorder: Recorder) -> None:
     own = b'{ "id":"gpt-x" , "object": "model", "created": 1.50, "owned_by": "them"}'
     recorder.answer = answering(reply(own))
