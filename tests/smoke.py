@@ -8,6 +8,7 @@ fact, call an action. Exits 1 when a check fails.
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,10 @@ QUESTIONS = [
 QUESTION = str(QUESTIONS[0]["question"])
 ACTION_QUESTION = "Return all organizations. Which ids do the organizations have?"
 SETTINGS = """
-models: {{{model}: {{api_base: "{url}/v1"}}}}
+models:
+  {model}: {{api_base: "{url}/v1"}}
+  {model}-json_schema: {{api_base: "{url}/v1", tools: json_schema}}
+  {model}-text: {{api_base: "{url}/v1", tools: text}}
 actions: {{atlas: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}}}
 """
 ENVIRONMENT = {"ATLAS_USER": USER, "ATLAS_PASSWORD": PASSWORD, "RAGWAY_EMBEDDER__MODEL": "all-MiniLM-L6-v2"}
@@ -157,12 +161,12 @@ def check_chats(checks: Checks, url: str) -> None:
         assert any(block.type == "text" and block.text for block in message.parse().content)
 
 
-def check_action(checks: Checks, url: str) -> None:
-    """A chat to which the gateway offers operations of an API."""
+def check_action(checks: Checks, url: str, model: str, way: str) -> None:
+    """A chat to which the gateway offers operations of an API. way: in which the model is asked for calls."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=TIMEOUT_S)
-    with checks.check("a chat with actions is answered"):
+    with checks.check(f"a chat with actions is answered, asked by {way}"):
         got = client.chat.completions.with_raw_response.create(
-            model=f"rage/atlas/raw/{MODEL}",
+            model=f"rage/atlas/raw/{model}",
             messages=[{"role": "user", "content": ACTION_QUESTION}],
             **{**LIMITS, "max_tokens": 256},
         )
@@ -170,6 +174,7 @@ def check_action(checks: Checks, url: str) -> None:
         assert choice.finish_reason in {"stop", "length"}, choice
         assert not choice.message.tool_calls, choice
         text = choice.message.content or ""  # Qwen2.5-Coder-1.5B once answered a second result with an empty text
+        assert not re.match(r'\s*\{\s*"(say|name)"\s*:', text), f"the answer shows the protocol: {text}"
         note(f"answer: {text[:500]}")
         note(f"the model called: {got.headers.get('x-rag-actions', 'no operation')}")
         note(f"the answer {'has' if ORG in text else 'does not have'} the id {ORG} of the API's answer")
@@ -208,7 +213,8 @@ def main(python: str, file: list[str]) -> int:
             assert ORG in ragway.run("actions", "run", "atlas", "listOrganizations")
         url = stack.enter_context(serving(folder / "data", folder, settings, **ENVIRONMENT)).url
         check_chats(checks, url)
-        check_action(checks, url)
+        for model, way in ((MODEL, "what works"), (f"{MODEL}-json_schema", "a JSON schema"), (f"{MODEL}-text", "text")):
+            check_action(checks, url, model, way)
         with checks.check("`ragway bench` asks two questions raw and with passages"):
             check_bench(ragway, url)
     print(f"{checks.passed} checks passed, {checks.failed} failed, in {time.monotonic() - begin:.0f} s")

@@ -42,6 +42,7 @@ class Execution:
         self._failures: dict[str, int] = {}
         self._trace = exchange.action_trace or ActionTrace()
         self._made: set[tuple[str, str]] = set()  # name and arguments of calls that brought a result
+        self._wanted: dict[str, str] = {}  # operation -> the tool whose call waits for a value of the result
         self.question = ""  # of the gateway to the person, where arguments are wrong again; "": none
 
     @property
@@ -137,7 +138,10 @@ class Execution:
         if outcome.sent:  # the text of a refused call has the values that stand nowhere
             self._known.append(text)
         whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
-        return f"{text}\n{self._on_shelf(whole, share)}" if whole else text
+        if whole:
+            text += f"\n{self._on_shelf(whole, share)}"
+        wanted = self._wanted.pop(tool.label, "") if outcome.succeeded and self._offer.way != "native" else ""
+        return f"{text}\n\nNow call {wanted} with the right value of this result." if wanted else text
 
     def _on_shelf(self, whole: str, share: CallShare) -> str:
         """Put a whole result on the shelf; returns how the model reads on."""
@@ -166,6 +170,7 @@ class Execution:
         if not finders:
             return "Find the values by another tool, or ask the user."
         name, finder = next(iter(finders.items()))
+        self._wanted[finder.label] = next(name for name, one in self._offer.tools.items() if one is tool)
         if self._offer.way == "native" or finder.schema["required"]:
             return f"Find the values by {' or '.join(finders)}, or ask the user."
         return f"To find the values, call {name}: answer with {example(name)}"

@@ -9,18 +9,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.actions.written_calls import CALL, FENCE, OPENINGS, begun_call, written_call
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 
-_FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*)?"
-_OPENINGS = ("```json", "```", "<tool_call>")
-_SAY = re.compile(_FENCE + r'\{\s*"say"\s*:\s*"')
-_CALL = re.compile(_FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
-_NAMED = re.compile(_FENCE + r'\{\s*"name"\s*:\s*"(?P<letters>[\w.-]*)')  # the name may go on
+_SAY = re.compile(FENCE + r'\{\s*"say"\s*:\s*"')
+_NAMED = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<letters>[\w.-]*)')  # the name may go on
 _PLACES = re.compile(r"[`<{]")
 _SAY_BEGINNING = '{"say":"'
-_CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":')
+_CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
 # A part of a JSON text: characters, a pair of surrogates, or an escape. Half an escape at the end of a piece waits.
 _HEX = "[0-9a-fA-F]"
 _PART = re.compile(
@@ -68,6 +66,10 @@ class ProtocolText:
             return "", _call(held + "".join(self._after))
         if self._state in ("says", "said") or not held.strip():
             return "", None
+        if self._state == "begins":
+            alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
+            if (call := alone or written_call(held, self._owns)) is not None:
+                return "", call
         named = _NAMED.match(held)
         cut = named is not None and named["letters"] != "" and self._owns_beginning(named["letters"])
         if cut or (self._says and self._state == "begins"):
@@ -78,7 +80,7 @@ class ProtocolText:
         """Find the form of the answer, once the form is clear."""
         if self._says and (said := _SAY.match(self._held)):
             self._state, self._held = "says", self._held[said.end() :]
-        elif _CALL.match(self._held):
+        elif CALL.match(self._held):
             self._state = "call"
         elif not self._may_begin():
             self._state, self.unwrapped = "prose", True
@@ -86,6 +88,8 @@ class ProtocolText:
     def _may_begin(self) -> bool:
         """Whether the text may still become the JSON of an answer or of a call."""
         rest = _compact(self._held)
+        if self._owns_beginning(self._held.strip()):
+            return True
         if self._says and _SAY_BEGINNING.startswith(rest):
             return True
         return "{".startswith(rest) or (rest.startswith("{") and _may_be_call(rest[1:]))
@@ -102,7 +106,7 @@ class ProtocolText:
         """The text up to a place where a call of the gateway's tools may begin."""
         for place in _PLACES.finditer(self._held):
             rest = self._held[place.start() :]
-            called = _CALL.match(rest)
+            called = CALL.match(rest)
             if called is not None and self._owns(called["name"]):
                 self._state = "call"
             elif called is not None or not self._may_be_own_call(rest):
@@ -125,9 +129,9 @@ class ProtocolText:
 def _compact(text: str) -> str:
     """The text without white space, and without the mark that opens a block; "" for the beginning of a mark."""
     rest = text.lstrip()
-    if any(one.startswith(rest) for one in _OPENINGS):
+    if any(one.startswith(rest) for one in OPENINGS):
         return ""
-    opening = next((one for one in _OPENINGS if rest.startswith(one)), "")
+    opening = next((one for one in OPENINGS if rest.startswith(one)), "")
     return "".join(rest.removeprefix(opening).split())
 
 
@@ -166,17 +170,10 @@ def _may_be_call(rest: str) -> bool:
     return any(one.startswith(quote + after) for one in others)
 
 
-def _call(text: str) -> ToolCall:
+def _call(text: str) -> ToolCall | None:
     """The call that a text begins with. Broken arguments stay as written, and the model reads what is wrong."""
-    called = _CALL.match(text)
-    assert called is not None, "the state has seen the beginning of the call"
-    rest = text[called.end() :]
-    try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(rest)
-        written = json.dumps(value)
-    except (ValueError, RecursionError):
-        written = rest.strip() or "?"
-    return ToolCall("", called["name"], written)
+    begun = begun_call(text)
+    return None if begun is None else begun[0]
 
 
 class ProtocolReply:

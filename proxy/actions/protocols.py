@@ -123,17 +123,15 @@ def example(name: str, arguments: str = "{}") -> str:
 def _listed(function: Mapping[str, Any]) -> str:
     """The lines of an operation in the instructions."""
     schema = function["parameters"]
-    heading = f"{function['name']}: {' '.join(function['description'].split())}"
-    if not schema["properties"]:
-        return f"{heading}\n  arguments: none"
-    rows = []
+    members = ", ".join(f'"{name}": …' for name in schema["properties"])
+    rows = [f"{function['name']}: {' '.join(function['description'].split())}", f"  arguments: {{{members}}}"]
     for name, one in schema["properties"].items():
         required = ", required" if name in schema["required"] else ""
         meaning = ": " + " ".join(str(one["description"]).split()) if one.get("description") else ""
-        rows.append(f"  argument {name} ({_kind(one)}{required}){meaning}")
+        rows.append(f"  {name} ({_kind(one)}{required}){meaning}")
     if "$defs" in schema:
         rows.append("  definitions: " + orjson.dumps(schema["$defs"]).decode()[:_MOST_SCHEMA_CHARS])
-    return "\n".join([heading, *rows])
+    return "\n".join(rows)
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

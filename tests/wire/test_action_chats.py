@@ -176,10 +176,11 @@ WRITTEN = [
     '```json\n{\n  "name": "act_listOrganizations",\n  "arguments": {}\n}\n```',
     '{"name": "act_listOrganizations", "arguments": {}}',
     '<tool_call>\n{"name": "act_listOrganizations", "arguments": {}}\n</tool_call>',
+    '{"name": "act_listOrganizations", "arguments": {}}\n{"name": "act_listUsers", "arguments": {"orgI',
 ]
 
 
-@pytest.mark.parametrize("text", WRITTEN, ids=["fenced", "bare", "tagged"])
+@pytest.mark.parametrize("text", WRITTEN, ids=["fenced", "bare", "tagged", "several"])
 def test_a_call_that_the_model_writes_as_text_is_made_and_not_shown(team: Team, text: str) -> None:
     model = "rage/atlas/gpt-native"
     team.script(says(text), says(ANSWER))

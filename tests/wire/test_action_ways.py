@@ -204,6 +204,7 @@ def test_a_made_up_value_names_the_operation_that_finds_the_value(team: Team) ->
     team.script(says(made_up), says(CALL_ORGS), says("One."))
     assert answer(team, "rage/atlas/gpt-text", stream=False) == "One."
     assert CALL_ORGS in team.model.received[1]["messages"][-1]["content"]
+    assert "Now call act_listUsers" in team.model.received[2]["messages"][-1]["content"]
 
 
 def test_the_next_question_finds_the_earlier_rounds_in_the_way_of_the_model(team: Team) -> None:

@@ -84,13 +84,18 @@ def test_a_text_without_a_brace_is_shown_as_written(text: str, size: int) -> Non
     assert read(said, size, says=False) == (said, None)
 
 
-OTHER = ['{"name": "Ann", "age": 3}', '{"name": "act_a"}', '{"a": 1}', "[1]", '{"name": 3}', '"x"', "```js\n1\n```"]
+OTHER = ['{"name": "Ann", "age": 3}', '{"a": 1}', "[1]", '{"name": 3}', '"x"', "```js\n1\n```"]
 
 
 @pytest.mark.parametrize("text", OTHER)
 def test_other_json_is_an_answer(text: str) -> None:
     for size in (1, 100):
         assert read(text, size, says=False) == (text, None)
+
+
+@pytest.mark.parametrize("text", ["act_a", " act_a\n", '{"name": "act_a"}'])
+def test_a_name_alone_is_a_call_without_arguments(text: str) -> None:
+    assert read(text, 1, says=False) == ("", ToolCall("", "act_a", "{}"))
 
 
 def test_a_call_of_an_unknown_name_counts_as_a_call() -> None:
