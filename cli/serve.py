@@ -123,6 +123,8 @@ async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
         return
     try:
         await process.communicate(orjson.dumps(settings.as_flags()))
+        if process.returncode is not None and process.returncode < 0:  # other ends have a line in the log
+            log.error("signal %d ended the reading of the documents of actions.NAME.spec", -process.returncode)
     finally:
         if process.returncode is None:  # the gateway ends: the next start reads the documents
             process.kill()

@@ -1,6 +1,6 @@
-"""Action sets from their documents: `ragway actions update`, and the start of `ragway serve`.
+"""Documents read into action sets again: by `ragway actions update`, and at the start of `ragway serve`.
 
-`main` runs in a process beside the gateway: to read a large document takes seconds of one core.
+`main` runs in a process beside the gateway, because a large document takes seconds of one core.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def document_of(settings: Settings, name: str, source: str) -> bytes:
 
 
 def source_of(settings: Settings, found: ActionSet | None, name: str) -> str:
-    """Where the document of a set comes from: the setting, else as at `ragway actions add`; "": unknown."""
+    """The file or URL of a set's document: of the setting, else of `ragway actions add`; "": unknown."""
     row = settings.actions.get(name)
     return (row.spec if row is not None else None) or (found.source if found is not None else "")
 
@@ -47,7 +47,7 @@ async def update(
     progress: Callable[[], Progress | None] = lambda: None,
     changed_only: bool = False,
 ) -> AddReport | None:
-    """Bring a set up to date with the document of its source; the address of the API stays.
+    """Read the document of a set again; the address of the API stays.
 
     changed_only: returns None, and writes nothing, for an unchanged document.
     Raises UnreadableSpec, RetrievalError.
@@ -67,7 +67,7 @@ def configured_address(settings: Settings, name: str) -> str:
 
 
 async def _read_specs(settings: Settings) -> int:
-    """Read the documents of the setting `actions.NAME.spec` that changed; a document with a fault costs one set."""
+    """Read the changed documents of the setting `actions.NAME.spec`; a document with a fault costs one set."""
     names = [name for name, row in settings.actions.items() if row.spec]
     try:
         async with action_library(settings, make=True) as library:
