@@ -195,7 +195,8 @@ class BridgedChat:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat completion in `exchange.body`."""
-        request = ChatRequest.parse(exchange_of(scope).body or b"")
+        body = exchange_of(scope).body or b""
+        request = await by_size(body, lambda: ChatRequest.parse(body))
         await self._rounds(self._ask, request)(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,7 +213,7 @@ class BridgedChat:
     def _keep(self, key: str, reply: Mapping[str, Any]) -> None:
         """Remember the conversation for a request that continues the response."""
         memory, items = self._actions.memory, self._chat.items
-        if memory is None or items is None or not reply:
+        if memory is None or items is None or not reply or len(self._chat.body or b"") > _MOST_ITEMS_BYTES:
             return
         kept = json_bytes([*items, *reply["output"]])
         if len(kept) <= _MOST_ITEMS_BYTES:

@@ -426,3 +426,21 @@ def test_each_round_of_a_thinking_model_has_the_thoughts_of_the_round(team: Team
     chat.ask("thanks", stream=stream)
     assert model.received[3]["messages"][:5] == messages
     assert model.received[0]["thinking"] == thinking["thinking"]
+
+
+def test_an_unknown_hint_is_left_out_and_the_operations_stay(team: Team) -> None:
+    name = "gpt-without-hints"
+    unknown = {"error": {"message": "Unknown parameter: 'prompt_cache_key'"}}
+    model = team.script(unknown, calls(ORGS), says(ANSWER))
+    chat = ResponsesChat(team.served.url, f"rage/atlas/{name}", fields={"prompt_cache_key": "k"})
+    assert chat.ask(QUESTION).text == ANSWER
+    assert ["prompt_cache_key" in asked for asked in model.received] == [True, False, False]
+    assert team.api.seen == ["GET /orgs"]
+
+
+def test_a_conversation_above_a_megabyte_is_not_kept(team: Team) -> None:
+    team.script(says("Long."), says("no such response"))
+    chat = StoredResponsesChat(team.served.url)
+    chat.ask(f"{QUESTION} {'x' * (1 << 20)}")
+    assert httpx.post(team.served.url + chat.path, json=chat.body("More?"), timeout=60).status_code == 200
+    assert team.paths == [CHAT_PATH, chat.path], "the upstream answers that the response is not known"
