@@ -91,7 +91,7 @@ class Execution:
             return "Nothing was sent: the arguments are no JSON object."
         if tool is None:
             traced.outcome = "unknown_tool"
-            names = ", ".join([*self._offer.tools][:_MOST_NAMES])
+            names = ", ".join([*self._offer.tools, *sorted(self._offer.taken)][:_MOST_NAMES])
             return f"Nothing was sent: no tool has the name {one.name[:_MOST_NAME_CHARS]!r}. The tools are {names}."
         if isinstance(tool, OwnTool):
             return await self._answered(tool, arguments, traced, share)

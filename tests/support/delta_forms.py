@@ -42,6 +42,7 @@ class DeltaForm:
     empty_pieces: bool = False
     arguments: Literal["text", "object"] = "text"
     together: bool = False  # all calls in one event
+    function_call: bool = False  # the older member beside `tool_calls`
     finish: Literal["own", "stop", "with call", "none"] = "own"
     usage: Literal["own", "with finish", "none"] = "own"
     extra: tuple[tuple[str, Any], ...] = ()  # further members of each event
@@ -106,6 +107,8 @@ def _events(form: DeltaForm, calls: Sequence[FormedCall], text: str) -> Iterator
     for number, pieces in enumerate(deltas):
         last = number == len(deltas) - 1 and form.finish == "with call"
         delta: Json = {"tool_calls": pieces}
+        if form.function_call:
+            delta["function_call"] = pieces[0]["function"]
         if form.role == "with call" and number == 0:
             delta = {"role": "assistant", "content": None, **delta}
         yield event(delta, finish if last else None)
@@ -214,6 +217,7 @@ OTHERS = (
     DeltaForm("the name after the id", name_late=True, size=5),
     DeltaForm("empty pieces", size=5, empty_pieces=True),
     DeltaForm("arguments as an object", arguments="object"),
+    DeltaForm("function_call beside the call", function_call=True, size=5),
     DeltaForm("text beside the call", text="Let me look this up.", size=5),
     DeltaForm("role in each event", role="each", size=5),
     DeltaForm("role with the call", role="with call", content="-"),

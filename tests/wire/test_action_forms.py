@@ -1,4 +1,4 @@
-"""Calls in every form that providers write, through a real gateway: the API gets the right requests, or none at all."""
+"""Calls in every form that providers write, through a real gateway: the API gets the right requests, or no request."""
 
 import json
 from collections.abc import Iterator, Sequence

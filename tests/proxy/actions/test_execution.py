@@ -247,3 +247,14 @@ async def test_no_call_starts_after_the_bytes_of_a_chat() -> None:
         assert running.over
         assert "limit" in await result(running, GOLD)
     assert len(server.requests) == 2
+
+
+async def test_a_call_of_another_tool_is_answered_with_the_names_of_all_tools() -> None:
+    async with served_api(users) as (server, api):
+        made = offer(api)
+        made.taken = {"weather", "clock"}
+        text = await result(Execution(made, LIMITS, Exchange(), (QUESTION,)), {}, "get_weather")
+    assert text.endswith(
+        "no tool has the name 'get_weather'. The tools are act_listUsers, act_deleteUsers, clock, weather."
+    )
+    assert server.targets == []
