@@ -14,6 +14,7 @@ model must read the reason. Exit code 1: something differs. Exit code 2: the gat
 import argparse
 import asyncio
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -54,9 +55,9 @@ _SETTINGS = """
 embedder: {{model: hash}}
 models: {{gold: {{api_base: "{model}/v1"}}}}
 actions:
-  bfcl: {{networks: ["127.0.0.0/8"], always: [{bfcl}]}}
-  tmdb: {{networks: ["127.0.0.0/8"], always: [{tmdb}]}}
-action_calls: {{rounds: 12, calls: 40}}
+{rows}action_calls: {{rounds: 12, calls: 40}}
+"""
+_SET = """  {name}: {{networks: ["127.0.0.0/8"], always: [{operation}]}}
 """
 
 
@@ -108,7 +109,7 @@ class Chat:
     def answer(self, asked: Json) -> list[FormedCall]:
         """The calls of the next round; none: the model answers."""
         results = [str(message["content"]) for message in asked["messages"] if message["role"] == "tool"]
-        tools = _tools(asked)
+        tools = _tools(asked, [call for calls in self.task.rounds for call in calls])
         if self._waits:
             self.told = results[-1] if results else ""
             return []
@@ -117,8 +118,10 @@ class Chat:
         calls = self.task.rounds[self._round]
         wanted = [one for one in calls if (one.method, one.path) not in tools]
         if wanted and tools and self.searches < 3 * len(self.task.rounds):
+            queries = wanted[0].queries
+            query = queries[self.searches % len(queries)]
             self.searches += 1
-            return [FormedCall(f"call_find_{self.searches}", "find_actions", json.dumps({"query": _query(wanted[0])}))]
+            return [FormedCall(f"call_find_{self.searches}", "find_actions", json.dumps({"query": query}))]
         if wanted:
             self.not_offered = f"{wanted[0].method} {wanted[0].path}"
             return []
@@ -135,18 +138,21 @@ class Chat:
         ]
 
 
-def _tools(asked: Json) -> dict[tuple[str, str], str]:
-    """Method and path of each offered operation -> the name of the tool; the description ends with both."""
+def _tools(asked: Json, calls: Sequence[GoldCall]) -> dict[tuple[str, str], str]:
+    """Method and path of each offered operation -> the name of the tool.
+
+    The description ends with both, unless the description is too long; then the name decides.
+    """
+    by_name = {f"act_{re.sub(r'[^a-zA-Z0-9_-]+', '_', one.id)}": (one.method, one.path) for one in calls}
     found = {}
     for tool in asked.get("tools", ()):
-        words = tool["function"].get("description", "").rstrip(")").rsplit(": ", 1)[-1].split(" ")
-        if len(words) == 2:
-            found[words[0], words[1]] = tool["function"]["name"]
+        name, description = tool["function"]["name"], tool["function"].get("description", "")
+        words = description.rstrip(")").rsplit(": ", 1)[-1].split(" ")
+        if description.endswith("…") and name in by_name:
+            found[by_name[name]] = name
+        elif len(words) == 2:
+            found[words[0], words[1]] = name
     return found
-
-
-def _query(call: GoldCall) -> str:
-    return f"{call.method} {call.path}"
 
 
 @dataclass(slots=True)
@@ -301,7 +307,8 @@ async def measured(folder: Path, sets: Sequence[GoldSet], forms: int) -> Bench:
         always = {
             one.name: operations_of(one.document)[0][0].name for one in sets
         }  # so that each chat has find_actions
-        settings = _SETTINGS.format(model=models.url, **always)
+        rows = "".join(_SET.format(name=name, operation=operation) for name, operation in always.items())
+        settings = _SETTINGS.format(model=models.url, rows=rows)
         (folder / "ragway.yaml").write_text(settings, "utf-8")
         await _add(folder, sets, server.base_url)
         command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--config", str(folder / "ragway.yaml")]
@@ -406,11 +413,13 @@ def main() -> int:
     parser.add_argument("dir", type=Path, metavar="DIR", help="folder with bfcl/ and beir/restbench_tmdb/")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N questions of each set (default: all)")
     parser.add_argument("--forms", type=int, default=8, metavar="N", help="other forms for each question (default: 8)")
+    parser.add_argument("--set", choices=("bfcl", "tmdb"), help="one set only")
     arguments = parser.parse_args()
     sets = [
         bfcl(arguments.dir / "bfcl", arguments.limit),
         restbench(arguments.dir / "beir" / "restbench_tmdb", arguments.limit),
     ]
+    sets = [one for one in sets if arguments.set in (None, one.name)]
     try:
         with tempfile.TemporaryDirectory(prefix="ragway-gold-") as folder:
             bench = uvloop.run(measured(Path(folder), sets, arguments.forms))

@@ -52,6 +52,13 @@ class GoldCall:
     method: str
     path: str
     arguments: Callable[[Sequence[str]], Json]
+    words: str  # what the operation does
+    id: str  # of the operation
+
+    @property
+    def queries(self) -> Sequence[str]:
+        """Queries for `find_actions`, one after the other until the operation is a tool."""
+        return f"{self.method} {self.path}", self.words, f"{self.words} {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,12 @@ def _bfcl_task(made: GoldSet, number: int, name: str, question: str, function: J
         body = {"type": "object", "properties": members, "required": inner, "additionalProperties": False}
         operation["requestBody"] = {"required": bool(inner), "content": {body_type: {"schema": body}}}
     made.document["paths"][path] = {"get": operation}
-    return Task(name, "bfcl", question, [[GoldCall("GET", path, lambda _: arguments)]])
+    return Task(
+        name,
+        "bfcl",
+        question,
+        [[GoldCall("GET", path, lambda _: arguments, function["description"], function["name"])]],
+    )
 
 
 def _style(seed: str, schema: Json, value: Any, body_type: str, *, in_path: bool) -> str:
@@ -234,7 +246,15 @@ def restbench(folder: Path, limit: int | None) -> GoldSet:
             if path not in document["paths"]:
                 made.notes.append(f"{row['_id']}: {solution} is not in the document")
                 continue
-            rounds.append([GoldCall(method, path, _tmdb_arguments(plain, method, path, question))])
+            operation = plain["paths"][path][method.lower()]
+            words = f"{operation.get('summary', '')}. {operation.get('description', '')}".partition("\n")[0]
+            rounds.append(
+                [
+                    GoldCall(
+                        method, path, _tmdb_arguments(plain, method, path, question), words, operation["operationId"]
+                    )
+                ]
+            )
         made.tasks.append(Task(row["_id"], "tmdb", question, rounds))
     return made
 

@@ -37,6 +37,7 @@ FILMS = {
     "paths": {
         "/search/film": {
             "get": {
+                "operationId": "searchFilms",
                 "summary": "Search films",
                 "parameters": [{"name": "query", "in": "query", "required": True, "schema": {"type": "string"}}],
                 "responses": {"200": {"description": "OK"}},
@@ -45,6 +46,7 @@ FILMS = {
         "/film/{film_id}/season/{season_number}": {
             "parameters": [{"$ref": "#/components/parameters/film"}],
             "get": {
+                "operationId": "season",
                 "summary": "Show a season of a film",
                 "parameters": [
                     {"name": "season_number", "in": "path", "required": True, "schema": {"type": "integer"}}
