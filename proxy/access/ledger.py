@@ -142,7 +142,7 @@ class Ledger:
             self._add(row_of(exchange, self._now_s(), money, kept=kept))
 
     def _charge(self, exchange: Exchange, admission: Admission, used: Tokens, money: Sequence[Share]) -> None:
-        """Report the cost of the tokens that no row has reported. used: by all calls of the request so far."""
+        """Report the cost of the unreported tokens. used: by all calls of the request so far."""
         row = row_of(exchange, self._now_s(), money, kept=False)
         self._add(replace(row, tokens=used.minus(admission.charged)))
         admission.charged = used

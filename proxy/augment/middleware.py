@@ -5,6 +5,7 @@ context is required, the chat is refused. Only the request is ever changed: the 
 """
 
 import asyncio
+import functools
 import logging
 import random
 import time
@@ -381,18 +382,10 @@ class Augment:
 
 def _keep(receipt: Receipt, exchange: Exchange, receipts: Receipts) -> None:
     """Keep the receipt: at once, or after the reply where the reply may take several rounds."""
-    upstream, trace = exchange.upstream, exchange.action_trace
-    if upstream is None or trace is None or trace.offer != "offered":
+    if exchange.action_trace is not None and exchange.action_trace.offer == "offered":
+        exchange.at_end = functools.partial(receipts.add, receipt)
+    else:
         receipts.add(receipt)
-        return
-
-    async def then_kept(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await upstream(scope, receive, send)
-        finally:
-            receipts.add(receipt)
-
-    exchange.upstream = then_kept
 
 
 def _refusal(exchange: Exchange) -> ApiError:

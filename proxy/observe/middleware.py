@@ -67,6 +67,8 @@ class Observe:
                     send_with_headers, exchange, ApiError(500, message, code="internal_error", type="server_error")
                 )
         finally:
+            if exchange.at_end is not None:
+                exchange.at_end()
             self._metrics.ended(exchange)
             if path.startswith(("/v1/", "/mcp")):
                 logs.write_line(_line(exchange))

@@ -49,6 +49,7 @@ LIMITED: dict[str, dict[str, float]] = {
     "messages stream": {"tokens_per_day": 5400},
     "responses": {"tokens_per_day": 5400},
     "responses stream": {"tokens_per_day": 5400},
+    "nothing": {"tokens_per_day": 100},
     "parallel": {"tokens_per_day": 20_000},
     "enough": {"tokens_per_day": 100_000, "usd_per_day": 1},
 }
@@ -287,6 +288,14 @@ def test_a_limit_has_the_form_of_the_clients_dialect(team: Team, dialect: str, s
     assert "tokens a day" in client.error_of(reply.content)[1]
     row = team.usage(key)
     assert (row["requests"], row["prompt_tokens"]) == (1, 5000)
+
+
+def test_a_chat_that_is_refused_before_the_first_round_has_a_receipt(team: Team) -> None:
+    team.script()
+    reply = team.ask(QUESTION, key="nothing")
+    assert reply.status_code == 429
+    actions = team.receipt(reply, "nothing")["actions"]
+    assert (actions["offer"], actions["rounds"], actions["answered_by"]) == ("offered", [], "")
 
 
 def test_parallel_chats_use_no_round_more_than_the_limit(team: Team) -> None:
