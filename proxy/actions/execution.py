@@ -114,8 +114,10 @@ class Execution:
     ) -> str:
         if wrong := problems(tool.schema, arguments):
             traced.outcome = "invalid_arguments"
-            self._failed(tool, _missing(tool, arguments))
-            return f"Nothing was sent: {'; '.join(wrong)}."
+            missing = _missing(tool, arguments)
+            self._failed(tool, missing)
+            finder = self._finder(tool) if self._offer.way != "native" and tool.operation.producers and missing else ""
+            return f"Nothing was sent: {'; '.join(wrong)}. {finder}".rstrip()
         if made_up := invented(tool.operation, tool.schema, arguments, self._known):
             traced.outcome = "invented_value"
             self._failed(tool, [text.partition(":")[0] for text in made_up])

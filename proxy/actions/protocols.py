@@ -29,8 +29,9 @@ The next message has the result. Values that you do not know, such as ids, come 
 call these operations first, and never invent a value. """
 _ANSWER = {
     "text": "When you know enough, or no operation helps, answer the user in plain words, without JSON.",
-    "json_schema": "When you know enough, or no operation helps, answer the user with this JSON object:\n"
-    '{"say": "the answer in plain words"}',
+    # An example of an answer is no help: Qwen2.5-Coder 1.5B repeats the words of the example.
+    "json_schema": "When you know enough, or no operation helps, answer the user in plain words, in the member `say` "
+    "of a JSON object.",
 }
 _FINAL = "Answer the question in plain words, from these results."
 

@@ -199,8 +199,9 @@ def test_a_call_that_has_brought_a_result_is_not_made_twice(team: Team, asked_by
     assert way(team.model.received[2]) == "none"
 
 
-def test_a_made_up_value_names_the_operation_that_finds_the_value(team: Team) -> None:
-    made_up = '{"name": "act_listUsers", "arguments": {"orgId": "your_organization_id"}}'
+@pytest.mark.parametrize("arguments", ['{"orgId": "your_organization_id"}', "{}"], ids=["made up", "missing"])
+def test_a_refused_value_names_the_operation_that_finds_the_value(team: Team, arguments: str) -> None:
+    made_up = f'{{"name": "act_listUsers", "arguments": {arguments}}}'
     team.script(says(made_up), says(CALL_ORGS), says("One."))
     assert answer(team, "rage/atlas/gpt-text", stream=False) == "One."
     assert CALL_ORGS in team.model.received[1]["messages"][-1]["content"]
