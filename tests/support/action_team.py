@@ -39,7 +39,7 @@ actions:
     networks: ["127.0.0.0/8"]
   weather: {{auth: digest, user_env: ATLAS_USER, secret_env: ATLAS_PASSWORD, networks: ["127.0.0.0/8"]}}
   unread: {{}}
-action_calls: {{rounds: 3, keepalive_s: 0.05}}
+action_calls: {{rounds: 3, keepalive_s: 1.0}}
 """
 QUESTION = "who are the users in my organization?"
 ORGS: tuple[str, dict[str, Any]] = ("act_listOrganizations", {})
