@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
-from tests.support.action_team import ANSWER, CLIENT_TOOL, QUESTION, Team, action_team
+from tests.support.action_team import ANSWER, CLIENT_TOOL, ORGS, QUESTION, Team, action_team
 from tests.support.atlas_api import ORG
-from tests.support.scripted_model import USAGE, says
+from tests.support.scripted_model import USAGE, calls, says
 
 CALL_ORGS = '{"name": "act_listOrganizations", "arguments": {}}'
 CALL_USERS = f'{{"name": "act_listUsers", "arguments": {{"orgId": "{ORG}"}}}}'
@@ -66,6 +67,13 @@ def test_a_chat_finds_the_users_without_tools(team: Team, asked_by: str, stream:
     assert messages[3]["content"].startswith("Result of act_listOrganizations:")
     assert ORG in messages[3]["content"]
     assert messages[4]["content"] == CALL_USERS
+
+
+def test_a_stream_whose_later_round_is_refused_ends_with_an_error(team: Team) -> None:
+    team.script({**calls(ORGS), "content": "Let me look."}, NO_TOOLS, says("Hi."))
+    with pytest.raises(openai.APIError, match="does not support tools"):
+        team.stream(model="rage/atlas/gpt-native")
+    assert len(team.model.received) == 2
 
 
 @pytest.mark.parametrize("stream", [False, True])
