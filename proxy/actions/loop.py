@@ -74,7 +74,7 @@ class ActionLoop:
             reply, going_on = await self._ask(plain, receive, client, last=last)
             while reply.refuses_way and self._lower(refused=True) != "none":
                 reply, going_on = await self._ask(plain, receive, client, last=last)
-            if reply.refuses_way and client.started:  # the client has a part of an earlier round's reply
+            if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
             elif reply.refuses_way:
                 self._trace.offer = "model refuses tools"

@@ -69,10 +69,12 @@ def test_a_chat_finds_the_users_without_tools(team: Team, asked_by: str, stream:
     assert messages[4]["content"] == CALL_USERS
 
 
-def test_a_stream_whose_later_round_is_refused_ends_with_an_error(team: Team) -> None:
-    team.script({**calls(ORGS), "content": "Let me look."}, NO_TOOLS, says("Hi."))
+@pytest.mark.parametrize("text", ["Let me look.", None])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_later_round_that_is_refused_ends_the_reply_with_an_error(team: Team, stream: bool, text: str | None) -> None:
+    team.script({**calls(ORGS), "content": text}, NO_TOOLS, says("Hi."))
     with pytest.raises(openai.APIError, match="does not support tools"):
-        team.stream(model="rage/atlas/gpt-native")
+        answer(team, "rage/atlas/gpt-native", stream=stream)
     assert len(team.model.received) == 2
 
 
