@@ -346,7 +346,7 @@ gets: the parts, the end and the tokens.
 A response repeats `metadata`; `store` is `false` and `truncation` is `disabled` in every response. The usage stands
 in the last events of a stream; `message_start` has zeros. A reasoning item carries signed thoughts of a provider in
 `encrypted_content`: a client that sends the item back sends the thoughts back. Members that only Claude models know
-(`thinking`, signed thoughts, `cache_control`) go to models with `claude` in the name. An empty chunk (`"delta": {}`)
+(`thinking`, signed thoughts, `cache_control`) go to models with `claude` in the name. An empty chunk (`"delta": {{}}`)
 keeps a connection alive: the client gets `ping`, or `response.in_progress` again."""
 
 if __name__ == "__main__":

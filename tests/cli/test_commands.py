@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -42,6 +42,15 @@ def command(name: str) -> click.Command:
     return found
 
 
+def commands_of(made: click.Command) -> Iterator[click.Command]:
+    """The command, or all commands of a group and of the groups within."""
+    if not isinstance(made, click.Group):
+        yield made
+        return
+    for part in made.commands.values():
+        yield from commands_of(part)
+
+
 # Help
 
 
@@ -52,7 +61,7 @@ def test_help_goes_to_stdout_and_says_what_each_option_does(name: str, tmp_path:
     assert done.stdout.startswith(f"Usage: ragway {name}".rstrip())
     if name:
         made = command(name)
-        for part in made.commands.values() if isinstance(made, click.Group) else [made]:
+        for part in commands_of(made):
             options = [param for param in part.params if isinstance(param, click.Option)]
             assert all(param.help for param in options)
             assert {"--config", "--data"} <= {flag for param in options for flag in param.opts}

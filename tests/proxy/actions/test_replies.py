@@ -84,7 +84,9 @@ async def test_the_client_gets_all_text_and_all_own_calls_and_no_other(
     theirs = [name for name in called if name == "weather"]
     assert [call.name for call in reader.tool_calls] == theirs
     assert [call.name for call in reply.calls] == [name for name in called if name != "weather"]
-    assert (reader.answer or "") == "".join(said)
+    text = "".join(said)
+    hidden = called and not theirs and not text.strip()  # spaces alone, before calls that the client does not see
+    assert (reader.answer or "") == ("" if hidden else text)
     if len(theirs) == len(called):
         assert got == body
     elif theirs:
