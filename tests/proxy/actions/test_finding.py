@@ -10,8 +10,11 @@ import pytest
 from cli.common import knowledge
 from config.settings import load
 from proxy.actions.library import ActionLibrary
-from proxy.actions.store import ActionStore
-from retrieval.records.search import ALL, Turn
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.store import ActionSet, ActionStore
+from retrieval.records.documents import Passage
+from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
+from tests.support.unasked import Unasked
 
 
 @pytest.fixture
@@ -73,9 +76,27 @@ async def test_removing_a_set_keeps_the_operations_of_the_other_sets(library: Ac
     assert await found(library, "list penguins", "a", "b") == ["b/penguins"]
 
 
-async def test_an_operation_of_the_api_with_more_hits_comes_before_an_equal_operation(library: ActionLibrary) -> None:
-    search = {"search": {"summary": "Search penguins"}}
-    await library.add("a", document("Birds", **search))
-    await library.add("b", document("Birds", **search, young={"summary": "Search young penguins"}))
-    await library.add("c", document("Birds", count={"summary": "Count penguins"}))
+def passage_of(source: str) -> Passage:
+    return Passage("", 1, 0, "", source, 0.0, (), 0, 1, "penguins", 1)
+
+
+class FixedHits(Unasked):
+    """Two operations that fit the same, and a further operation of the second set.
+
+    The real index puts equal chunks in any order, with different scores.
+    """
+
+    async def retrieve(self, *_args: object, **_named: object) -> Retrieved:
+        scores = {"a/search": 0.5, "b/search": 0.5, "b/young": 0.4, "c/count": 0.1}
+        hits = [Hit(source, score, passage_of(source)) for source, score in scores.items()]
+        return Retrieved(Query("", (), (), ""), tuple(hits), Context((), 0, 0), {})
+
+
+async def test_an_operation_of_the_api_with_more_hits_comes_before_an_equal_operation(tmp_path: Path) -> None:
+    store = ActionStore(tmp_path)
+    for name, paths in {"a": ["search"], "b": ["search", "young"], "c": ["count"]}.items():
+        operations = [Operation(path, "GET", f"/{path}", {"properties": {}}) for path in paths]
+        store.put(ActionSet(name, "", "https://x.example", 0, ()), operations)
+    library = ActionLibrary(store, FixedHits())
     assert (await found(library, "search penguins", "a", "b", "c"))[:2] == ["b/search", "a/search"]
+    store.close()
