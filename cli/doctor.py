@@ -145,11 +145,11 @@ def _baked_in(seen: Examination) -> None:
     if not any(row.always for row in seen.settings.actions.values()):
         return
     from cli.apis import action_store, always_of
-    from proxy.actions.baked_in import baked_in_faults
+    from proxy.actions.baked_in import baked_in
 
     store = action_store(seen.settings)
     try:
-        for one in baked_in_faults(store, always_of(seen.settings)):
+        for one in baked_in(store, always_of(seen.settings))[1]:
             seen.found(f"actions.{one.set}.always", f"{one.operation} {one.problem}", one.advice)
     except RetrievalError as error:
         seen.found("the actions", error, _AWAY if seen.settings.catalog.url else _RESTORE)

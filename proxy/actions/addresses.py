@@ -43,6 +43,11 @@ def origin_of(url: str) -> tuple[str, str, int | None] | None:
     return parts.scheme, parts.host, parts.port
 
 
+def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
+    """Whether two URLs have the same scheme, host and port."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
 def networks_of(texts: Iterable[str]) -> tuple[IPNetwork, ...]:
     """The networks of a setting, such as 10.0.0.0/8. Raises ValueError."""
     return tuple(ipaddress.ip_network(text) for text in texts)

@@ -1,6 +1,6 @@
 """Baked-in operations: a setting names the operations that each chat with the set is offered, without a search."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.actions.openapi.operation import Operation
@@ -19,19 +19,24 @@ class BakedInFault(NamedTuple):
         return f"actions.{self.set}.always: {self.operation} {self.problem}; {self.advice}"
 
 
-def baked_in(store: ActionStore, always: Mapping[str, Sequence[str]]) -> dict[str, list[Operation]]:
-    """The baked-in operations of each set, in the order of the setting. Raises RetrievalError."""
-    operations = {name: store.operations(name, dict.fromkeys(wanted)) for name, wanted in always.items() if wanted}
-    return {name: [one for one in found if one.reads] for name, found in operations.items()}
+def baked_in(
+    store: ActionStore, always: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, list[Operation]], list[BakedInFault]]:
+    """The baked-in operations of each set, in the order of the setting, and the names that cannot be offered.
 
-
-def baked_in_faults(store: ActionStore, always: Mapping[str, Sequence[str]]) -> Iterator[BakedInFault]:
-    """The names of the setting without an operation that can be offered. Raises RetrievalError."""
+    Raises RetrievalError.
+    """
+    found = store.found((name, each) for name, wanted in always.items() for each in wanted)
+    operations: dict[str, list[Operation]] = {}
+    faults = []
     for name, wanted in always.items():
-        found = {one.name: one for one in store.operations(name, wanted)} if wanted else {}
-        for each in wanted:
-            if each not in found:
+        for each in dict.fromkeys(wanted):
+            operation = found.get((name, each))
+            if operation is None:
                 advice = f"`ragway actions show {name}` lists the operations"
-                yield BakedInFault(name, each, "is no operation of the set", advice)
-            elif not found[each].reads:
-                yield BakedInFault(name, each, "could change something", "name operations that only read")
+                faults.append(BakedInFault(name, each, "is no operation of the set", advice))
+            elif not operation.reads:
+                faults.append(BakedInFault(name, each, "could change something", "name operations that only read"))
+            else:
+                operations.setdefault(name, []).append(operation)
+    return operations, faults

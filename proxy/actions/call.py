@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 import httpx
 
 from proxy.action_trace import CallOutcome
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of
+from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of, same_origin
 from proxy.actions.body import read_within
 from proxy.actions.credentials import ClientCredentials, NoToken, sent_credentials
 from proxy.actions.masking import longest_form_bytes, masked
@@ -227,8 +227,8 @@ def _redirect_target(response: httpx.Response, url: httpx.URL, method: str) -> h
     if not response.has_redirect_location:
         return None
     target = url.join(response.headers["location"])
-    same = (target.scheme, target.host, target.port) == (url.scheme, url.host, url.port)
-    return target if same and (method in ("GET", "HEAD") or response.status_code in (307, 308)) else None
+    kept = method in ("GET", "HEAD") or response.status_code in (307, 308)
+    return target if kept and same_origin(target, url) else None
 
 
 def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, limits: CallLimits) -> Outcome:

@@ -17,13 +17,13 @@ from proxy.actions.offer import Actions, Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts
 from proxy.actions.replies import ClientReply, ModelReply
-from proxy.actions.ways import REFUSED, Way
+from proxy.actions.ways import REFUSED
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.replies import ToolCall
 from proxy.errors import ApiError
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, ToolsWay
 
 _T = TypeVar("_T")
 _PROGRESS = (b"x-rag-progress", b"on")
@@ -103,7 +103,7 @@ class ActionLoop:
             self._hidden += [_calls_message(reply, reply.calls), *_result_messages(reply.calls, results).values()]
             self._mark()
 
-    def _lower(self, *, refused: bool) -> Way:
+    def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client, in the same way."""
         self._unsure = not self._request.fields.get("tools")
         if self._unsure:

@@ -16,21 +16,21 @@ from typing import Any
 from proxy.access.rights import Rights
 from proxy.action_trace import ActionTrace
 from proxy.actions.arguments import offered_schema
-from proxy.actions.baked_in import BakedInFault, baked_in, baked_in_faults
+from proxy.actions.baked_in import BakedInFault, baked_in
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
 from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of, has_results
 from proxy.actions.openapi.operation import Operation
-from proxy.actions.own_tools import OwnTool, find_actions, tool_entry
+from proxy.actions.own_tools import OwnTool, find_actions, tool_entry, tool_name
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
-from proxy.actions.ways import Way, Ways
+from proxy.actions.ways import Ways
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
 from proxy.errors import ApiError
-from proxy.exchange import Exchange, Target
+from proxy.exchange import Exchange, Target, ToolsWay
 from proxy.upstream.bridges.lacking import Lacking
 from retrieval.errors import RetrievalError
 from retrieval.records.search import Turn, View
@@ -97,15 +97,14 @@ class Offer:
     """The tools that the gateway adds to one chat. Tools are only appended, because providers cache by prefix."""
 
     search: Callable[[Sequence[Turn]], Awaitable[Sequence[OfferedOperation]]]
-    lower: Callable[
-        [Way, bool], Way
-    ]  # learns that a way does not suit the model (refused or not); returns the next way
+    # Learns that a way does not suit the model (refused or not); returns the next way.
+    lower: Callable[[ToolsWay, bool], ToolsWay]
     taken: Collection[str]  # names of the client's tools
     tools: dict[str, OfferedOperation | OwnTool] = field(default_factory=dict)  # by the name of the tool
     conversation: Conversation = NEW  # the record of the earlier rounds
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     shelf: Shelf = field(default_factory=Shelf)
-    way: Way = "native"  # in which the model is asked for calls
+    way: ToolsWay = "native"  # in which the model is asked for calls
 
     def handles(self, name: str) -> bool:
         """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
@@ -286,7 +285,7 @@ class Actions:
 
         taken, others = _names_of(request.fields.get("tools"))
 
-        def lower(way: Way, refused: bool) -> Way:
+        def lower(way: ToolsWay, refused: bool) -> ToolsWay:
             return self.ways.lower(target, way, refused=refused)
 
         offer = Offer(search, lower, taken, others=others, way=self.ways.of(target, client_tools=bool(taken or others)))
@@ -337,15 +336,16 @@ class Actions:
 
     async def _restore(self, offer: Offer, apis: Mapping[str, Api], own: Mapping[str, OwnTool]) -> None:
         """Offer the tools of the conversation again, in the same order under the same names. own: by name."""
+        wanted = [(in_set, operation) for _, in_set, operation in offer.conversation.tools if in_set in apis]
+        known = await asyncio.to_thread(self.library.store.found, wanted)
         for name, in_set, operation in offer.conversation.tools:
             if name in offer.taken:
                 continue
+            one = known.get((in_set, operation))
             if not in_set and operation in own:
                 offer.tools[name] = own[operation]
-            elif in_set in apis:
-                for one in await asyncio.to_thread(self.library.store.operations, in_set, [operation]):
-                    if one.reads:
-                        offer.tools[name] = _offered(in_set, one, apis[in_set])
+            elif one is not None and one.reads:
+                offer.tools[name] = _offered(in_set, one, apis[in_set])
 
     async def _search(
         self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights
@@ -365,8 +365,7 @@ class Actions:
         store = self.library.store
         self._sets = {row.name: row for row in store.sets()}
         always = {name: wanted for name, wanted in self.limits.always.items() if name in self._sets}
-        self._baked_in = baked_in(store, always)
-        faults = tuple(baked_in_faults(store, always))
+        self._baked_in, faults = baked_in(store, always)
         for one in faults:
             if one not in self._faults:
                 log.warning("%s", one)
@@ -390,6 +389,5 @@ def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bo
 def _names_of(tools: Any) -> tuple[Collection[str], bool]:
     """The names of the client's tools, and whether a tool has no name."""
     rows = [tool for tool in tools or () if isinstance(tool, dict)]
-    functions = [row.get("function") or row.get("custom") for row in rows]
-    names = {str(one["name"]) for one in functions if isinstance(one, dict) and one.get("name")}
+    names = {name for row in rows if (name := tool_name(row))}
     return names, len(names) < len(rows)

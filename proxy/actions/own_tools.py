@@ -46,6 +46,12 @@ def tool_entry(name: str, description: str, schema: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"type": "function", "function": function})
 
 
+def tool_name(row: Any) -> str:
+    """The name in an entry of `tools`, in a call of a tool, or in a piece of a call; "": no name."""
+    function = (row.get("function") or row.get("custom")) if isinstance(row, dict) else None
+    return str(function.get("name") or "") if isinstance(function, dict) else ""
+
+
 def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of the arguments of a tool of the gateway, with one required argument."""
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}

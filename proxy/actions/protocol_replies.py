@@ -200,9 +200,7 @@ class ProtocolReply:
         if self._passes:
             await self._send(message)
         elif self._streamed:
-            frames = self._frames.whole(chunk)
-            if not more and (rest := self._frames.rest()):
-                frames.append(rest)
+            frames = self._frames.whole(chunk) if more else self._frames.last(chunk)
             body = b"".join(part for frame in frames for part in self._read(frame))
             if not more:
                 body += b"".join(self._end())

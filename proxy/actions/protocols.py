@@ -11,9 +11,9 @@ import orjson
 
 from proxy.actions.memory import HiddenMessages, edits_of
 from proxy.actions.offer import Offer, member_edit
-from proxy.actions.ways import Way
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
+from proxy.exchange import ToolsWay
 
 SAY = "say"  # the member with the answer, in the way json_schema
 # Members of a request that the text of a call would meet: the client's tools, stop words, the odds of each token.
@@ -36,7 +36,7 @@ _ANSWER = {
 _FINAL = "Answer the question in plain words, from these results."
 
 
-def suits(way: Way, request: ModelRequest) -> bool:
+def suits(way: ToolsWay, request: ModelRequest) -> bool:
     """Whether an offer in this way leaves the meaning of a request."""
     if way == "native":
         return True

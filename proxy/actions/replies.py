@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from proxy.actions.offer import Offer
+from proxy.actions.own_tools import tool_name
 from proxy.actions.thoughts import Thoughts
 from proxy.actions.written_calls import may_become_call, written_call
 from proxy.asgi import Message, Send, send_error
@@ -239,9 +240,7 @@ class ModelReply:
         elif self._refused or not self._streamed:
             self._pieces.append(chunk)
         else:
-            frames = self._frames.whole(chunk)
-            if not more and (rest := self._frames.rest()):
-                frames.append(rest)
+            frames = self._frames.whole(chunk) if more else self._frames.last(chunk)
             if sent := b"".join(part for frame in frames for part in self._passed(frame)):
                 await self._client.body(sent, more=True)
 
@@ -360,7 +359,7 @@ class ModelReply:
     def _without_calls(self, reply: Json) -> bytes:
         """The whole reply without the gateway's calls."""
         message = reply["choices"][0]["message"]
-        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.handles(_name_of(call))]
+        message["tool_calls"] = [call for call in message["tool_calls"] if not self._offer.handles(tool_name(call))]
         return json_bytes(reply)
 
     def _passed(self, raw: bytes) -> Iterator[bytes]:
@@ -422,7 +421,7 @@ class ModelReply:
         for number, call in frame.calls():
             if number in self._owned or number < 0:
                 continue
-            if name := _name_of(call):
+            if name := tool_name(call):
                 self._owned[number] = self._offer.handles(name)
                 self._nameless.discard(number)
             else:
@@ -461,12 +460,6 @@ def _choice_of(event: Mapping[str, Any]) -> Json:
 def _delta_of(event: Mapping[str, Any]) -> Json:
     delta = _choice_of(event).get("delta")
     return delta if isinstance(delta, dict) else {}
-
-
-def _name_of(call: Any) -> str:
-    """The name in a call of a tool, or in a piece of a call; "": no name."""
-    called = (call.get("function") or call.get("custom")) if isinstance(call, dict) else None
-    return str(called.get("name") or "") if isinstance(called, dict) else ""
 
 
 def _finish_of(event: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, origin_of
+from proxy.actions.addresses import CheckedTransport, ForbiddenAddress, IPNetwork, same_origin
 from proxy.actions.body import read_within
 from proxy.actions.openapi.read import MAX_BYTES, UnreadableSpec
 
@@ -76,7 +76,7 @@ async def _followed(transport: CheckedTransport, url: httpx.URL) -> bytes:
         try:
             if response.has_redirect_location:
                 target = url.join(response.headers["location"])
-                if origin_of(str(target)) != origin_of(str(url)):
+                if not same_origin(target, url):
                     raise UnreadableSpec(f"the server redirects to {target.host}, which is not followed")
                 url = target
                 continue

@@ -9,16 +9,15 @@ none         no operation is offered: by the setting `models.NAME.tools` alone
 from proxy.exchange import Target, ToolsWay
 from proxy.upstream.bridges.lacking import Lacking
 
-Way = ToolsWay
-LEARNED: tuple[Way, ...] = ("native", "json_schema", "text")
-# Way -> what a model lacks that is not asked in this way, and what the gateway does in place, for the log.
-_LACKS: dict[Way, tuple[str, str]] = {
+LEARNED: tuple[ToolsWay, ...] = ("native", "json_schema", "text")
+# Way of asking -> what a model lacks that is not asked in this way, and what the gateway does in place, for the log.
+_LACKS: dict[ToolsWay, tuple[str, str]] = {
     "native": ("tool calls", "operations are offered by a JSON schema of the answer"),
     "json_schema": ("JSON schema of the answer", "operations are offered by text"),
 }
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
 # Words of a refusal -> the refused part of the request.
-REFUSED: dict[Way, tuple[bytes, ...]] = {
+REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
     "native": (b"tool",),
     "json_schema": (b"response_format", b"json_schema", b"json schema", b"grammar", b"structured output"),
     "text": (),
@@ -32,7 +31,7 @@ class Ways:
     def __init__(self, lacking: Lacking) -> None:
         self._lacking = lacking
 
-    def of(self, target: Target, *, client_tools: bool = False) -> Way:
+    def of(self, target: Target, *, client_tools: bool = False) -> ToolsWay:
         """The way of the setting, else the first way that the model does not lack.
 
         client_tools: of a request with tools of the client, which only a model that refuses tools is not asked by.
@@ -43,7 +42,7 @@ class Ways:
             return "native"
         return next((way for way in LEARNED[:-1] if not self._lacks(target, way)), LEARNED[-1])
 
-    def lower(self, target: Target, way: Way, *, refused: bool) -> Way:
+    def lower(self, target: Target, way: ToolsWay, *, refused: bool) -> ToolsWay:
         """Learn that a way does not suit the model; returns the way from now on.
 
         refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
@@ -56,7 +55,7 @@ class Ways:
         self._learn(target, *_LACKS[way])
         return self.of(target)
 
-    def _lacks(self, target: Target, way: Way) -> bool:
+    def _lacks(self, target: Target, way: ToolsWay) -> bool:
         return self._lacking.knows(target, _LACKS[way][0], model=target.model)
 
     def _learn(self, target: Target, name: str, instead: str) -> None:

@@ -51,6 +51,11 @@ class FrameSplitter:
         self._parts, self._end, self.rest_bytes = [rest], rest[-3:], len(rest)
         return frames
 
+    def last(self, received: bytes) -> list[bytes]:
+        """The frames that the last piece completes, and the rest as a frame."""
+        frames = self.whole(received)
+        return [*frames, rest] if (rest := self.rest()) else frames
+
     def rest(self) -> bytes:
         """The beginning of the next frame."""
         return b"".join(self._parts)

@@ -33,6 +33,14 @@ def test_splitting_does_not_depend_on_how_the_bytes_arrive(stream: bytes, size: 
     assert fed_in_pieces(stream, size) == sse.split(stream)
 
 
+@given(STREAMS, STREAMS)
+def test_all_frames_of_a_stream_that_ends_join_to_the_input(before: bytes, last: bytes) -> None:
+    split = sse.FrameSplitter()
+    frames = [*split.whole(before), *split.last(last)]
+    assert b"".join(frames) == before + last
+    assert all(frames)
+
+
 @given(st.binary(max_size=40).filter(lambda data: not {10, 13} & set(data)))
 def test_a_built_frame_carries_its_data(data: bytes) -> None:
     built = sse.frame(data)
