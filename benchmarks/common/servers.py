@@ -34,10 +34,18 @@ def mock_upstream(folder: Path) -> Iterator[Running]:
         running.stop()
 
 
-def ragway(
-    folder: Path, name: str, upstream: int, *, data: Path, retrieval: bool, workers: int = 1, more: str = ""
+def ragway(  # noqa: PLR0913 - every argument is named at the call
+    folder: Path,
+    name: str,
+    upstream: int,
+    *,
+    data: Path,
+    retrieval: bool,
+    workers: int = 1,
+    more: str = "",
+    checkout: Path = ROOT,
 ) -> Running:
-    """`ragway serve`, ready. more: settings, as YAML."""
+    """`ragway serve`, ready. more: settings, as YAML. checkout: the folder with the code."""
     settings = folder / f"{name}.yaml"
     settings.write_text(
         f"models:\n"
@@ -50,7 +58,7 @@ def ragway(
     command = [*_RAGWAY, "serve", "--port", "0", "--config", str(settings), "--data", str(data)]
     if workers > 1:
         command += ["--workers", str(workers)]
-    return start(command, folder, name, {"PYTHONPATH": str(ROOT)}, printed_port)
+    return start(command, folder, name, {"PYTHONPATH": str(checkout)}, printed_port)
 
 
 def serves_workers() -> bool:

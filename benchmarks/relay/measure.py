@@ -34,14 +34,14 @@ _TURNS_AT_MOST = 6  # of which the least disturbed counts
 _PAUSE_S = 3.0  # before the next: the host is busy for some seconds
 _SHORT_TURN_S = 10.0  # longer turns are not repeated
 _STAGE = re.compile(r"([a-z_]+);dur=([\d.]+)")
-_RAG_STATUS = {"off": b"off", "two": b"off", "on": b"augmented"}
+_RAG_STATUS = {"off": b"off", "two": b"off", "on": b"augmented", "off-before": b"off", "on-before": b"augmented"}
 
 
 @dataclass(frozen=True, slots=True)
 class System:
     """A system under test."""
 
-    key: str  # direct | off | on | litellm | httpx | httpx2 | aiohttp; off and two by the number of workers
+    key: str  # direct | off | on | off-before | on-before | litellm | httpx | …; off and two by the number of workers
     title: str
     server: Running | None  # None: direct
 

@@ -1,7 +1,8 @@
 """The cost of the gateway: direct, ragway without and with retrieval, LiteLLM's proxy and a hand-made proxy, one
 upstream.
 
-    python benchmarks/relay/relay.py [--quick] [--anyway] [--client-study] [--skip litellm] [--json FILE]
+    python benchmarks/relay/relay.py [--quick] [--anyway] [--client-study] [--skip litellm] [--before FOLDER]
+        [--json FILE]
 
 The tables go to standard output as Markdown. Exit code 1: a reply differs from direct's reply, so the figures would
 mean nothing; 2: the benchmark cannot run, or the machine is busy. Linux only: CPU time, memory and load come from the
@@ -12,6 +13,7 @@ import argparse
 import contextlib
 import functools
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -58,11 +60,12 @@ _CONNECTIONS = (16, 64)
 _TITLES = {
     "direct": "direct", "off": "ragway, retrieval off", "on": "ragway, retrieval on", "litellm": "LiteLLM proxy",
     "httpx": "ASGI + httpx", "httpx2": "ASGI + httpx2", "aiohttp": "ASGI + aiohttp", "copy": "copies bytes alone",
+    "off-before": "before, retrieval off", "on-before": "before, retrieval on",
 }  # fmt: skip
 _STUDY = ("httpx2", "aiohttp")
 # With retrieval, 256 streams started within 20 ms wait seconds for embeddings: not a test of streaming.
 _MANY = 256
-_NOT_WITH_MANY = frozenset({"on"})
+_NOT_WITH_MANY = frozenset({"on", "on-before"})
 _ONCE_WITH_MANY = frozenset({"litellm"})  # a turn takes ten times as long as the streams should
 
 
@@ -120,6 +123,9 @@ def _arguments() -> argparse.Namespace:
         choices=["off", "on", "litellm", "httpx", "copy", "workers"],
         help="leave one out",
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="another checkout of ragway, measured beside this checkout"
+    )
     parser.add_argument("--no-pin", action="store_true", help="let the kernel choose the cores of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw measurements there")
     parser.add_argument("--seed", type=int, default=1, help="of the random order (default: 1)")
@@ -132,6 +138,7 @@ def _keys(arguments: argparse.Namespace) -> list[str]:
     """The systems of this run, without direct."""
     wanted = ["off", "on", "litellm", "httpx", "copy", *(_STUDY if arguments.client_study else ())]
     keys = [key for key in wanted if key not in arguments.skip]
+    keys += [f"{key}-before" for key in ("off", "on") if arguments.before and key in keys]
     missing = [key for key in keys if key in ("httpx", *_STUDY) and not servers.installed(key)]
     if "litellm" in keys and not servers.litellm_command().exists():
         missing.append("litellm")
@@ -245,6 +252,15 @@ class _Run:
             "litellm": lambda: servers.litellm(folder, "litellm", mock.port),
             "copy": lambda: servers.copy_proxy(folder, mock.port),
         }
+        if self._arguments.before:
+            ragway = functools.partial(servers.ragway, folder, checkout=self._arguments.before.resolve())
+            off_before, on_before = folder / "data-off-before", folder / "data-on-before"
+            if "on-before" in self._keys:  # a data folder serves one gateway at a time
+                shutil.copytree(data, on_before, symlinks=True)
+            launches |= {
+                "off-before": lambda: ragway("off-before", mock.port, data=off_before, retrieval=False),
+                "on-before": lambda: ragway("on-before", mock.port, data=on_before, retrieval=True),
+            }
         for client in ("httpx", *_STUDY):
             launches[client] = functools.partial(servers.asgi_proxy, folder, client, mock.port)
         return {key: launches[key] for key in self._keys}

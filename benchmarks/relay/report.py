@@ -31,8 +31,9 @@ def markdown(results: Results) -> str:
     told = ", ".join(f"{name} {value}" for name, value in conditions.items() if name != "warnings")
     warnings = [f"**Not to be quoted: {warning}**" for warning in _warnings(conditions)]
     parts = [
-        "# Relay benchmark", told, *warnings, *_targets(results), *_clients(results), *_latency(results),
-        *_throughput(results), *_streams(results), *_workers(results), *_starts(results), *_stages(results),
+        "# Relay benchmark", told, *warnings, *_targets(results), *_before(results), *_clients(results),
+        *_latency(results), *_throughput(results), *_streams(results), *_workers(results), *_starts(results),
+        *_stages(results),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
@@ -81,6 +82,46 @@ def _clients(results: Results) -> list[str]:
         "client, and do nothing but relay. The numbers in the head are connections or streams at once.",
         table(head, rows),
     ]
+
+
+def _before(results: Results) -> list[str]:
+    """Each figure of this checkout over the same figure of the other checkout."""
+    rows = []
+    for key in ("off", "on"):
+        before = f"{key}-before"
+        if before not in results.titles:
+            continue
+        kinds = {"": results.latency, ", in turn": results.alternating, ", stream": results.burst}
+        for kind, measured in kinds.items():
+            ms = [block_medians(measured, each) * 1000 for each in (key, before)]
+            rows.append(_row(f"{key}{kind}: p50 ms", *ms))
+        for connections, systems in results.throughput.items():
+            now, then = systems[key], systems[before]
+            name = f"{key}, {connections} connections"
+            rows.append(_row(f"{name}: requests/s", rates(now), rates(then)))
+            rows.append(_row(f"{name}: CPU µs/request", cpu_us(now), cpu_us(then)))
+            rows += [
+                _row(f"{name}: p{q} ms", np.multiply(a, 1000), np.multiply(b, 1000))
+                for q, a, b in ((50, now.p50_s, then.p50_s), (99, now.p99_s, then.p99_s))
+            ]
+        for count, streams in results.streams.items():
+            if key in streams and before in streams:
+                each = [cpu_us(streams[one], per_reply=CHUNKS) for one in (key, before)]
+                rows.append(_row(f"{key}, {count} streams: CPU µs/chunk", *each))
+    if not rows:
+        return []
+    return [
+        "## This checkout and the checkout before",
+        "Medians over the rounds; the ratio is the median of the rounds' ratios, with its 95 % interval.",
+        table(["", "before", "now", "now/before", "95 %"], rows),
+    ]
+
+
+def _row(name: str, now: Floats, before: Floats) -> list[str]:
+    ratios = np.divide(now, before)
+    low, high = interval(median, ratios)
+    middles = [figure(float(np.median(values))) for values in (before, now)]
+    return [name, *middles, f"{np.median(ratios):.3f}", f"{low:.3f}–{high:.3f}"]
 
 
 def _latency(results: Results) -> list[str]:

@@ -182,6 +182,18 @@ def test_the_report_begins_with_the_targets_and_marks_what_is_not_to_be_quoted()
     assert "**Not to be quoted: taken on a loaded machine.**" in markdown(results)
 
 
+def test_the_report_compares_two_checkouts_within_a_round() -> None:
+    results = _results()
+    assert "the checkout before" not in markdown(results)
+    results.titles["off-before"] = "before"
+    for measured in (results.latency.seconds, *results.throughput.values(), *results.streams.values()):
+        measured["off-before"] = measured["off"]  # type: ignore[index]
+    results.throughput[16]["off-before"] = _turns(8_000, 1 / 8_000)
+    rows = markdown(results)
+    assert "| off: p50 ms | 0.150 | 0.150 | 1.000 | 1.000–1.000 |" in rows
+    assert "| off, 16 connections: requests/s | 8,000 | 10,000 | 1.250 | 1.250–1.250 |" in rows
+
+
 def test_the_raw_measurements_hold_percentiles_of_gaps_instead_of_each() -> None:
     raw = _results().raw()
     assert raw["streams"][64]["off"]["gaps_s"] == [{"p50": 0.02, "p99": 0.02, "p100": 0.02}]
