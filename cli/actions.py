@@ -167,7 +167,7 @@ def list_sets(as_json: bool, config_file: Path | None, data: str | None) -> None
 def show(name: str, operation: str | None, as_json: bool, config_file: Path | None, data: str | None) -> None:
     """List the operations of a set, or show one OPERATION with its arguments."""
     with contextlib.closing(action_store(settings_of(config_file, data=data))) as store:
-        found = _set_of(store, name)
+        found = set_of(store, name)
         operations = store.operations(name, None if operation is None else [operation])
     if operation is not None and not operations:
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
@@ -221,7 +221,7 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
     async with action_library(settings) as library:
         names = [as_text(name) for name in sets] or [one.name for one in library.store.sets()]
         for name in names:
-            _set_of(library.store, name)
+            set_of(library.store, name)
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
         rows = [{"set": one.set, **_operation_row(one.operation)} for one in found]
@@ -258,7 +258,7 @@ def run_operation(
     """
     settings = settings_of(config_file, data=data)
     with contextlib.closing(action_store(settings)) as store:
-        found = _set_of(store, name)
+        found = set_of(store, name)
         operations = store.operations(name, [operation])
     if not operations:
         raise click.ClickException(f"{name} has no operation {operation!r}: ragway actions show {name} lists them")
@@ -326,7 +326,8 @@ def _value(schema: Mapping[str, Any], name: str, text: str) -> Any:
     return text if problems(alone, {name: value}) and not problems(alone, {name: text}) else value
 
 
-def _set_of(store: ActionStore, name: str) -> ActionSet:
+def set_of(store: ActionStore, name: str) -> ActionSet:
+    """The set of a name. Raises click.ClickException."""
     found = store.find(name)
     if found is None:
         raise click.ClickException(_no_set(store, name))

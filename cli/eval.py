@@ -1,5 +1,6 @@
 """ragway eval: measure retrieval on judged questions, rung by rung."""
 
+import contextlib
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ import click
 import orjson
 
 from cli.common import WholeNumber, as_text, must_exist, options, progress_bar, run, settings_of
+from config.settings import Settings
 
 if TYPE_CHECKING:
     from evaluation.retrieval.judged import JudgedSet
@@ -25,11 +27,20 @@ _OPTIONS: Sequence[Callable[..., Any]] = (
         help="Ask this collection of the data folder (default: a temporary collection of DIR's documents).",
     ),
     click.option(
+        "--actions", "action_sets", multiple=True, metavar="SET",
+        help="Find operations in place of documents, in this action set of the data folder; may be repeated.",
+    ),
+    click.option(
+        "--spec", "specs", multiple=True, metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="Find operations of this OpenAPI document, in a temporary action set; may be repeated.",
+    ),
+    click.option(
         "--embedder", "embedders", multiple=True,
         help="Embedding model, by name or path; several are compared (default: embedder.model).",
     ),
     click.option(
-        "-k", "--k", "k", type=WholeNumber(1, 100), help="Passages injected at most (default: retrieval.k)."
+        "-k", "--k", "k", type=WholeNumber(1, 100),
+        help="Passages injected at most (default: retrieval.k), or operations offered (action_calls.k).",
     ),
     click.option(
         "--limit", type=WholeNumber(1), help="Ask only so many questions of each DIR, drawn at random by --seed."
@@ -65,6 +76,8 @@ class _EvalArgs:
 
     folders: Sequence[Path]
     collection: str | None
+    action_sets: Sequence[str]
+    specs: Sequence[Path]
     embedders: Sequence[str]
     k: int | None
     limit: int | None
@@ -105,26 +118,31 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
     passages from a relevant document), context recall (ctx R: share of the relevant documents injected), MRR, MAP, the
     milliseconds per question, and the difference of nDCG@10 to the rung before with a 95 % interval by a paired
     bootstrap. A passage counts as its document.
+
+    With --actions or --spec the questions find operations of APIs. The qrels name operations as "METHOD /path", or by
+    the name or the operationId; with several sets as "SET/METHOD /path" or SET/NAME. The set of a FILE has the file's
+    name without the ending. DIR needs no documents. Hit@5 is the share of questions with a right operation among the
+    first five; offer P and offer R stand in place of ctx P and ctx R, for the operations that a chat is offered.
     """
     from cli.build import plan
     from evaluation.retrieval.measure import MeasureOptions
 
     args = _EvalArgs(**given)
+    _check_subject(args)
     models: Sequence[str | None] = args.embedders or [None]
     found = [settings_of(config_file, data=data, embedder__model=model) for model in models]
-    if args.collection is not None and len(found) > 1:
-        raise click.UsageError(
-            "--collection was built with one embedder: leave --embedder out, or give --embedder once"
-        )
-    if args.collection is not None:
+    if args.collection is not None or args.action_sets:
         must_exist(found[0])
+    _check_sets(args, found[0])
     cache = args.cache or Path(found[0].data) / "cache"
     how = [
         MeasureOptions(
             plan(settings),
             cache.absolute(),
             as_text(args.collection or ""),
-            args.k,
+            tuple(map(as_text, args.action_sets)),
+            tuple(args.specs),
+            args.k or (settings.action_calls.k if args.action_sets or args.specs else None),
             args.limit,
             args.seed,
             tuple(args.rungs),
@@ -133,6 +151,32 @@ def command(config_file: Path | None, data: str | None, **given: Any) -> None:
         for settings in found
     ]
     run(_eval(args, how))
+
+
+def _check_subject(args: _EvalArgs) -> None:
+    """Raise click.UsageError for options that exclude each other, and for two documents of the same name."""
+    stored = [name for name, value in (("--collection", args.collection), ("--actions", args.action_sets)) if value]
+    given = [*stored, *(["--spec"] if args.specs else [])]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
+    if stored and len(args.embedders) > 1:
+        raise click.UsageError(
+            f"the data folder was built with one embedder: with {stored[0]}, give --embedder once at most"
+        )
+    names = [file.stem for file in args.specs]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise click.UsageError(f"two documents are named {twice.pop()!r}: the name of a document names the set")
+
+
+def _check_sets(args: _EvalArgs, settings: Settings) -> None:
+    """Raise click.ClickException for an unknown action set."""
+    if args.action_sets:
+        from cli.actions import set_of
+        from cli.apis import action_store
+
+        with contextlib.closing(action_store(settings)) as store:
+            for name in args.action_sets:
+                set_of(store, as_text(name))
 
 
 def _interrupt(*_: object) -> None:

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import hashlib
 import json
-import math
 import re
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from benchmarks.common.output import say, table
 from cli.common import knowledge
 from config.settings import load
 from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, read
+from evaluation.retrieval.metrics import hit, ndcg, recall
 from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument, read_document
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
@@ -145,18 +145,6 @@ def _read_all(folder: Path) -> Iterator[tuple[str, ReadDocument]]:
             continue
 
 
-def scores(found: Sequence[str], relevant: Mapping[str, int]) -> tuple[float, float, bool]:
-    """nDCG@10, recall@10 and hit@5 of one question."""
-    gains = [relevant.get(each, 0) for each in found[:_K]]
-    ideal = sorted(relevant.values(), reverse=True)[:_K]
-    recall = sum(1 for gain in gains if gain > 0) / sum(1 for gain in relevant.values() if gain > 0)
-    return _dcg(gains) / _dcg(ideal), recall, any(gains[:5])
-
-
-def _dcg(gains: Sequence[int]) -> float:
-    return sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains))
-
-
 def mean_of(
     found: Sequence[Sequence[str]],
     questions: Sequence[JudgedQuestion],
@@ -164,10 +152,15 @@ def mean_of(
     added_ms: Sequence[float],
 ) -> Scores:
     """The figures of all questions."""
-    rows = [scores(ids, question.gold) for ids, question in zip(found, questions, strict=True)]
-    ndcg, recall, hit = (float(np.mean([row[at] for row in rows])) for at in range(3))
-    empty = sum(not ids for ids in found)
-    return Scores(ndcg, recall, hit, empty, float(np.median(times_ms)), float(np.median(added_ms)))
+    pairs = [(ids, question.gold) for ids, question in zip(found, questions, strict=True)]
+    return Scores(
+        ndcg=float(np.mean([ndcg(*pair, _K) for pair in pairs])),
+        recall=float(np.mean([recall(*pair, _K) for pair in pairs])),
+        hit=float(np.mean([hit(*pair, 5) for pair in pairs])),
+        empty=sum(not ids for ids in found),
+        median_ms=float(np.median(times_ms)),
+        added_ms=float(np.median(added_ms)),
+    )
 
 
 class Bench:

@@ -22,8 +22,8 @@ from benchmarks.common.output import say, table
 from cli.build import plan
 from config.settings import load
 from evaluation.retrieval.judged import JudgedQuestion, JudgedSet, corpus, judged_id, read
-from evaluation.retrieval.measure import scratch_plan
 from evaluation.retrieval.metrics import ndcg, recall
+from evaluation.retrieval.subjects import scratch_plan
 from evaluation.stats.significance import difference
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan

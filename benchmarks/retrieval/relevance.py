@@ -32,7 +32,7 @@ from benchmarks.common.output import say
 from cli.build import plan
 from config.settings import load
 from evaluation.retrieval.judged import JudgedSet, corpus, read
-from evaluation.retrieval.measure import scratch_plan
+from evaluation.retrieval.subjects import scratch_plan
 from retrieval.index.index import Index
 from retrieval.knowledge import Plan
 from retrieval.records.search import Turn

@@ -26,6 +26,11 @@ def recall(ranking: Sequence[str], gold: Gold, k: int) -> float:
     return sum(id in relevant for id in ranking[:k]) / len(relevant) if relevant else 0.0
 
 
+def hit(ranking: Sequence[str], gold: Gold, k: int) -> float:
+    """1 if a relevant document is among the first k, else 0: trec_eval's `success`."""
+    return float(not _relevant(gold).isdisjoint(ranking[:k]))
+
+
 def reciprocal_rank(ranking: Sequence[str], gold: Gold) -> float:
     """1 / rank of the first relevant document; 0 without a relevant document. The mean over questions is MRR."""
     relevant = _relevant(gold)
@@ -80,6 +85,7 @@ def scores(ranking: Sequence[str], injected: Sequence[str], gold: Gold) -> dict[
         "ndcg@10": ndcg(ranking, gold, 10),
         "recall@5": recall(ranking, gold, 5),
         "recall@10": recall(ranking, gold, 10),
+        "hit@5": hit(ranking, gold, 5),
         "context_precision": context_precision(injected, gold),
         "ranked_context_precision": ranked_context_precision(injected, gold),
         "context_recall": context_recall(injected, gold),

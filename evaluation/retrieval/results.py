@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from evaluation.stats.significance import Difference, difference, mean_differenc
 
 VERSION = 1  # of the JSON
 MAIN = "ndcg@10"  # the metric for comparing rungs
+
+Kind = Literal["documents", "operations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ class SetResult:
     """One set with one embedder, from the lowest rung to the highest."""
 
     name: str
-    origin: str  # corpus.jsonl, docs/ or the name of a collection
+    origin: str  # corpus.jsonl, docs/, or the name of a collection, of action sets or of OpenAPI documents
     embedder: str
-    documents: int
+    documents: int  # or operations
     chunks: int
     questions: int
     k: int
@@ -87,6 +89,7 @@ class SetResult:
     load: tuple[float, float]  # of the machine, before and after
     notes: tuple[str, ...]
     rungs: tuple[RungResult, ...]
+    kind: Kind = "documents"  # searched
 
     def rung(self, name: str) -> RungResult | None:
         return next((rung for rung in self.rungs if rung.name == name), None)
@@ -184,6 +187,7 @@ def as_json(runs: Sequence[Sequence[SetResult]], *, seed: int) -> dict[str, Any]
 def _set_json(set_result: SetResult) -> dict[str, Any]:
     return {
         "name": set_result.name,
+        "kind": set_result.kind,
         "origin": set_result.origin,
         "embedder": set_result.embedder,
         "documents": set_result.documents,

@@ -1,35 +1,39 @@
 """Results to tables: of plain text for a terminal, or of Markdown for a page."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluation.retrieval.compare import MetricChange
-from evaluation.retrieval.results import MAIN, Average, RungResult, SetResult, compared, nothing
+from evaluation.retrieval.results import MAIN, Average, Kind, RungResult, SetResult, compared, nothing
 from evaluation.stats.significance import Difference, interval
 
-_COLUMNS = {
-    "nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10",
-    "ctx P": "context_precision", "ctx R": "context_recall", "MRR": "mrr", "MAP": "map",
+_RANKING = {"nDCG@5": "ndcg@5", "nDCG@10": "ndcg@10", "R@5": "recall@5", "R@10": "recall@10"}
+_COLUMNS: Mapping[Kind, Mapping[str, str]] = {
+    "documents": {**_RANKING, "ctx P": "context_precision", "ctx R": "context_recall", "MRR": "mrr", "MAP": "map"},
+    "operations": {
+        **_RANKING, "hit@5": "hit@5", "offer P": "context_precision", "offer R": "context_recall", "MRR": "mrr",
+        "MAP": "map",
+    },
 }  # fmt: skip
-_HEAD = ["rung", *_COLUMNS, "p50 ms", "p95 ms", "nDCG@10 to the rung before [95 %]"]
 _NONE = "–"
 
 
 def set_table(result: SetResult, *, markdown: bool, seed: int) -> str:
-    """A set's ladder: the documents above the table, notes below."""
+    """A set's ladder: the documents or operations above the table, notes below."""
     rows = [
         [
             rung.label,
-            *(_number(rung.mean(metric)) for metric in _COLUMNS.values()),
+            *(_number(rung.mean(metric)) for metric in _COLUMNS[result.kind].values()),
             *(f"{rung.ms(percent):.1f}" if result.timed else _NONE for percent in (50, 95)),
             _change(rung.change),
         ]
         for rung in result.rungs
     ]
-    of = f"{result.questions} questions, {result.documents} documents in {result.chunks} chunks ({result.origin})"
+    chunks = f" in {result.chunks} chunks" if result.kind == "documents" else ""
+    of = f"{result.questions} questions, {result.documents} {result.kind}{chunks} ({result.origin})"
     title = f"{result.name}: {of}; {result.embedder}; k = {result.k}"
     below = [*_better_arm(result, seed=seed), *_injected(result), *(f"note: {note}" for note in result.notes)]
-    return table(title, _HEAD, rows, below, markdown=markdown)
+    return table(title, _head(result.kind), rows, below, markdown=markdown)
 
 
 def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, markdown: bool) -> str:
@@ -37,14 +41,18 @@ def average_table(averages: Sequence[Average], sets: Sequence[SetResult], *, mar
     rows = [
         [
             average.label if average.sets == len(sets) else f"{average.label} ({average.sets} of {len(sets)} sets)",
-            *(_number(average.means[metric]) for metric in _COLUMNS.values()),
+            *(_number(average.means[metric]) for metric in _COLUMNS[sets[0].kind].values()),
             *(f"{ms:.1f}" if sets[0].timed else _NONE for ms in (average.p50_ms, average.p95_ms)),
             _change(average.change),
         ]
         for average in averages
     ]
     title = f"Average of {len(sets)} sets: {', '.join(result_set.name for result_set in sets)}; {sets[0].embedder}"
-    return table(title, _HEAD, rows, [], markdown=markdown)
+    return table(title, _head(sets[0].kind), rows, [], markdown=markdown)
+
+
+def _head(kind: Kind) -> list[str]:
+    return ["rung", *_COLUMNS[kind], "p50 ms", "p95 ms", "nDCG@10 to the rung before [95 %]"]
 
 
 def comparison_table(title: str, rows: Sequence[MetricChange], *, markdown: bool) -> str:
@@ -88,13 +96,14 @@ def _better_arm(result: SetResult, *, seed: int) -> list[str]:
 
 
 def _injected(result: SetResult) -> list[str]:
-    """How often the product injects nothing. Only the top rung makes the decision."""
+    """How often the product injects or offers nothing. Only the top rung makes the decision."""
     top = result.rung("configured")
     if top is None:
         return []
     of = [("answerable", top.answerable), ("unanswerable", top.unanswerable)]
     shares = [f"{nothing(rows)} of {len(rows)} {kind} ({nothing(rows) / len(rows):.1%})" for kind, rows in of if rows]
-    return [f"nothing injected ({top.label}): {', '.join(shares)}"]
+    injected = "injected" if result.kind == "documents" else "offered"
+    return [f"nothing {injected} ({top.label}): {', '.join(shares)}"]
 
 
 def _number(value: float | None) -> str:

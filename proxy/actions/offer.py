@@ -39,7 +39,7 @@ log = logging.getLogger("ragway")
 _PREFIX = "act_"
 _MOST_NAME_CHARS = 64  # OpenAI's limit
 _MOST_DESCRIPTION_CHARS = 1_000
-_SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
+SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
 # Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
@@ -352,7 +352,7 @@ class Actions:
     ) -> Sequence[OfferedOperation]:
         """Reading operations, the best first. Raises RetrievalError."""
         k = self.limits.k
-        found = await self.library.find(turns, list(apis), k=k * _SEARCHED, view=View(rights.groups))
+        found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
         usable = [one for one in found if one.operation.reads and apis[one.set].serves(one.operation)]
         return [_offered(one.set, one.operation, apis[one.set]) for one in usable[:k]]
 

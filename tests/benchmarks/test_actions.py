@@ -1,4 +1,4 @@
-"""The benchmark of action search: its scores, and a run on a small set of its own."""
+"""The benchmark of action search: a run on a small set of its own."""
 
 import json
 import subprocess
@@ -7,19 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.retrieval.actions import own_of, scores
+from benchmarks.retrieval.actions import own_of
 from tests.support.gateway import environment
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_scores_are_those_of_trec() -> None:
-    ndcg, recall, hit = scores(["a", "x", "b"], {"a": 1, "b": 1})
-    assert ndcg == pytest.approx((1 + 0.5) / (1 + 0.63093), abs=1e-4)
-    assert (recall, hit) == (1.0, True)
-    ndcg, recall, hit = scores(["x"] * 5 + ["a"], {"a": 1})
-    assert ndcg == pytest.approx(0.35621, abs=1e-4)
-    assert (recall, hit) == (1.0, False)
 
 
 def printed(script: str, *words: str, folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.embedding.export import DEFAULT_MODEL
-from tests.evaluation.retrieval.folders import judged_folder, write_lines
+from tests.evaluation.retrieval.folders import judged_folder, judged_operations, openapi_file, write_lines
 from tests.support.gateway import WITHOUT_TORCH, embedder, environment, ragway, refused
 
 
@@ -173,11 +173,39 @@ def test_what_is_wrong_with_a_folder_is_said_before_anything_is_done(data: Path,
     assert list(data.iterdir()) == []
 
 
+def test_questions_find_operations_of_a_document_and_of_action_sets(data: Path, tmp_path: Path) -> None:
+    folder, spec = judged_operations(tmp_path / "zoo"), openapi_file(tmp_path / "api.json")
+    ragway(
+        "actions",
+        "add",
+        "shop",
+        str(spec),
+        "--base-url",
+        "https://api.example.com",
+        "--data",
+        str(data),
+        folder=tmp_path,
+    )
+    tables = []
+    for given in (("--spec", str(spec)), ("--actions", "shop")):
+        done = evaluate(str(folder), *given, "--data", str(data), "--rung", "configured", "--untimed", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        title, *table = done.stdout.splitlines()
+        assert title.endswith("; k = 6")
+        tables.append(table)
+    assert tables[0] == tables[1]
+    line = refused(evaluate(str(folder), "--actions", "shoe", "--data", str(data), folder=tmp_path))
+    assert "there is no action set 'shoe'; known: shop" in line
+
+
 @pytest.mark.parametrize(
     "args",
     [
         (), ("zephyr", "--limit", "0"), ("zephyr", "--rung", "nonsense"), ("zephyr", "-k", "0"),
         ("zephyr", "./zephyr"), ("zephyr", "--collection", "a", "--embedder", "b", "--embedder", "c"),
+        ("zephyr", "--collection", "a", "--actions", "b"), ("zephyr", "--actions", "a", "--spec", "zephyr/qrels.tsv"),
+        ("zephyr", "--actions", "a", "--embedder", "b", "--embedder", "c"), ("zephyr", "--spec", "nowhere.json"),
+        ("zephyr", "--spec", "zephyr/qrels.tsv", "--spec", "./zephyr/qrels.tsv"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_code_2(args: tuple[str, ...], folder: Path, tmp_path: Path) -> None:

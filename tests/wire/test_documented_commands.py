@@ -52,13 +52,23 @@ FILES = {
     "judged/handbook/docs/tls.md": "# TLS\n\nConnect with TLS on port 5123.",
     "judged/handbook/queries.jsonl": json.dumps({"_id": "q1", "text": "How do I connect with TLS?"}),
     "judged/handbook/qrels.tsv": "q1\ttls.md\t1\n",
+    "judged/atlas/queries.jsonl": json.dumps({"_id": "q1", "text": "Which users does my organization have?"}),
+    "judged/atlas/qrels.tsv": "q1\tlistOrganizationUsers\t1\n",
+    "openapi.yaml": """
+openapi: 3.1.0
+info: {title: Atlas}
+paths:
+  /orgs/{orgId}/users:
+    parameters: [{name: orgId, in: path, required: true}]
+    get: {operationId: listOrganizationUsers}
+""",
     "ragway.yaml": SETTINGS,
 }
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Path:
-    """A folder with the files of the pages, the collection `handbook` and the results of an evaluation."""
+    """A folder with the files of the pages, a collection, an action set and the results of an evaluation."""
     folder = tmp_path_factory.mktemp("prepared")
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +77,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Path:
     (folder / "data" / "models").symlink_to(models)
     run("ingest", "handbook", "--collection", "handbook", folder=folder)
     run("ingest", "notes.md", "--collection", "faq", folder=folder)
+    run("actions", "add", "atlas", "openapi.yaml", folder=folder)
     run("eval", "judged/handbook", "--json", "before.json", folder=folder)
     return folder
 

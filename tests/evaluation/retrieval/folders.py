@@ -46,3 +46,32 @@ def judged_folder(folder: Path) -> Path:
     write_lines(folder / "unanswerable.jsonl", UNANSWERABLE)
     write_qrels(folder / "qrels.tsv", QRELS)
     return folder
+
+
+def judged_operations(folder: Path, *qrels: tuple[str, str, int]) -> Path:
+    """Two answerable questions about an API (default: with judgements in two forms), and a question that is not."""
+    write_lines(
+        folder / "queries.jsonl",
+        [
+            {"_id": "q1", "text": "Which invoices has a customer?"},
+            {"_id": "q2", "text": "Which penguins live in the zoo?"},
+        ],
+    )
+    write_lines(folder / "unanswerable.jsonl", UNANSWERABLE)
+    write_qrels(folder / "qrels.tsv", qrels or (("q1", "GET /invoices", 1), ("q2", "penguins/list", 1)))
+    return folder
+
+
+def openapi_file(file: Path) -> Path:
+    """An API with four operations; one could change something."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    paths = {
+        "/invoices": {
+            "get": {"summary": "List the invoices of a customer"},
+            "delete": {"operationId": "drop", "summary": "Delete the invoices of a customer"},
+        },
+        "/penguins": {"get": {"operationId": "penguins/list", "summary": "List the penguins of the zoo"}},
+        "/weather": {"get": {"operationId": "forecast", "summary": "The weather of tomorrow"}},
+    }
+    file.write_text(json.dumps({"openapi": "3.1.0", "info": {"title": "Zoo"}, "paths": paths}), "utf-8")
+    return file

@@ -18,6 +18,7 @@ OURS = {
     "ndcg_cut_10": lambda ranking, gold: metrics.ndcg(ranking, gold, 10),
     "recall_5": lambda ranking, gold: metrics.recall(ranking, gold, 5),
     "recall_10": lambda ranking, gold: metrics.recall(ranking, gold, 10),
+    "success_5": lambda ranking, gold: metrics.hit(ranking, gold, 5),
     "recip_rank": metrics.reciprocal_rank,
     "map": metrics.average_precision,
 }
@@ -29,7 +30,8 @@ def ordered(scored: Mapping[str, float]) -> list[str]:
 
 
 def trec_eval(scored: Mapping[str, float], gold: Mapping[str, int]) -> Mapping[str, float]:
-    evaluator = pytrec_eval.RelevanceEvaluator({"q": dict(gold)}, {"ndcg_cut.5,10", "recall.5,10", "recip_rank", "map"})
+    measures = {"ndcg_cut.5,10", "recall.5,10", "success.5", "recip_rank", "map"}
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": dict(gold)}, measures)
     return evaluator.evaluate({"q": dict(scored)}).get("q", dict.fromkeys(OURS, 0.0))
 
 

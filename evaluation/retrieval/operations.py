@@ -1,0 +1,162 @@
+"""The operations of action sets answer the judged questions, as in a chat with the sets.
+
+A judgement names an operation as "METHOD /path", by the name or by the document's operationId; with several sets,
+after the name of the set and a slash. Results name an operation as SET/NAME.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluation.retrieval.judged import JudgedSet
+from evaluation.retrieval.results import Kind, RankedDocument
+from evaluation.retrieval.subjects import Answer, configured_index, temporary_index
+from proxy.actions.library import ActionLibrary, FoundAction, ReadDocument, read_document
+from proxy.actions.offer import SEARCHED
+from proxy.actions.openapi.operation import Operation
+from proxy.actions.openapi.read import UnreadableSpec
+from proxy.actions.store import COLLECTION, ActionStore
+from retrieval.errors import RetrievalError
+from retrieval.index.index import Index
+from retrieval.knowledge import HitOptions, Library, Plan, Progress, SearchOptions, Writing
+from retrieval.records.search import ALL, Retrieved, Turn
+from retrieval.search.pipeline import Retriever
+
+_RANKED = 20  # operations in the ranking of a question
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of action sets."""
+
+    index: Index
+    judged: JudgedSet  # with SET/NAME for each judged operation
+    store: ActionStore
+    sets: Sequence[str]
+    origin: str
+    notes: Sequence[str]
+    operations: int
+    collection: str = COLLECTION
+    kind: Kind = "operations"
+
+    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+        """Search for operations. `injected` has the operations that a chat is offered: the operations that read."""
+        search = _Search(retriever, options)
+        library = ActionLibrary(self.store, _Searched(search, self.index.library, self.index.writing))
+        k = k or options.k
+        start = time.perf_counter()
+        offered = await library.find(turns, self.sets, k=k * SEARCHED, view=ALL)
+        took_ms = (time.perf_counter() - start) * 1000
+        asked = search.last
+        ranked = await library.find(turns, self.sets, k=_RANKED, view=ALL)
+        hits = {hit.passage.source: hit for hit in reversed(search.last.hits)}
+        found = []
+        for each in map(label_of, ranked):
+            hit = hits.get(each)  # None: a producer
+            found.append(
+                RankedDocument(each, hit.score, dict(hit.ranks), dict(hit.scores))
+                if hit is not None
+                else RankedDocument(each, 0.0, {}, {})
+            )
+        reading = [label_of(one) for one in offered if one.operation.reads]
+        return Answer(asked.query, found, reading[:k], took_ms, asked.timings_ms)
+
+
+class _Search:
+    """The search of texts by a rung, with the last result."""
+
+    def __init__(self, retriever: Retriever, options: SearchOptions) -> None:
+        self._retriever = retriever
+        self._options = options
+        self.last: Retrieved
+
+    async def retrieve(self, *arguments: Any, hit_options: HitOptions, **named: Any) -> Retrieved:
+        if not self._options.min_relevance:  # only the last rung decides whether an operation fits
+            hit_options = replace(hit_options, min_relevance=0.0)
+        self.last = await self._retriever.retrieve(*arguments, hit_options=hit_options, **named)
+        return self.last
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """The documents of an index, with the search of a rung."""
+
+    search: Any
+    library: Library
+    writing: Writing
+
+    async def close(self) -> None:
+        """Leave the index open."""
+
+
+def label_of(found: FoundAction) -> str:
+    """SET/NAME."""
+    return f"{found.set}/{found.operation.name}"
+
+
+@asynccontextmanager
+async def stored_operations(judged: JudgedSet, plan: Plan, sets: Sequence[str]) -> AsyncIterator[Operations]:
+    """The action sets of the data folder. Raises RetrievalError, also for a judgement without an operation."""
+    with closing(ActionStore(Path(plan.data), plan.catalog_url)) as store:
+        known = {name: await asyncio.to_thread(store.operations, name) for name in dict.fromkeys(sets)}
+        judged, notes = _with_labels(judged, known)
+        async with configured_index(plan) as index:
+            origin = f"action set{'s' if len(known) > 1 else ''} {', '.join(known)}"
+            yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+
+
+@asynccontextmanager
+async def operations_of_specs(
+    judged: JudgedSet, plan: Plan, cache: Path, specs: Sequence[Path], progress: Callable[[str, str], Progress]
+) -> AsyncIterator[Operations]:
+    """The operations of OpenAPI documents, in temporary action sets. Raises RetrievalError, as `stored_operations`."""
+    read = {file.stem: await asyncio.to_thread(_read, file) for file in specs}
+    known = {name: one.operations for name, one in read.items()}
+    judged, notes = _with_labels(judged, known)
+    async with temporary_index(plan, cache) as (index, folder):
+        with closing(ActionStore(folder)) as store:
+            library = ActionLibrary(store, index)
+            for name, one in read.items():
+                await library.write(name, one, "", progress=progress(f"{judged.name}: embed {name}", "operations"))
+            origin = ", ".join(file.name for file in specs)
+            yield Operations(index, judged, store, list(known), origin, notes, sum(map(len, known.values())))
+
+
+def _read(file: Path) -> ReadDocument:
+    try:
+        return read_document(file.read_bytes())
+    except OSError as error:
+        raise RetrievalError(f"{file} cannot be read: {error.strerror}") from error
+    except UnreadableSpec as error:
+        raise RetrievalError(f"{file}: {error}") from error
+
+
+def _with_labels(judged: JudgedSet, operations: Mapping[str, Sequence[Operation]]) -> tuple[JudgedSet, Sequence[str]]:
+    """The judged set with SET/NAME for each judged operation, and notes."""
+    rows = [(name, one) for name, some in operations.items() for one in some]
+    labels: dict[str, str] = {}
+    for name, one in rows:
+        for form in (one.name, f"{one.method} {one.path}", one.operation_id or one.name):
+            for id in (f"{name}/{form}", *([form] if len(operations) == 1 else [])):
+                labels.setdefault(id, f"{name}/{one.name}")
+    if missing := sorted(judged.ids - labels.keys()):
+        form = 'SET/NAME or "SET/METHOD /path"' if len(operations) > 1 else 'the name or "METHOD /path"'
+        raise RetrievalError(
+            f"{judged.folder}: {len(missing)} of {len(judged.ids)} judged operations are not in "
+            f"{', '.join(operations)} ({missing[0]!r} …): expected {form} of an operation that can be called"
+        )
+    questions = []
+    for question in judged.questions:
+        gold: dict[str, int] = {}
+        for id, grade in question.gold.items():
+            gold[labels[id]] = max(grade, gold.get(labels[id], grade))
+        questions.append(replace(question, gold=gold))
+    judged = replace(judged, questions=tuple(questions))
+    reading = {f"{name}/{one.name}" for name, one in rows if one.reads}
+    writing = sorted(judged.ids - reading)
+    count = f"{len(writing)} of {len(judged.ids)} judged operations"
+    return judged, [f"{count} could change something and are offered to no chat ({writing[0]!r} …)"] if writing else []

@@ -1,0 +1,114 @@
+"""What answers the judged questions: the documents of a collection, here, or `operations` of action sets."""
+
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from evaluation.retrieval.judged import Corpus, JudgedSet, judged_id
+from evaluation.retrieval.results import Kind, RankedDocument
+from retrieval.index.index import Index
+from retrieval.knowledge import Plan, SearchOptions
+from retrieval.records.search import ALL, Query, Turn
+from retrieval.search.pipeline import Retriever
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a search to a question."""
+
+    query: Query
+    found: Sequence[RankedDocument]  # deeper than a chat's ranking; each document once
+    injected: Sequence[str]  # as in a chat: the document of each passage, or the operations
+    ms: float  # for `injected`
+    stages_ms: Mapping[str, float]
+
+
+class Subject(Protocol):
+    """The search under test."""
+
+    @property
+    def index(self) -> Index: ...
+    @property
+    def judged(self) -> JudgedSet: ...
+    @property
+    def collection(self) -> str: ...
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def operations(self) -> int: ...
+
+    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+        """Search for a question by the retriever of a rung. k: None takes the setting."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of a collection."""
+
+    index: Index
+    judged: JudgedSet
+    collection: str
+    corpus: Corpus | None  # None: an existing collection
+    kind: Kind = "documents"
+    operations: int = 0
+
+    @property
+    def origin(self) -> str:
+        return self.corpus.origin if self.corpus else f"collection {self.collection}"
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return self.corpus.notes if self.corpus else ()
+
+    async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
+        """Search for passages."""
+        start = time.perf_counter()
+        injected = await retriever.retrieve(turns, [self.collection], k=k, view=ALL)
+        took_ms = (time.perf_counter() - start) * 1000
+        # All candidates of both retrievers: a ranking too deep and slow for a chat.
+        ranked = await retriever.retrieve(turns, [self.collection], k=2 * options.candidates, view=ALL)
+        ids = self.judged.ids
+        best: dict[str, RankedDocument] = {}  # a document has the rank of the first passage
+        for hit in ranked.hits:
+            id = judged_id(hit.passage.source, ids)
+            best.setdefault(id, RankedDocument(id, hit.score, dict(hit.ranks), dict(hit.scores)))
+        passages = [judged_id(passage.source, ids) for passage in injected.context.passages]
+        return Answer(injected.query, tuple(best.values()), passages, took_ms, injected.timings_ms)
+
+
+@asynccontextmanager
+async def configured_index(plan: Plan) -> AsyncIterator[Index]:
+    """The index of the data folder."""
+    index = await Index.open(plan, serving=False)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+@asynccontextmanager
+async def temporary_index(plan: Plan, cache: Path) -> AsyncIterator[tuple[Index, Path]]:
+    """An empty index with the data folder. cache: folder of vectors kept between runs."""
+    with tempfile.TemporaryDirectory(prefix="ragway-eval-", ignore_cleanup_errors=True) as folder:
+        index = await Index.open(scratch_plan(plan, Path(folder)), serving=False, scratch=cache)
+        try:
+            yield index, Path(folder)
+        finally:
+            await index.close()
+
+
+def scratch_plan(plan: Plan, folder: Path) -> Plan:
+    """The plan for a temporary data folder, with the embedded engine and the models of the real data folder."""
+    models = Path(plan.data) / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    (folder / "models").symlink_to(models)
+    return replace(plan, data=str(folder), qdrant_url="", lexical="bm25")
