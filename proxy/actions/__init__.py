@@ -20,7 +20,7 @@ budget        the tokens and bytes of a chat's results
 shelf         the whole results of a chat     result_reading  a page, a place or some rows of a result
 execution     the model's calls: checked, grounded, made
 memory        the hidden rounds of a conversation, for the next question
-thoughts      the signed thoughts of a model's reply
+further_members  of a model's message: thoughts and signatures, which go back to the model
 written_calls calls that a model writes as text, in place of a call of a tool
 ways          how each model is asked for calls: by tools, a JSON schema or text; learned
 protocols     requests for models that are not asked by tools

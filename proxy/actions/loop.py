@@ -21,9 +21,10 @@ from proxy.actions.ways import REFUSED
 from proxy.asgi import App, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
-from proxy.dialects.replies import ToolCall
+from proxy.dialects.replies import ToolCall, json_bytes
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, ToolsWay
+from proxy.upstream.translated.request import sendable
 
 _T = TypeVar("_T")
 _PROGRESS = (b"x-rag-progress", b"on")
@@ -100,7 +101,7 @@ class ActionLoop:
                 return
             if shown and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
                 await client.note("\n".join([*lines, "", ""]))
-            self._hidden += [_calls_message(reply, reply.calls), *_result_messages(reply.calls, results).values()]
+            self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
             self._mark()
 
     def _lower(self, *, refused: bool) -> ToolsWay:
@@ -150,9 +151,12 @@ class ActionLoop:
         mixed = 0 < len(foreign) < len(calls)
         if mixed:
             self._mark()
-        message = "" if reply is None or not foreign else _calls_message(reply, calls).decode()
-        if self._hidden and foreign and not mixed and reply is not None and reply.thoughts:
-            # The client has the thoughts of all rounds, as thoughts of this reply.
+        message = ""
+        if reply is not None and (mixed or (self._hidden and reply.further.message)):
+            message = self._message(reply).decode()
+        if message and not mixed:
+            # Of all rounds of a question, the model gets the message with the members that the model sent. The client
+            # has the texts and the thoughts of all rounds as one reply, or has no thoughts.
             hidden = (*hidden, HiddenMessages(len(messages), message, replaces=True))
         conversation = Conversation(
             hidden,
@@ -224,20 +228,23 @@ class ActionLoop:
                 task.cancel()
                 await asyncio.wait({task})
 
+    def _message(self, reply: ModelReply) -> bytes:
+        """The model's message with all calls, as the model sent the message."""
+        calls = []
+        for number, call in enumerate(reply.all_calls):
+            further = reply.further.call(number)
+            function = {"name": call.name, "arguments": call.arguments or "{}", **further.pop("function", {})}
+            calls.append({"id": call.id, "type": "function", "function": function, **further})
+        message = {"role": "assistant", "content": reply.text, **({"tool_calls": calls} if calls else {})}
+        message |= reply.further.message
+        target = self._exchange.target
+        return json_bytes(sendable(message) if target is not None and target.lane == "translated" else message)
+
     def _texts(self) -> Sequence[str]:
-        """The texts in which a value of a call may stand."""
+        """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
-        return [*said, self._context, *(one.messages for one in self._earlier)]
-
-
-def _calls_message(reply: ModelReply, calls: Sequence[ToolCall]) -> bytes:
-    """The model's message with these calls."""
-    rows = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
-        for call in calls
-    ]
-    thoughts = {"thinking_blocks": reply.thoughts} if reply.thoughts else {}
-    return orjson.dumps({"role": "assistant", "content": reply.text, "tool_calls": rows, **thoughts})
+        hidden = (message for one in self._earlier for message in one.rows() if message["role"] == "tool")
+        return [*said, self._context, *(message["content"] for message in hidden)]
 
 
 def _result_messages(calls: Sequence[ToolCall], results: Sequence[str]) -> dict[str, bytes]:

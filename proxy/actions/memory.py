@@ -10,6 +10,7 @@ conversation had hidden messages.
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
@@ -35,7 +36,12 @@ class HiddenMessages(msgspec.Struct, frozen=True, array_like=True):
 
     at: int
     messages: str  # JSON, separated by commas
-    replaces: bool = False
+    replaces: bool = False  # a reply in several messages counts as one
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The messages."""
+        rows: list[dict[str, Any]] = json.loads(f"[{self.messages}]")
+        return rows
 
 
 class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
@@ -222,8 +228,11 @@ def edits_of(request: ModelRequest, hidden: Iterable[HiddenMessages], appended: 
     for one in hidden:
         new = one.messages.encode()
         if one.replaces:
+            last = one.at
+            while last + 1 < count and _is_reply(request.fields["messages"][last + 1]):
+                last += 1
             start = nth_item(plain, opening, one.at)
-            edits.append(Edit(start, end_of(plain, start), new))
+            edits.append(Edit(start, end_of(plain, nth_item(plain, opening, last)), new))
         else:
             before.setdefault(one.at, []).append(new)
     before[count] += appended

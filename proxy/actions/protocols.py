@@ -69,7 +69,7 @@ def request_parts(
 
 def _spoken(hidden: HiddenMessages) -> HiddenMessages:
     """Hidden messages as texts."""
-    texts = as_texts(_messages(hidden.messages.encode()))
+    texts = as_texts(hidden.rows())
     return HiddenMessages(hidden.at, b",".join(orjson.dumps(one) for one in texts).decode(), hidden.replaces)
 
 
@@ -106,8 +106,7 @@ def _names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
 
 def _messages(joined: bytes) -> list[dict[str, Any]]:
     """Messages, separated by commas."""
-    messages: list[dict[str, Any]] = orjson.loads(b"[" + joined + b"]")
-    return messages
+    return HiddenMessages(0, joined.decode()).rows()
 
 
 def _written(call: Mapping[str, Any]) -> str:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from proxy.actions.further_members import FurtherMembers
 from proxy.actions.offer import Offer
 from proxy.actions.own_tools import tool_name
-from proxy.actions.thoughts import Thoughts
 from proxy.actions.written_calls import may_become_call, written_call
 from proxy.asgi import Message, Send, send_error
 from proxy.dialects import sse
@@ -221,7 +221,7 @@ class ModelReply:
         self.all_calls: list[ToolCall] = []
         self.calls: list[ToolCall] = []  # of the gateway's tools
         self.text: str | None = None
-        self._thoughts = Thoughts()
+        self.further = FurtherMembers()
         self.foreign = False  # whether the client's tools are called, too
         self.written = False  # the call came as text
 
@@ -287,11 +287,6 @@ class ModelReply:
         return False
 
     @property
-    def thoughts(self) -> Sequence[Json]:
-        """The signed thoughts."""
-        return self._thoughts.blocks
-
-    @property
     def complete(self) -> bool:
         """Whether the reply was read to the end."""
         return self._ended and not self.unread
@@ -334,7 +329,7 @@ class ModelReply:
         reply: Json = read if isinstance(read, dict) else {}
         self._client.see(reply)
         message = _choice_of(reply).get("message")
-        self._thoughts.read(message if isinstance(message, dict) else {})
+        self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
             return True
         if self.calls:
@@ -370,7 +365,7 @@ class ModelReply:
         if isinstance(read, dict):
             self._client.see(read)
             self._reader.read_event(read)
-            self._thoughts.read(_delta_of(read))
+            self.further.read(_delta_of(read), self._reader.call_numbers)
             frame = _Frame(raw, read, self._reader.call_numbers)
             self._note(frame)
         if self._waits(frame.event) or data == _DONE:

@@ -32,7 +32,7 @@ def calls(*named: tuple[str, Json], text: str | None = None) -> Json:
 
 
 class ScriptedModel:
-    """Answers one request after another; `received` has the bodies."""
+    """Answers one request after another; `received` has the bodies. A message may have the `deltas` of the stream."""
 
     def __init__(
         self,
@@ -69,7 +69,8 @@ class ScriptedModel:
             await wire.send(reply(refusal, b"content-type: application/json", status=b"400 Bad Request"))
             return
         if not asked.get("stream"):
-            choice = {"index": 0, "message": message, "finish_reason": finish}
+            said = {name: value for name, value in message.items() if name != "deltas"}
+            choice = {"index": 0, "message": said, "finish_reason": finish}
             whole = {**envelope, "object": "chat.completion", "choices": [choice], "usage": self._usage}
             self.sent.append(json.dumps(whole, indent=1).encode())
             await wire.send(reply(self.sent[-1], b"content-type: application/json"))
@@ -88,20 +89,24 @@ def _frames(envelope: Json, message: Json, finish: str, usage: Mapping[str, int]
         return json.dumps({**envelope, "object": "chat.completion.chunk", "choices": choices}).encode()
 
     yield chunk({"role": "assistant", "content": ""})
-    for block in message.get("thinking_blocks", ()):
-        yield chunk({"reasoning_content": block["thinking"], "thinking_blocks": [{**block, "signature": None}]})
-        yield chunk({"thinking_blocks": [{**block, "thinking": ""}]})
-    text = message.get("content") or ""
-    yield from (chunk({"content": text[at : at + 5]}) for at in range(0, len(text), 5))
-    for index, call in enumerate(message.get("tool_calls", ())):
-        function = call["function"]
-        begun = {"name": function["name"], "arguments": ""}
-        yield chunk({"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": begun}]})
-        for at in range(0, len(function["arguments"]), 7):
-            part = {"arguments": function["arguments"][at : at + 7]}
-            yield chunk({"tool_calls": [{"index": index, "function": part}]})
+    yield from map(chunk, message["deltas"] if "deltas" in message else _deltas(message))
     yield chunk({}, finish)
     if usage is not None:
         body = {**envelope, "object": "chat.completion.chunk", "choices": [], "usage": usage}
         yield json.dumps(body).encode()
     yield b"[DONE]"
+
+
+def _deltas(message: Json) -> Iterator[Json]:
+    for block in message.get("thinking_blocks", ()):
+        yield {"reasoning_content": block["thinking"], "thinking_blocks": [{**block, "signature": None}]}
+        yield {"thinking_blocks": [{**block, "thinking": ""}]}
+    text = message.get("content") or ""
+    yield from ({"content": text[at : at + 5]} for at in range(0, len(text), 5))
+    for index, call in enumerate(message.get("tool_calls", ())):
+        function = call["function"]
+        begun = {"name": function["name"], "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": begun}]}
+        for at in range(0, len(function["arguments"]), 7):
+            part = {"arguments": function["arguments"][at : at + 7]}
+            yield {"tool_calls": [{"index": index, "function": part}]}

@@ -145,9 +145,10 @@ _PART = _typed(
     lambda at: _refused(f"`{at}` names no content part of the translated lane.", at, "unsupported_content"),
 )
 _SIGNED = {"provider_specific_fields": _of("thought_signature")}  # from Gemini, and back to Gemini
+_FUNCTION_CALL = _of("name arguments", **_SIGNED)
 _CALL = _of(
     "id type index",
-    function=_of("name arguments", **_SIGNED),
+    function=_FUNCTION_CALL,
     custom=_of("name input"),
     **_SIGNED,
     **_CACHED,
@@ -157,7 +158,7 @@ _MESSAGE = _of(
     "role name tool_call_id refusal prefix reasoning_content reasoning",
     content=_or_plain(_each(_PART)),
     tool_calls=_or_plain(_each(_CALL)),
-    function_call=_or_plain(_of("name arguments", **_SIGNED)),
+    function_call=_or_plain(_FUNCTION_CALL),
     audio=_or_plain(_of("id data expires_at transcript")),
     annotations=_or_plain(_each(_of("type", url_citation=_of("start_index end_index title url")))),
     images=_or_plain(_each(_PICTURE_PART)),
@@ -269,3 +270,24 @@ def _unsupported(at: str) -> ApiError:
 
 def _refused(message: str, param: str | None, code: str) -> ApiError:
     return ApiError(400, message, param=param, code=code)
+
+
+def sendable(message: Json) -> Json:
+    """A message with calls of functions, from a reply, without the members that `parameters_of` refuses."""
+    calls = [
+        {**_allowed(call, _CALL), "function": _allowed(call["function"], _FUNCTION_CALL)}
+        for call in message.get("tool_calls", ())
+    ]
+    return _allowed({**message, "tool_calls": calls} if calls else message, _MESSAGE)
+
+
+def _allowed(members: Json, check: Check) -> Json:
+    return {name: value for name, value in members.items() if _is_allowed({name: value}, check)}
+
+
+def _is_allowed(member: Json, check: Check) -> bool:
+    try:
+        check(member, "")
+    except ApiError:
+        return False
+    return True

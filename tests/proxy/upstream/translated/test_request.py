@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proxy.errors import ApiError
-from proxy.upstream.translated.request import PARAMETERS, parameters_of
+from proxy.upstream.translated.request import PARAMETERS, parameters_of, sendable
 from tests.proxy.upstream.translated.provider_lane import (
     API_KEY,
     HELLO,
@@ -261,6 +261,14 @@ class TestNestedMembers:
         with pytest.raises(ApiError) as refused:
             parameters_of(json.dumps(body).encode())
         assert refused.value.status == 400
+
+    def test_a_message_of_a_reply_is_sendable_without_the_unlisted_members(self) -> None:
+        message = next(one for one in WHOLE["messages"] if one["role"] == "assistant")
+        message = {**message, "tool_calls": message["tool_calls"][:1]}
+        (call,) = message["tool_calls"]
+        more = {**call, "extra_content": {}, "function": {**call["function"], "x": {"api_base": "x"}}}
+        assert sendable({**message, "tool_calls": [more], "x_state": {"a": 1}}) == message
+        assert sendable({"role": "assistant", "content": None, "x": []}) == {"role": "assistant", "content": None}
 
     @pytest.mark.parametrize("levels", [150, 170, 500])
     def test_a_schema_may_be_deep_but_not_without_end(self, levels: int) -> None:

@@ -1,0 +1,132 @@
+"""The further members of a model's message: all but the text, and the id, name and arguments of each call.
+
+Providers put thoughts and signatures into members of their own, and want the members back with the calls of a round:
+`thinking_blocks` (Claude, through litellm), `extra_content` of a call (Gemini), `reasoning_content` (DeepSeek, Kimi,
+GLM, Qwen), `reasoning` (vLLM, Groq, Cerebras), `reasoning_details` (MiniMax, OpenRouter). DeepSeek, Gemini 3 and
+Anthropic answer 400 without; other models answer worse. So each member goes back under the name and with the value that
+the model sent, also an empty text: DeepSeek refuses a call without `reasoning_content`. Servers that refuse an unknown
+member (Groq, Mistral, Cerebras) do not send such a member.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Left out: members that the gateway writes, and members that a request does not have. `function_call` repeats a call;
+# OpenAI takes only the id of `audio`; the others (`executed_tools` is Groq's) are for people to read.
+_NOT_SENT = {"role", "content", "refusal", "tool_calls"} | {
+    "function_call", "audio", "annotations", "citations", "images", "executed_tools",
+}  # fmt: skip
+_NOT_SENT_OF_CALL = {"index", "id", "type"}
+_NOT_SENT_OF_FUNCTION = {"name", "arguments", "input"}
+# Texts in which two equal pieces are two pieces. Another text that comes again with the same value counts once.
+_STREAMED = {"reasoning_content", "reasoning", "thinking", "text", "summary"}
+_ENDS = {"signature", "data"}  # members that end an item: a further piece begins the next item
+_MOST_LEVELS = 50  # of a value; orjson writes 254
+
+Json = dict[str, Any]
+
+
+class FurtherMembers:
+    """Collects the further members of one message, from the pieces of a stream or from the whole message."""
+
+    def __init__(self) -> None:
+        self._message: Json = {}
+        self._calls: dict[int, Json] = {}
+
+    def read(self, message: Mapping[str, Any], numbers: Sequence[int]) -> None:
+        """Read a piece of the message. numbers: of the call of each piece in `tool_calls`; -1: none."""
+        _add_members(self._message, _without(message, _NOT_SENT), 0)
+        calls = message.get("tool_calls")
+        pieces = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+        for number, call in zip(numbers, pieces, strict=False):
+            further = _without(call, _NOT_SENT_OF_CALL)
+            for name in ("function", "custom"):
+                inner = further.pop(name, None)
+                if isinstance(inner, dict) and (more := _without(inner, _NOT_SENT_OF_FUNCTION)):
+                    further["function"] = more
+            _add_members(self._calls.setdefault(number, {}), further, 0)
+
+    @property
+    def message(self) -> Json:
+        """The members of the message."""
+        members: Json = _joined(self._message)
+        return members
+
+    def call(self, number: int) -> Json:
+        """The members of a call; `function` has the further members of the function."""
+        members: Json = _joined(self._calls.get(number, {}))
+        return members
+
+
+class _Text(list[str]):
+    """A text in pieces."""
+
+
+def _without(members: Mapping[str, Any], names: set[str]) -> Json:
+    return {name: value for name, value in members.items() if name not in names and value is not None}
+
+
+def _add_members(known: Json, piece: Mapping[str, Any], level: int) -> None:
+    for name, value in piece.items():
+        if value is not None and level < _MOST_LEVELS:
+            known[name] = _added(known.get(name), value, level + 1, streamed=name in _STREAMED)
+
+
+def _added(known: Any, piece: Any, level: int, *, streamed: bool = False) -> Any:
+    """The value so far with one more piece. A piece of another type replaces the value."""
+    if isinstance(piece, str):
+        if not isinstance(known, _Text):
+            return _Text([piece])
+        if streamed or known != [piece]:
+            known.append(piece)
+        return known
+    if isinstance(piece, dict):
+        members = known if isinstance(known, dict) else {}
+        _add_members(members, piece, level)
+        return members
+    if isinstance(piece, list):
+        items = known if isinstance(known, list) and not isinstance(known, _Text) else []
+        _add_items(items, piece, level)
+        return items
+    return piece
+
+
+def _add_items(known: list[Any], pieces: Sequence[Any], level: int) -> None:
+    """Add the items of a list: a piece with the `index`, `type` and `id` of an item continues the item.
+
+    Without an index, the first piece continues the last item, if the item is an open text of the same type.
+    """
+    count = len(known)
+    for number, piece in enumerate(pieces):
+        item = None
+        if isinstance(piece, dict) and isinstance(piece.get("index"), int):
+            same = (known[at] for at in reversed(range(count)) if _same(known[at], piece, ("index", "type", "id")))
+            item = next(same, None)
+        elif isinstance(piece, dict) and number == 0 and count and _is_open(known[count - 1]):
+            item = known[count - 1] if _same(known[count - 1], piece, ("type", "id")) else None
+        if item is not None:
+            _add_members(item, piece, level)
+        elif level < _MOST_LEVELS:
+            known.append(_added(None, piece, level + 1))
+
+
+def _is_open(item: Any) -> bool:
+    """Whether an item is a text that nothing has ended."""
+    return isinstance(item, dict) and bool(item.keys() & _STREAMED) and not any(_joined(item.get(one)) for one in _ENDS)
+
+
+def _same(item: Any, piece: Json, names: Sequence[str]) -> bool:
+    """Whether the members that both have are equal."""
+    if not isinstance(item, dict):
+        return False
+    shared = [name for name in names if item.get(name) is not None and piece.get(name) is not None]
+    return all(_joined(item[name]) == piece[name] for name in shared)
+
+
+def _joined(value: Any) -> Any:
+    """The value with whole texts."""
+    if isinstance(value, _Text):
+        return "".join(value)
+    if isinstance(value, dict):
+        return {name: _joined(one) for name, one in value.items()}
+    return [_joined(one) for one in value] if isinstance(value, list) else value

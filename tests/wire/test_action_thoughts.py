@@ -1,0 +1,171 @@
+"""Thoughts and signatures of hidden rounds: the model gets back what the model sent, or refuses the request.
+
+The models are strict as the providers document: a 400 where a call comes without the member that came with the call.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.action_clients import CompletionsChat, MessagesChat, ResponsesChat
+from tests.support.action_team import ANSWER, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
+from tests.support.scripted_model import Turn, calls, says
+
+Json = dict[str, Any]
+WEATHER = ("weather", {"city": "Bonn"})
+STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    with action_team(tmp_path_factory.mktemp("thoughts")) as team:
+        yield team
+
+
+@dataclass(frozen=True)
+class Provider:
+    """The form of a provider's thoughts."""
+
+    of_message: str = ""  # the member of the message
+    of_call: str = ""  # the member of the first call
+    value: Any = None  # "N" stands for the number of the round
+    pieces: tuple[Any, ...] = ()  # of a stream
+
+    def answer(self, number: int, message: Json) -> Json:
+        """The message with the thoughts of this round."""
+        value, *pieces = (json.loads(json.dumps(one).replace("N", str(number))) for one in (self.value, *self.pieces))
+        deltas: list[Json] = [{self.of_message: piece} for piece in pieces] if self.of_message else []
+        deltas += [{"content": message["content"]}] if message["content"] else []
+        rows = message.get("tool_calls", [])
+        for index, call in enumerate(rows):
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
+            first = {"index": index, "id": call["id"], "type": "function", "function": {"name": name, "arguments": ""}}
+            signed = {self.of_call: pieces[0]} if self.of_call and index == 0 else {}
+            deltas.append({"tool_calls": [{**first, **signed}]})
+            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": one}}]} for one in arguments]
+        if self.of_message:
+            return {**message, self.of_message: value, "deltas": deltas}
+        signed_rows = [{**row, self.of_call: value} if not index else row for index, row in enumerate(rows)]
+        return {**message, **({"tool_calls": signed_rows} if rows else {}), "deltas": deltas}
+
+    def turn(self, number: int, message: Json) -> Turn:
+        """The answer of a strict model: an error where an earlier round comes without its thoughts."""
+
+        def answered(asked: Json) -> Json:
+            rounds = [one for one in asked["messages"] if one["role"] == "assistant"]
+            for earlier, given in enumerate(rounds):
+                holder = given if self.of_message else (given.get("tool_calls") or [{}])[0]
+                name = self.of_message or self.of_call
+                wanted = json.loads(json.dumps(self.value).replace("N", str(earlier)))
+                if (self.of_message or given.get("tool_calls")) and holder.get(name) != wanted:
+                    return {"error": {"message": f"Missing `{name}` in message {earlier}: see #tool-calls"}}
+            return self.answer(number, message)
+
+        return answered
+
+    def script(self, team: Team, *messages: Json, one_byte: bool = False) -> Any:
+        return team.script(*(self.turn(number, one) for number, one in enumerate(messages)), one_byte=one_byte)
+
+
+SIGNATURE = {"google": {"thought_signature": "sealedN"}}
+PROVIDERS = {
+    "gemini": Provider(of_call="extra_content", value=SIGNATURE, pieces=(SIGNATURE,)),
+    "deepseek": Provider("reasoning_content", value="Round N. ha ha", pieces=("", "Round N.", " ha", " ha")),
+    "deepseek-without-thoughts": Provider("reasoning_content", value="", pieces=("",)),
+    "vllm": Provider("reasoning", value="Round N.", pieces=("Round", " N", ".")),
+    "openrouter": Provider(
+        "reasoning_details",
+        value=[
+            {"type": "reasoning.text", "text": "Round N.", "format": "f", "index": 0, "signature": "sN"},
+            {"type": "reasoning.encrypted", "data": "xyz", "id": "rN", "index": 0},
+        ],
+        pieces=(
+            [{"type": "reasoning.text", "text": "Round ", "format": "f", "index": 0}],
+            [{"type": "reasoning.text", "text": "N.", "format": "f", "index": 0}],
+            [{"type": "reasoning.text", "signature": "sN", "format": "f", "index": 0}],
+            [{"type": "reasoning.encrypted", "data": "xyz", "id": "rN", "index": 0}],
+        ),
+    ),
+    "unknown": Provider("x_state", value={"seal": "zN", "step": 1}, pieces=({"seal": "zN"}, {"step": 1})),
+}
+BY_PROVIDER = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS.keys())
+SOME = ("gemini", "deepseek", "openrouter")
+BY_SOME_PROVIDERS = pytest.mark.parametrize("provider", [PROVIDERS[name] for name in SOME], ids=SOME)
+
+
+@BY_PROVIDER
+@pytest.mark.parametrize("how", ["whole", "stream", "bytes"])
+def test_a_strict_model_gets_its_thoughts_back_in_the_rounds_and_in_the_next_question(
+    team: Team, provider: Provider, how: str
+) -> None:
+    model = provider.script(
+        team, calls(ORGS), calls(USERS, ORGS, text="Hm."), says(ANSWER), calls(ORGS), says("Bye."),
+        one_byte=how == "bytes",
+    )  # fmt: skip
+    chat = CompletionsChat(team.served.url)
+    first = chat.ask(QUESTION, stream=how != "whole")
+    assert first.text.endswith(ANSWER)
+    kept = [{name: value for name, value in one.items() if name in ("role", "content")} for one in chat.said]
+    chat.said = kept  # most clients keep the text alone
+    assert chat.ask("And the organizations?", stream=how != "whole").text == "Bye."
+    before, after = model.received[2]["messages"], model.received[3]["messages"]
+    assert after[: len(before)] == before, "a provider caches by prefix"
+    assert after[len(before)]["content"].endswith(ANSWER)
+    assert model.received[4]["messages"][: len(after)] == after
+
+
+@BY_SOME_PROVIDERS
+@STREAMED
+def test_calls_of_both_kinds_keep_the_thoughts(team: Team, provider: Provider, stream: bool) -> None:
+    provider.script(team, calls(ORGS), calls(ORGS, WEATHER), says(ANSWER))
+    chat = CompletionsChat(team.served.url, tools=True)
+    (call,) = chat.ask(QUESTION, stream=stream).calls
+    chat.said[-1] = {name: chat.said[-1].get(name) for name in ("role", "content", "tool_calls")}
+    for row in chat.said[-1]["tool_calls"]:
+        row.pop("extra_content", None)
+    assert chat.results((call.id, "sunny"), stream=stream).text == ANSWER
+
+
+@STREAMED
+@pytest.mark.parametrize("kind", [ResponsesChat, MessagesChat], ids=["responses", "messages"])
+@BY_SOME_PROVIDERS
+def test_clients_of_other_dialects_have_the_same_rounds(
+    team: Team, provider: Provider, kind: type[ResponsesChat | MessagesChat], stream: bool
+) -> None:
+    model = provider.script(team, calls(ORGS), calls(USERS, text="Hm."), says(ANSWER), says("Bye."))
+    chat = kind(team.served.url)
+    assert chat.ask(QUESTION, stream=stream).text.endswith(ANSWER)
+    assert chat.ask("thanks", stream=stream).text == "Bye."
+    contents = [one["content"] for one in model.received[3]["messages"] if one["role"] == "assistant"]
+    assert contents == ([None, "Hm.", ANSWER] if provider.of_message else [None, "Hm.", contents[-1]])
+
+
+def test_a_thought_is_no_source_of_a_value(team: Team) -> None:
+    """A model may not invent an id in a thought and send the id with the next question."""
+    thought = {"reasoning_content": "Perhaps the id is 77aa88bb99?"}
+    model = team.script(
+        {**calls(ORGS), **thought},
+        {**says(ANSWER), **thought},
+        calls(("act_listUsers", {"orgId": "77aa88bb99"})),
+        says("Hm."),
+    )
+    chat = CompletionsChat(team.served.url)
+    chat.ask(QUESTION)
+    chat.said[-1] = says(ANSWER)
+    chat.ask("And now?")
+    assert team.api.seen == ["GET /orgs"]
+    assert model.received[3]["messages"][1]["reasoning_content"] == thought["reasoning_content"]
+
+
+@STREAMED
+def test_the_client_sees_the_thoughts_of_hidden_rounds(team: Team, stream: bool) -> None:
+    provider = PROVIDERS["deepseek"]
+    provider.script(team, calls(ORGS), says(ANSWER))
+    body = {"model": "rage/atlas/gpt-x", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+    reply = httpx.post(f"{team.served.url}/v1/chat/completions", json={**body, "tools": [CLIENT_TOOL]}, timeout=60)
+    assert ("Round 0." in reply.text) == stream
+    assert "Round 1." in reply.text
