@@ -28,6 +28,10 @@ import httptools
 
 HEAD_LIMIT_BYTES = 64 * 1024  # of one reply's head; also of framing (chunk sizes, trailers) without a body byte
 UNREAD_LIMIT_BYTES = 256 * 1024  # received and not yet read: over this limit the upstream has to wait
+# llama.cpp's server promises keep-alive and closes each connection right after a stream. On a busy machine, the close
+# may arrive behind the next request, which is lost: so no connection of such an upstream is used twice for a time.
+_SOON_S = 1.0  # a close within this time after a reply is such a close
+_ONCE_S = 3600.0
 UPLOAD_PIECE_BYTES = 64 * 1024  # a longer request body goes out in pieces, as fast as the upstream takes them
 CAN_POLL = hasattr(select, "poll")  # not on Windows
 Headers = Sequence[tuple[bytes, bytes]]
@@ -447,6 +451,7 @@ class Pool:
     address: Address
     idle: list[Connection] = field(default_factory=list)  # the connection parked last is used first
     busy: int = 0
+    once_until_s: float = 0.0  # until then, each connection is used once
     waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     def release(self) -> None:
@@ -542,8 +547,10 @@ class Client:
             self._must_be_open()  # `close` may have been called during the wait
             connection = self._idle(pool) or await self._connect(address, tls, deadline_s)
             await connection.exchange(head, body, head_only=method == b"HEAD")
-        except BaseException:
+        except BaseException as exc:
             if connection is not None:
+                if isinstance(exc, Cut):
+                    self._learn(pool, connection)
                 self._drop(connection)
             pool.release()
             raise
@@ -589,8 +596,15 @@ class Client:
             connection = pool.idle.pop()
             if connection.fresh(self._keepalive_s):
                 return connection
+            self._learn(pool, connection)
             self._drop(connection)
         return None
+
+    def _learn(self, pool: Pool, connection: Connection) -> None:
+        """Use each connection once for a time, if this connection was closed soon after a reply."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - connection.idle_since_s < min(_SOON_S, self._keepalive_s):
+            pool.once_until_s = now_s + _ONCE_S
 
     async def _connect(self, address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> Connection:
         """A new connection. Raises ConnectFailed, ConnectTimeout."""
@@ -625,7 +639,8 @@ class Client:
         return self._tls
 
     def _take_back(self, pool: Pool, connection: Connection) -> None:
-        if connection.reusable() and not self._closed:
+        once = pool.once_until_s and asyncio.get_running_loop().time() < pool.once_until_s
+        if connection.reusable() and not self._closed and not once:
             connection.park()
             pool.idle.append(connection)
             if self._reaper is None:

@@ -139,6 +139,30 @@ async def test_nothing_is_sent_twice() -> None:
         assert (len(server.requests), server.connections) == (2, 1)
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before the next request", "after the next request"])
+async def test_no_connection_is_used_twice_where_the_upstream_closes_right_after_a_reply(late: bool) -> None:
+    closed = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(reply(b"%d" % wire.number))
+        if wire.number == 1:
+            if late:
+                await wire.request()
+            await wire.close()
+            closed.set()
+            return
+        await wire.gone()  # open, and not used again
+
+    async with upstream(script) as server, client() as http:
+        assert (await fetch(http, server.url))[2] == b"1"
+        if late:
+            with pytest.raises(Cut):
+                await fetch(http, server.url)
+        await closed.wait()
+        assert [(await fetch(http, server.url))[2] for _ in range(3)] == [b"2", b"3", b"4"]
+
+
 # --- limits -------------------------------------------------------------------------------------------------------
 
 
