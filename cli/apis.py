@@ -85,7 +85,9 @@ async def action_library(settings: Settings, *, make: bool = False) -> AsyncIter
     store = action_store(settings)
     try:
         async with opened_knowledge(settings, make=make) as documents:
-            yield ActionLibrary(store, documents)
+            library = ActionLibrary(store, documents)
+            await library.move_texts()
+            yield library
     finally:
         store.close()
 

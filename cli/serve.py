@@ -29,6 +29,7 @@ from proxy.server.index_process import IndexProcess
 from proxy.server.workers import WorkerFailed, Workers
 from proxy.upstream.routes import Routes
 from retrieval.errors import RetrievalError
+from retrieval.records.documents import is_reserved
 from retrieval.rpc.client import IndexClient
 from runtime import logs, scheduling
 from runtime.scheduling import child_command
@@ -111,7 +112,8 @@ async def _serve(settings: Settings) -> int:
 
 async def _read_specs(settings: Settings, index_ready: asyncio.Event) -> None:
     """Read the changed documents of `actions.NAME.spec` in a process of its own, once the index works."""
-    if not any(row.spec for row in settings.actions.values()):
+    stored = settings.catalog.url or (Path(settings.data) / "actions.db").exists()
+    if not (settings.actions and stored) and not any(row.spec for row in settings.actions.values()):
         return
     await index_ready.wait()
     try:
@@ -262,7 +264,8 @@ async def _topic(settings: Settings, index: IndexProcess) -> _Topic:
         for name in wanted:
             if name not in {row.name for row in rows}:
                 click.echo(f"nothing ingested in {name!r} yet: ragway ingest PATH --collection {name}", err=True)
-        for name in sorted((row.name for row in rows if row.documents), key=lambda name: name not in wanted):
+        filled = [row.name for row in rows if row.documents and not is_reserved(row.name)]
+        for name in sorted(filled, key=lambda name: name not in wanted):
             for document in await knowledge.library.documents(name, after="", limit=1):
                 return _Topic("" if name in wanted else name, _question(document.title))
     except RetrievalError:  # the index process has just died and restarts, or a collection was deleted

@@ -258,7 +258,7 @@ class Writing(Protocol):
     ) -> IngestReport:
         """Bring a collection up to date with files and folders; exclude: patterns of files to leave out.
 
-        Raises RetrievalError.
+        Raises RetrievalError, Invalid for a reserved collection.
         """
         ...
 

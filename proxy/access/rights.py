@@ -3,12 +3,17 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from retrieval.records.documents import is_reserved
+
 MAX_COLLECTIONS = 1000  # in one request
 MAX_COLLECTION_CHARS = 1000  # of one name
 
 
 class Names:
-    """Granted names: exact names, and patterns that end with * ("team-*", "*")."""
+    """Granted names: exact names, and patterns that end with * ("team-*", "*").
+
+    No pattern stands for a reserved collection.
+    """
 
     def __init__(self, granted: Sequence[str] = ()) -> None:
         self.granted = tuple(granted)
@@ -16,7 +21,7 @@ class Names:
         self._prefixes = tuple(name[:-1] for name in granted if name.endswith("*"))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._exact or name.startswith(self._prefixes)
+        return name in self._exact or (name.startswith(self._prefixes) and not is_reserved(name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Names) and self.granted == other.granted

@@ -16,14 +16,15 @@ import msgspec
 
 from proxy.actions.openapi.operation import Operation, Uncallable
 from proxy.database import Database
+from retrieval.records.documents import ACTION_TEXTS
 
 if TYPE_CHECKING:
     from runtime.database import Schema
 
 _FILE = "actions.db"
 _ROWS = 500  # written at a time
-COLLECTION = "actions"
-_PREFIX = COLLECTION + "."
+COLLECTION = ACTION_TEXTS
+_PREFIX = "actions."
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 

@@ -3,14 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, false, func, or_, select
 
 from retrieval.catalog import descriptions
 from retrieval.catalog.catalog import Catalog
 from retrieval.catalog.tables import collections, documents, revisions
 from retrieval.errors import UnknownDocument
 from retrieval.ingest.document_writer import catalog_key, client_key
-from retrieval.records.documents import Attribute, CollectionInfo, DocumentInfo, DocumentLocation, FullDocument, Groups
+from retrieval.records.documents import (
+    ACTION_TEXTS,
+    Attribute,
+    CollectionInfo,
+    DocumentInfo,
+    DocumentLocation,
+    FullDocument,
+    Groups,
+)
 
 
 class DocumentReader:
@@ -103,7 +111,8 @@ class DocumentReader:
     def read(self, id: str, groups: Groups = (), collections: Sequence[str] = ("*",)) -> FullDocument:
         """Return the full document.
 
-        collections: names or patterns (ending with *) of the collections that the reader may read.
+        collections: names or patterns (ending with *) of the collections that the reader may read. No pattern matches
+            a reserved collection.
 
         Raises UnknownDocument if the document does not exist or the reader may not read the document. Both cases take
         the same time: one statement without a row. A check after reading the text would reveal by its duration that
@@ -130,12 +139,16 @@ def _current(groups: Groups) -> Select[Any]:
 
 
 def _among(collections: Sequence[str]) -> ColumnElement[bool]:
-    """Return the SQL condition on a row of `documents`: the collection's name matches a name or pattern."""
+    """Return the SQL condition on a row of `documents`: the collection's name matches a name or pattern.
+
+    No pattern matches a reserved collection.
+    """
     name = documents.c.collection
     exact = [granted for granted in collections if not granted.endswith("*")]
     prefixes = [granted[:-1] for granted in collections if granted.endswith("*")]
     # Not LIKE: LIKE treats "Red" and "red" as equal in SQLite.
-    return or_(name.in_(exact), *(func.substr(name, 1, len(prefix)) == prefix for prefix in prefixes))
+    matched = or_(false(), *(func.substr(name, 1, len(prefix)) == prefix for prefix in prefixes))
+    return or_(name.in_(exact), matched & (name != ACTION_TEXTS))
 
 
 def _info(row: Row[Any], description: tuple[Mapping[str, Attribute], tuple[str, ...]]) -> DocumentInfo:

@@ -10,7 +10,10 @@ import httpx
 import pytest
 import yaml
 
+from proxy.actions.store import COLLECTION
 from proxy.asgi import Receive, Scope, Send
+from retrieval.catalog.catalog import Catalog
+from retrieval.catalog.documents import DocumentReader
 from tests.support.described import described
 from tests.support.gateway import Served, ragway, serving
 from tests.support.served_app import served
@@ -83,6 +86,17 @@ class Shop:
     def put(self, given: object, *, name: str = "shop", key: str = "writer") -> httpx.Response:
         return self.call("PUT", f"sets/{name}", given, key=key)
 
+    def any(self, method: str, path: str, body: object = None, **more: Any) -> httpx.Response:
+        """Any request, with the key that may read and write every collection and call every model."""
+        headers = {"authorization": f"Bearer {self.keys['all']}", **more.pop("headers", {})}
+        more |= {} if body is None else {"json": body}
+        return described(httpx.request(method, self.gateway.url + path, headers=headers, timeout=60, **more))
+
+    def text_ids(self) -> list[str]:
+        """The ids of the texts of all sets."""
+        with contextlib.closing(Catalog.open(self.gateway.data / "catalog.sqlite")) as catalog:
+            return [row.id for row in DocumentReader(catalog).page(COLLECTION, after="", limit=10, groups=None)]
+
     def run(self, operation: str, key: str = "reader", **body: Any) -> httpx.Response:
         self.api.seen.clear()
         return self.call("POST", f"sets/shop/operations/{operation}/run", body, key=key)
@@ -99,6 +113,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         "reader": ["--read", "actions.shop"],
         "other": ["--read", "docs*", "--write", "*"],
     }
+    rights["all"] = ["--read", "*", "--write", "*", "--model", "*"]
     rights["limited"] = ["--read", "actions.shop", "--rpm", "2"]
     rights["chats"] = ["--read", "actions.shop", "--model", "*"]
     keys = {}
@@ -265,6 +280,121 @@ def test_a_key_sees_and_writes_the_sets_of_its_rights(filled: Shop) -> None:
     assert {(reply.status_code, reply.json()["error"]["code"]) for reply in unseen} == {(404, "action_set_not_found")}
     assert filled.call("POST", "search", {"query": "shirts"}, key="other").json()["data"] == []
     assert filled.api.seen == []
+
+
+KNOWLEDGE, STORES = f"/v1/knowledge/collections/{COLLECTION}", f"/v1/vector_stores/{COLLECTION}"
+TEXT = {"id": "shop/listShirts", "text": "Not a shirt."}
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "body"),
+    [
+        (404, "GET", KNOWLEDGE, None),
+        (404, "DELETE", KNOWLEDGE, None),
+        (404, "GET", f"{KNOWLEDGE}/documents", None),
+        (404, "POST", f"{KNOWLEDGE}/documents", {"documents": [TEXT]}),
+        (404, "GET", f"{KNOWLEDGE}/documents/shop/listShirts", None),
+        (404, "PUT", f"{KNOWLEDGE}/documents/shop/listShirts", {"text": "Not a shirt."}),
+        (404, "DELETE", f"{KNOWLEDGE}/documents/shop/listShirts", None),
+        (404, "GET", f"{KNOWLEDGE}/export", None),
+        (404, "POST", "/v1/knowledge/search", {"query": "shirts", "collections": [COLLECTION]}),
+        (400, "POST", "/v1/knowledge/collections", {"name": COLLECTION}),
+        (404, "GET", "/v1/knowledge/documents/ID", None),
+        (404, "DELETE", "/v1/knowledge/documents/ID", None),
+        (404, "GET", STORES, None),
+        (404, "POST", STORES, {"name": COLLECTION}),
+        (404, "DELETE", STORES, None),
+        (404, "POST", f"{STORES}/search", {"query": "shirts"}),
+        (404, "GET", f"{STORES}/files", None),
+        (404, "POST", f"{STORES}/files", {"file_id": "file-1"}),
+        (404, "GET", f"{STORES}/files/ID/content", None),
+        (404, "DELETE", f"{STORES}/files/ID", None),
+        (404, "POST", f"{STORES}/file_batches", {"file_ids": ["file-1"]}),
+        (400, "POST", "/v1/vector_stores", {"name": COLLECTION}),
+    ],
+)
+def test_a_key_for_all_collections_has_no_right_to_the_texts_of_operations(
+    filled: Shop, status: int, method: str, path: str, body: object
+) -> None:
+    before = filled.text_ids()
+    reply = filled.any(method, path.replace("ID", before[0]), body)
+    assert reply.status_code == status, reply.text
+    assert "Shirts in a size" not in reply.text
+    assert filled.text_ids() == before
+
+
+def test_no_file_is_uploaded_to_the_texts_of_operations(filled: Shop) -> None:
+    reply = filled.any("POST", f"{KNOWLEDGE}/files", files={"file": ("a.md", b"Not a shirt.")})
+    assert reply.status_code == 404, reply.text
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"rag": {"collections": [COLLECTION]}},
+        {"headers": {"x-rag-collection": COLLECTION}},
+        {"model": f"rag/{COLLECTION}/echo"},
+    ],
+)
+def test_a_chat_gets_no_passages_from_the_texts_of_operations(filled: Shop, asked: dict[str, Any]) -> None:
+    question = {"messages": [{"role": "user", "content": "Which shirts have size M?"}], "model": "echo"}
+    headers = asked.get("headers", {})
+    fields = {name: value for name, value in asked.items() if name != "headers"}
+    reply = filled.any("POST", "/v1/chat/completions", {**question, **fields}, headers=headers)
+    assert "Shirts in a size" not in reply.text
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "collection_not_found")
+
+
+def test_the_tools_of_mcp_do_not_read_the_texts_of_operations(filled: Shop) -> None:
+    def called(method: str, **params: Any) -> str:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        accept = {"accept": "application/json, text/event-stream"}
+        return filled.any("POST", "/mcp", body, headers=accept).text
+
+    assert COLLECTION not in called("tools/list")
+    asked = {"query": "Shirts in a size", "collections": [COLLECTION]}
+    answers = [called("tools/call", name="search", arguments=asked)]
+    answers.append(called("tools/call", name="fetch", arguments={"id": filled.text_ids()[0]}))
+    assert not [answer for answer in answers if "/stores/" in answer], answers
+
+
+def test_lists_leave_out_the_texts_of_operations(filled: Shop) -> None:
+    for path in ("/v1/knowledge/collections", "/v1/vector_stores", "/v1/models", "/v1/knowledge/jobs"):
+        reply = filled.any("GET", path)
+        assert reply.status_code == 200, reply.text
+        assert COLLECTION not in reply.text
+
+
+def test_a_team_may_have_a_collection_of_the_name_actions(filled: Shop) -> None:
+    documents = "/v1/knowledge/collections/actions/documents/shop/listShirts"
+    assert filled.any("POST", "/v1/knowledge/collections", {"name": "actions"}).status_code == 201
+    assert filled.any("PUT", documents, {"text": "The strike of May and its actions."}).is_success
+    found = filled.any("POST", "/v1/knowledge/search", {"query": "Shirts in a size", "collections": ["actions"]})
+    assert "Shirts in a size" not in json.dumps(found.json()["data"])
+    asked = filled.call("POST", "search", {"query": "which shirts have size M?", "k": 1}, key="reader")
+    assert [row["id"] for row in asked.json()["data"]] == ["listShirts"]
+    assert filled.call("DELETE", "sets/shop").json()["deleted"]
+    assert "The strike of May" in filled.any("GET", documents).json()["text"]
+
+
+def test_commands_of_the_owner_show_and_rebuild_the_texts_and_refuse_to_change_the_texts(filled: Shop) -> None:
+    folder = filled.gateway.data.parent
+
+    def command(*words: str) -> str:
+        done = ragway(*words, "--data", str(filled.gateway.data), folder=folder, environ={"SHOP_KEY": SECRET})
+        assert "Traceback" not in done.stderr
+        return f"{done.returncode} {done.stdout}{done.stderr}"
+
+    listed = command("collections")
+    assert [line for line in listed.splitlines() if COLLECTION in line and "ragway actions list" in line], listed
+    assert "ragway actions remove" in command("delete", COLLECTION, "--yes")
+    (folder / "notes.md").write_text("Not a shirt.")
+    refused = command("ingest", str(folder / "notes.md"), "--collection", COLLECTION)
+    assert refused.startswith("1 ")
+    assert "the gateway's own collection" in refused
+    assert command("reindex", COLLECTION).startswith(f"0 {COLLECTION}: ")
+    found = filled.call("POST", "search", {"query": "which shirts have size M?", "k": 1}, key="reader").json()["data"]
+    assert [row["id"] for row in found] == ["listShirts"]
 
 
 def test_runs_and_searches_count_as_requests_of_the_key_and_lists_do_not(filled: Shop) -> None:

@@ -16,6 +16,7 @@ from proxy.asgi import Message, Receive, Scope, Send
 from proxy.errors import ApiError, Headers
 from proxy.exchange import KEY, Exchange
 from retrieval.errors import RetrievalError
+from retrieval.records.documents import ACTION_TEXTS
 from tests.support.rings import Held, key_hash_of, ring
 
 MINE = "sk-rag-mine"
@@ -189,3 +190,4 @@ def test_nothing_is_granted_that_was_not() -> None:
     assert "" not in Names(["docs"])
     assert "docs" not in Names(["docs2"])
     assert "Docs" not in Names(["docs"])
+    assert ACTION_TEXTS not in Names(["*", ".*", ".act*"])
