@@ -5,7 +5,8 @@ dialect. A request that the bridge cannot write, or whose upstream has no chat c
 without a change.
 
 The upstream does not store such a response. Unless the client sends `"store": false`, the gateway keeps the items of
-the conversation, and a later request may continue the response by `previous_response_id`.
+the conversation, and a later request may continue the response by `previous_response_id`, or name an item in place of
+the item's text (`item_reference`).
 """
 
 import functools
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.actions.loop import ActionLoop
+from proxy.actions.memory import ActionMemory
 from proxy.actions.offer import Actions, Offer
 from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
@@ -24,7 +26,7 @@ from proxy.dialects.json_body import Edit
 from proxy.dialects.paths import DIALECT_NAMES
 from proxy.dialects.replies import json_bytes
 from proxy.dialects.responses import RESPONSES
-from proxy.dialects.responses_reply import OWN_ID
+from proxy.dialects.responses_reply import OWN_ID, response_of_item
 from proxy.errors import ApiError
 from proxy.exchange import Exchange, Target, exchange_of
 from proxy.upstream.bridges.bridge import TranslatedRequest, bridged
@@ -70,14 +72,45 @@ async def client_chat(
 
 
 async def _earlier_items(request: ModelRequest, exchange: Exchange, actions: Actions) -> Sequence[Any] | None:
-    """The conversation up to the stored response that the request continues; None: not the gateway's, or not known."""
-    if actions.memory is None or not request.previous_reply.startswith(OWN_ID):
+    """All items of a request that continues a response of the gateway, or names items of such responses.
+
+    None: the request does neither, or the gateway does not know the response or an item.
+    """
+    if actions.memory is None or exchange.dialect is not RESPONSES:
         return None
     try:
-        return await actions.memory.items(exchange.key, request.previous_reply)
+        before: list[Any] | None = []
+        if previous := request.previous_reply:
+            before = await actions.memory.items(exchange.key, previous) if previous.startswith(OWN_ID) else None
+        given = None if before is None else await _resolved(request, exchange.key, actions.memory)
     except RetrievalError as error:
         log.warning("%s the response before is not read: %s", exchange.id, error)
         return None
+    return None if before is None or given is None else [*before, *given]
+
+
+async def _resolved(request: ModelRequest, key: str, memory: ActionMemory) -> Sequence[Any] | None:
+    """The items of the request, with the items of the gateway's responses in place of references.
+
+    None: the request continues nothing of the gateway's, or an item is not known. Raises RetrievalError.
+    """
+    given = _items_of(request.fields.get("input"))
+    named = {at: one["id"] for at, one in enumerate(given) if _names_own_item(one)}
+    if not named and not request.previous_reply:
+        return None
+    known: dict[str, Any] = {}
+    for id in reversed(named.values()):  # the newest response has the items of the earlier responses, too
+        if id not in known:
+            items = await memory.items(key, response_of_item(id)) or []
+            known |= {one["id"]: one for one in items if isinstance(one, dict) and isinstance(one.get("id"), str)}
+        if id not in known:
+            return None
+    return [known[named[at]] if at in named else one for at, one in enumerate(given)]
+
+
+def _names_own_item(item: Any) -> bool:
+    """Whether an item of the request only names an item of a response of the gateway."""
+    return isinstance(item, dict) and item.get("type") == "item_reference" and response_of_item(item.get("id")) != ""
 
 
 def _knows_chat(target: Target, actions: Actions) -> bool:
@@ -94,14 +127,14 @@ def _translated(
     exchange: Exchange,
     actions: Actions,
 ) -> ClientChat:
-    """earlier: the items before the request's own. Raises ApiError 400."""
+    """earlier: all items of a request that continues a response of the gateway. Raises ApiError 400."""
     fields = {name: value for name, value in request.fields.items() if name != "rag"}
     fields["model"] = target.model or model
     items = None
     if exchange.dialect is RESPONSES:
-        items = [*(earlier or ()), *_items_of(fields.get("input"))]
+        items = _items_of(fields.get("input")) if earlier is None else earlier
     if earlier is not None:
-        del fields["previous_response_id"]
+        fields.pop("previous_response_id", None)
         fields["input"] = items
     body = json_bytes(fields)
     chat = TranslatedRequest.of(exchange.dialect, body, target, actions.lacking).chat

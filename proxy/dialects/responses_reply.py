@@ -1,5 +1,6 @@
 """A response of OpenAI's Responses API, read and written."""
 
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from proxy.dialects.replies import ReplyReader, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 OWN_ID = "resp_ragway_"  # the beginning of the id of a response that the gateway wrote, and did not store
+_OWN_ITEM = re.compile(r"[a-z]+_(ragway_\w+)_\d+")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CALL_PIECES = (
     "response.function_call_arguments.delta",
@@ -159,6 +161,17 @@ def envelope(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
     head = {"id": OWN_ID + secrets.token_hex(12), "object": "response", "created_at": int(time.time())}
     return {**head, "model": fields.get("model"), **state, **repeated, "store": False}
+
+
+def item_id(kind: str, response_id: str, number: int) -> str:
+    """The id of an item of a response of the gateway; the id names the response. kind: msg, fc, ctc or rs."""
+    return f"{kind}_{response_id.removeprefix('resp_')}_{number}"
+
+
+def response_of_item(id: object) -> str:
+    """The id of the gateway's response that has an item; "" for an item of a provider."""
+    found = _OWN_ITEM.fullmatch(id) if isinstance(id, str) else None
+    return "" if found is None else f"resp_{found[1]}"
 
 
 def _message() -> dict[str, Any]:

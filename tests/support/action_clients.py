@@ -164,6 +164,13 @@ class StoredResponsesChat(ResponsesChat):
         self.said, self.fields = [], {**self.fields, "previous_response_id": whole.id}
 
 
+class ReferringResponsesChat(ResponsesChat):
+    """A client of responses that names stored items in place of the text, as Vercel's AI SDK does."""
+
+    def _remember(self, whole: Any) -> None:
+        self.said += [{"type": "item_reference", "id": item.id} for item in whole.output]
+
+
 class MessagesChat(SdkChat):
     """A client of Anthropic's messages."""
 

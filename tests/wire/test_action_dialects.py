@@ -14,6 +14,7 @@ from tests.support.action_clients import (
     STREAMED,
     WEATHER,
     MessagesChat,
+    ReferringResponsesChat,
     ResponsesChat,
     SdkChat,
     StoredResponsesChat,
@@ -444,3 +445,30 @@ def test_a_conversation_above_a_megabyte_is_not_kept(team: Team) -> None:
     chat.ask(f"{QUESTION} {'x' * (1 << 20)}")
     assert httpx.post(team.served.url + chat.path, json=chat.body("More?"), timeout=60).status_code == 200
     assert team.paths == [CHAT_PATH, chat.path], "the upstream answers that the response is not known"
+
+
+@STREAMED
+def test_a_stored_item_may_be_named_in_place_of_the_text(team: Team, stream: bool) -> None:
+    model = team.script(
+        calls(ORGS, (WEATHER, {"city": "Bonn"}), text="Well."), says(ANSWER), says("Two."), says("Bye.")
+    )
+    chat = ReferringResponsesChat(team.served.url, tools=True)
+    (call,) = chat.ask(QUESTION, stream=stream).calls
+    assert chat.results((call.id, "sunny"), stream=stream).text == ANSWER
+    assert chat.ask("how many are the users?", stream=stream).text == "Two."
+    chat.ask("Bye.", stream=stream)
+    assert team.paths == [CHAT_PATH] * 4
+    second, third, fourth = (asked["messages"] for asked in model.received[1:])
+    assert [message["role"] for message in second] == ["user", "assistant", "tool", "tool"]
+    assert third[:4] == second
+    assert [message["content"] for message in fourth[4:]] == [ANSWER, "how many are the users?", "Two.", "Bye."]
+
+
+def test_an_item_that_the_gateway_does_not_know_is_for_the_upstream(team: Team) -> None:
+    team.script(says("no such item"), says("no such item"))
+    chat = ResponsesChat(team.served.url)
+    for id in ("msg_1", "msg_ragway_0123456789abcdef01234567_0"):
+        reference = {"type": "item_reference", "id": id}
+        body = {**chat.body("More?"), "input": [reference, {"role": "user", "content": "More?"}]}
+        httpx.post(team.served.url + chat.path, json=body, timeout=60)
+        assert team.paths[-1] == chat.path

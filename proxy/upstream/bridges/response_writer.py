@@ -1,10 +1,9 @@
 """A chat completion as a response: the events of the stream, or the whole object."""
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.dialects.responses_reply import envelope, usage_of
+from proxy.dialects.responses_reply import envelope, item_id, usage_of
 from proxy.upstream.bridges.members import Json
 from proxy.upstream.bridges.reply_writer import ReplyWriter
 from proxy.upstream.bridges.responses_request import packed
@@ -55,7 +54,7 @@ class ResponseWriter(ReplyWriter):
     def signed(self, block: Json) -> None:
         """Of a stream, the signature comes without the text."""
         if self._item.get("type") != "reasoning":
-            self._add_item(_reasoning())
+            self._add_item(_reasoning(self._new_id("rs")))
         text = {"thinking": "".join(self._unsigned)} if block.get("signature") else {}
         self._blocks.append({**block, **text})
         self._unsigned = []
@@ -63,7 +62,7 @@ class ResponseWriter(ReplyWriter):
     def begin_call(self, id: str, name: str, *, custom: bool) -> None:
         kind, member = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
         status = {} if custom else {"status": "in_progress"}
-        item = {"id": f"{'ctc' if custom else 'fc'}_{secrets.token_hex(12)}", "type": kind, "call_id": id, "name": name}
+        item = {"id": self._new_id("ctc" if custom else "fc"), "type": kind, "call_id": id, "name": name}
         self._add_item({**item, member: "", **status})
         self._kind = "custom_tool_call_input" if custom else "function_call_arguments"
 
@@ -92,6 +91,9 @@ class ResponseWriter(ReplyWriter):
 
     # --- Items and parts
 
+    def _new_id(self, kind: str) -> str:
+        return item_id(kind, self._response["id"], len(self._output))
+
     def _place(self) -> Json:
         return {"item_id": self._item["id"], "output_index": len(self._output) - 1}
 
@@ -101,9 +103,9 @@ class ResponseWriter(ReplyWriter):
     def _part(self, kind: str, piece: str) -> None:
         """Write a piece of a part; a part of another kind ends first, and an item of another kind."""
         event, member, more, of_text = _PARTS[kind]
-        item = _reasoning() if kind == "reasoning_text" else _message()
-        if self._item.get("type") != item["type"]:
-            self._add_item(item)
+        reasons = kind == "reasoning_text"
+        if self._item.get("type") != ("reasoning" if reasons else "message"):
+            self._add_item(_reasoning(self._new_id("rs")) if reasons else _message(self._new_id("msg")))
         if self._kind != kind:
             self._end_part()
             self._kind = kind
@@ -147,10 +149,9 @@ class ResponseWriter(ReplyWriter):
         self._item, self._kind, self._pieces, self._unsigned, self._blocks = {}, "", [], [], []
 
 
-def _message() -> Json:
-    item = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant"}
-    return {**item, "status": "in_progress", "content": []}
+def _message(id: str) -> Json:
+    return {"id": id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
 
 
-def _reasoning() -> Json:
-    return {"id": f"rs_{secrets.token_hex(12)}", "type": "reasoning", "summary": [], "content": []}
+def _reasoning(id: str) -> Json:
+    return {"id": id, "type": "reasoning", "summary": [], "content": []}
