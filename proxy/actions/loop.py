@@ -15,7 +15,7 @@ from proxy.actions.execution import Execution
 from proxy.actions.memory import Conversation, HiddenMessages, WaitingCall, resumed
 from proxy.actions.offer import Actions, Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
-from proxy.actions.protocols import request_parts
+from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.replies import ClientReply, ModelReply
 from proxy.actions.ways import REFUSED
 from proxy.asgi import App, Receive, Scope, Send
@@ -60,6 +60,13 @@ class ActionLoop:
         self._earlier = offer.conversation.hidden  # messages of earlier questions
         self._hidden: list[bytes] = []  # messages of this question
         self._unsure = not request.fields.get("tools")  # an error may refuse the way in which the model is asked
+        # An error may refuse calls or thoughts of another model, which the client asked before.
+        self._may_speak = (
+            offer.way == "native"
+            and any('"role":"tool"' in one.messages for one in self._earlier)
+            and not any(one.get("tool_calls") or one.get("role") == "tool" for one in request.fields["messages"])
+        )
+        self._spoken = False  # the messages of earlier questions are texts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat. Raises ApiError where the first request of the model fails."""
@@ -73,7 +80,7 @@ class ActionLoop:
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
             reply, going_on = await self._ask(plain, receive, client, last=last)
-            while reply.refuses_way and self._lower(refused=True) != "none":
+            while reply.refuses_way and (self._speak() or self._lower(refused=True) != "none"):
                 reply, going_on = await self._ask(plain, receive, client, last=last)
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
@@ -89,7 +96,7 @@ class ActionLoop:
                 self._trace.answered_by = "gateway"
                 await client.say(_NO_ANSWER)
                 return
-            if reply.written and self._offer.way == "native" and not self._hidden:
+            if reply.written and self._offer.way == "native" and not self._hidden and not self._spoken:
                 self._lower(refused=False)
             repeated = self._offer.way != "native" and all(map(execution.has_made, reply.calls))
             if repeated:
@@ -101,8 +108,17 @@ class ActionLoop:
                 return
             if shown and (lines := [call.line for call in self._trace.calls[before:] if call.sent]):
                 await client.note("\n".join([*lines, "", ""]))
+            self._may_speak = False
             self._hidden += [self._message(reply), *_result_messages(reply.calls, results).values()]
             self._mark()
+
+    def _speak(self) -> bool:
+        """Write the messages of earlier questions as texts, from now on; returns whether the model is asked again."""
+        if not self._may_speak:
+            return False
+        self._earlier = tuple(spoken(one) for one in self._earlier)
+        self._may_speak, self._spoken = False, True
+        return True
 
     def _lower(self, *, refused: bool) -> ToolsWay:
         """Ask the model in the next way; beside tools of the client, in the same way."""
@@ -185,7 +201,7 @@ class ActionLoop:
         reply = ModelReply(
             client,
             self._offer,
-            REFUSED[way] if self._unsure else (),
+            (b"",) if self._may_speak else REFUSED[way] if self._unsure else (),
             before_end=lambda: self._remember(client.text, reply),
         )
         text = ProtocolText(self._offer.owns, self._offer.owns_beginning, says=way == "json_schema" and not last)
@@ -243,7 +259,7 @@ class ActionLoop:
     def _texts(self) -> Sequence[str]:
         """The texts in which a value of a call may stand: of earlier questions, the results."""
         said = (message.text for message in self._request.messages())
-        hidden = (message for one in self._earlier for message in one.rows() if message["role"] == "tool")
+        hidden = (message for one in self._earlier for message in one.rows() if message["role"] != "assistant")
         return [*said, self._context, *(message["content"] for message in hidden)]
 
 

@@ -54,12 +54,12 @@ def request_parts(
     if offer.way == "native":
         edits = [offer.edit(request), *edits_of(request, earlier, hidden)]
         return [*edits, member_edit(request, "tool_choice", b'"none"')] if last else edits, ""
-    spoken = [_spoken(one) for one in earlier]
+    before = [spoken(one) for one in earlier]
     if last:
         results = "\n\n".join(_result_texts(_messages(b",".join(hidden))))
         final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
-        return [*edits_of(request, spoken, []), *final], ""
-    edits = list(edits_of(request, spoken, [orjson.dumps(one) for one in as_texts(_messages(b",".join(hidden)))]))
+        return [*edits_of(request, before, []), *final], ""
+    edits = list(edits_of(request, before, [orjson.dumps(one) for one in as_texts(_messages(b",".join(hidden)))]))
     functions = [orjson.loads(one.definition(name))["function"] for name, one in offer.tools.items()]
     if offer.way == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
@@ -67,14 +67,14 @@ def request_parts(
     return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}"
 
 
-def _spoken(hidden: HiddenMessages) -> HiddenMessages:
+def spoken(hidden: HiddenMessages) -> HiddenMessages:
     """Hidden messages as texts."""
     texts = as_texts(hidden.rows())
     return HiddenMessages(hidden.at, b",".join(orjson.dumps(one) for one in texts).decode(), hidden.replaces)
 
 
 def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Messages with calls and results as messages of the model and the user, in turns."""
+    """Messages with calls and results as messages of the model and the user, in turns; texts stay."""
     written: list[dict[str, str]] = []
     names = _names(messages)
     for message in messages:
@@ -83,7 +83,9 @@ def as_texts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             text = "\n".join(filter(None, [message.get("content"), *calls]))
             written.append({"role": "assistant", "content": text})
             continue
-        text = f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{message['content']}"
+        text = message["content"]
+        if message["role"] == "tool":
+            text = f"Result of {names.get(message['tool_call_id'], 'the call')}:\n{text}"
         if written and written[-1]["role"] == "user":
             written[-1]["content"] += "\n\n" + text
         else:

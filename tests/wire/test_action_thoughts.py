@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from tests.support.action_clients import CompletionsChat, MessagesChat, ResponsesChat
 from tests.support.action_team import ANSWER, CLIENT_TOOL, ORGS, QUESTION, USERS, Team, action_team
+from tests.support.atlas_api import ORG
 from tests.support.scripted_model import Turn, calls, says
 
 Json = dict[str, Any]
@@ -169,3 +171,46 @@ def test_the_client_sees_the_thoughts_of_hidden_rounds(team: Team, stream: bool)
     reply = httpx.post(f"{team.served.url}/v1/chat/completions", json={**body, "tools": [CLIENT_TOOL]}, timeout=60)
     assert ("Round 0." in reply.text) == stream
     assert "Round 1." in reply.text
+
+
+REFUSALS = {
+    "of-thoughts": "property 'messages.1.reasoning_content' is unsupported",
+    "of-calls-without-thoughts": "Missing `reasoning_content` in message 1: see #tool-calls",
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("words", REFUSALS.values(), ids=REFUSALS.keys())
+def test_another_model_that_refuses_the_earlier_rounds_reads_the_rounds_as_text(
+    team: Team, words: str, stream: bool
+) -> None:
+    """The client changes the model in the middle of a conversation."""
+
+    def strict(asked: Json) -> Json:
+        refused = any("tool_calls" in one for one in asked["messages"])
+        return {"error": {"message": words}} if refused else calls(("act_listUsers", {"orgId": ORG}))
+
+    chat = CompletionsChat(team.served.url)
+    first = {**calls(ORGS), "reasoning_content": "So."}
+    model = team.script(first, says(ANSWER), strict, strict, says("Again."), calls(ORGS), says("Bye."))
+    chat.ask(QUESTION, stream=stream)
+    chat.model = "rage/atlas/gpt-native"
+    assert chat.ask("Again?", stream=stream).text == "Again."
+    assert team.api.seen == ["GET /orgs", f"GET /orgs/{ORG}/users"], "a value of an earlier result counts as known"
+    texts = [(one["role"], one["content"]) for one in model.received[3]["messages"]]
+    assert [role for role, _ in texts] == ["user", "assistant", "user", "assistant", "user"]
+    assert texts[2][1].startswith("Result of act_listOrganizations:\n")
+    assert texts[3][1] == ANSWER
+    assert chat.ask("Bye?", stream=stream).text == "Bye."
+    after = model.received[4]["messages"]
+    assert model.received[5]["messages"][: len(after)] == after
+    assert all("tools" in asked for asked in model.received)
+
+
+def test_a_second_refusal_reaches_the_client(team: Team) -> None:
+    chat = CompletionsChat(team.served.url)
+    model = team.script(calls(ORGS), says(ANSWER), *[{"error": {"message": "too long"}}] * 2)
+    chat.ask(QUESTION)
+    with pytest.raises(openai.BadRequestError, match="too long"):
+        chat.ask("Again?")
+    assert len(model.received) == 4
