@@ -1,5 +1,7 @@
 """What a chat with action sets did: the offer, the model's rounds, and the calls of the gateway's tools.
 
+A run over HTTP has a trace of one call, without an offer and without rounds.
+
 The log line, the metrics, `Server-Timing` and the receipt read the trace. Only receipts show `arguments` and `result`.
 """
 
@@ -61,10 +63,10 @@ class ActionCall:
 
 @dataclass(slots=True)
 class ActionTrace:
-    """The trace of one chat."""
+    """The trace of one chat, or of one run over HTTP."""
 
     sets: Sequence[str] = ()
-    offer: OfferResult = "not suited"
+    offer: OfferResult | Literal[""] = "not suited"  # "": of a run
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back
     rounds: list[ModelRound] = field(default_factory=list)

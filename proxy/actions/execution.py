@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,9 @@ import orjson
 from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.arguments import invented, problems
 from proxy.actions.budget import CallShare, ResultBudget
-from proxy.actions.call import call
+from proxy.actions.call import Api, CallLimits, Outcome, call
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
+from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool
 from proxy.actions.protocols import example
 from proxy.actions.results import cut_middle
@@ -125,15 +126,9 @@ class Execution:
                 f"Nothing was sent. These values stand neither in the conversation nor in an earlier result: "
                 f"{'; '.join(made_up)}. {self._finder(tool)}"
             )
-        began = time.perf_counter()
         seconds = max(0.1, min(self._limits.call.seconds, self._until_s - time.monotonic()))
-        try:
-            outcome = await call(tool.api, tool.operation, arguments, replace(share.call, seconds=seconds))
-        finally:
-            self._exchange.ended_step("action", began, tool.label)
-            self._exchange.actions = (*self._exchange.actions, tool.label)
-        traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
-        traced.size_bytes, traced.tries = outcome.size, outcome.tries
+        limits = replace(share.call, seconds=seconds)
+        outcome = await traced_call(tool.api, tool.operation, arguments, limits, self._exchange, traced)
         self._budget.size_bytes -= outcome.size
         fitted = share.fitted(outcome.text)
         text = quoted(fitted)
@@ -182,6 +177,26 @@ class Execution:
         count = self._failures[tool.label] = self._failures.get(tool.label, 0) + 1
         if count >= _FAILURES and names:
             self.question = _question(tool, names)
+
+
+async def traced_call(
+    api: Api,
+    operation: Operation,
+    arguments: Mapping[str, Any],
+    limits: CallLimits,
+    exchange: Exchange,
+    traced: ActionCall,
+) -> Outcome:
+    """`call`, noted in the exchange and in the trace."""
+    began, label = time.perf_counter(), f"{api.name}/{operation.name}"
+    try:
+        outcome = await call(api, operation, arguments, limits)
+    finally:
+        exchange.ended_step("action", began, label)
+        exchange.actions = (*exchange.actions, label)
+    traced.outcome, traced.status, traced.sent = outcome.word, outcome.status, outcome.sent
+    traced.size_bytes, traced.tries = outcome.size, outcome.tries
+    return outcome
 
 
 def _canonical(arguments: str) -> str:

@@ -137,7 +137,8 @@ class Metrics:
 
     def _actions(self, trace: ActionTrace) -> None:
         cells, rounds = self._cells, len(trace.rounds)
-        cells[_OFFERS[trace.offer]] += 1
+        if trace.offer:
+            cells[_OFFERS[trace.offer]] += 1
         if rounds:
             cells[_ROUNDS + bisect_left(ROUNDS, rounds)] += 1
             cells[_ROUNDS + len(ROUNDS) + 1] += rounds

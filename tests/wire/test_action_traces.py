@@ -255,6 +255,38 @@ def test_log_headers_and_metrics_show_rounds_and_calls_without_content(team: Tea
     assert team.counted("action_call_seconds_count") == before["action_call_seconds_count"] + 2
 
 
+def test_a_run_over_http_counts_as_a_call_and_as_no_chat(team: Team) -> None:
+    def counts() -> list[float]:
+        of_call = ("ok", "api_error", "invalid_arguments")
+        of_chat = ("action_offers_total", "action_rounds_count")
+        return [
+            *(team.counted("action_calls_total", set="atlas", outcome=outcome) for outcome in of_call),
+            team.counted("action_call_seconds_count"),
+            sum(team.counted(name) for name in of_chat),
+        ]
+
+    def run(**body: Any) -> httpx.Response:
+        path = "/v1/actions/sets/atlas/operations/listUsers/run"
+        headers = {"authorization": f"Bearer {team.keys['ann']}"}
+        return described(httpx.post(team.served.url + path, json=body, headers=headers, timeout=60))
+
+    def counted_by(reply: httpx.Response) -> list[float]:
+        team.line(reply)  # written after the count
+        return [after - before for after, before in zip(counts(), began, strict=True)]
+
+    began = counts()
+    assert counted_by(run(arguments={"orgId": ORG}, dry=True)) == [0, 0, 0, 0, 0]
+    reply = run(arguments={"orgId": ORG})
+    assert counted_by(reply) == [1, 0, 0, 1, 0]
+    assert " actions=atlas/listUsers calls=1 " in team.line(reply)
+    reply = run(arguments={})
+    assert (reply.status_code, counted_by(reply)) == (400, [1, 0, 1, 1, 0])
+    assert " calls=1 without_result=invalid_arguments " in team.line(reply)
+    reply = run(arguments={"orgId": "unknown"})
+    assert counted_by(reply) == [1, 1, 1, 2, 0]
+    assert "unknown" not in team.line(reply)
+
+
 @pytest.mark.parametrize("key", [name for name in LIMITED if name.startswith(("tokens", "dollars"))])
 def test_a_limit_that_is_used_up_ends_the_chat_before_the_next_round(team: Team, key: str) -> None:
     """The reply is an ordinary 429; after a text of a stream, an error in the stream."""

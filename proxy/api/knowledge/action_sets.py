@@ -6,16 +6,17 @@ module only where an API is configured.
 """
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.routing import Route
 
+from proxy.action_trace import ActionCall, ActionTrace
 from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
-from proxy.actions.call import Api, call
+from proxy.actions.call import Api
+from proxy.actions.execution import traced_call
 from proxy.actions.offer import Actions
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
@@ -132,13 +133,17 @@ class ActionSets:
             raise ApiError(409, message, code="action_set_of_settings", param="set")
 
     async def call(self, api: Api, operation: Operation, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-        """The result of a call, as in a chat."""
-        exchange, label, began = exchange_of(scope), f"{api.name}/{operation.name}", time.perf_counter()
+        """The result of a call, as in a chat. Raises ApiError for wrong arguments."""
+        exchange, label = exchange_of(scope), f"{api.name}/{operation.name}"
+        traced = ActionCall(0, exchange.elapsed_ms(), api.name, label)
+        exchange.action_trace = ActionTrace((api.name,), "", calls=[traced])
+        if wrong := problems(offered_schema(operation, api.fixed), arguments):
+            traced.outcome = "invalid_arguments"
+            raise invalid("; ".join(wrong), "arguments")
         try:
-            outcome = await call(api, operation, arguments, self._actions.limits.call)
+            outcome = await traced_call(api, operation, arguments, self._actions.limits.call, exchange, traced)
         finally:
-            exchange.ended_step("action", began, label)
-            exchange.actions = (*exchange.actions, label)
+            traced.duration_ms = exchange.elapsed_ms() - traced.started_ms
         return {
             "object": "action.result",
             "set": api.name,
@@ -212,8 +217,6 @@ class _Routes:
             api = (await self._apis(scope, [name])).get(name)
         if api is None:
             raise forbidden(f"This key has no credentials for {name} (ragway keys credentials set).", "set")
-        if wrong := problems(offered_schema(operation, api.fixed), arguments):
-            raise invalid("; ".join(wrong), "arguments")
         return _dry(api, operation, arguments) if dry else await self._sets.call(api, operation, arguments, scope)
 
     def _name(self, scope: Scope) -> str:
@@ -239,6 +242,8 @@ class _Routes:
 
 def _dry(api: Api, operation: Operation, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The request that a call would send, without credentials and without the values of fixed arguments."""
+    if wrong := problems(offered_schema(operation, api.fixed), arguments):
+        raise invalid("; ".join(wrong), "arguments")
     try:
         request = replace(api, fixed=dict.fromkeys(api.fixed, _FIXED)).request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
