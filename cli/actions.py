@@ -12,14 +12,14 @@ import orjson
 
 from cli.apis import action_api, action_library, action_store, call_limits
 from cli.build import accounts, key_credentials
-from cli.common import WholeNumber, as_text, echo, options, progress_bar, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, options, progress_bar, run, settings_of
 from cli.specs import configured_address, counts_of, document_of, source_of, update
 from config.checks import check_address
 from config.settings import API_NAME, Settings, SettingsError
 from proxy.actions.addresses import ForbiddenAddress
 from proxy.actions.arguments import offered_schema, problems
 from proxy.actions.call import Api, call
-from proxy.actions.library import AddReport
+from proxy.actions.library import MIN_RELEVANCE, AddReport, FoundAction
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.openapi.read import UnreadableSpec
 from proxy.actions.request import BadArgument
@@ -211,7 +211,11 @@ async def _remove(settings: Settings, name: str) -> int:
 def search(
     question: str, sets: Sequence[str], k: int, as_json: bool, config_file: Path | None, data: str | None
 ) -> None:
-    """Find operations by a question, the best first."""
+    """Find operations by a question, the best first.
+
+    Each operation has the rank and score of each retriever (dense: cosine, bm25: BM25 score). A producer is found
+    because an operation before needs the results. The last line has the probability that an operation fits.
+    """
     if not question.strip():
         raise click.UsageError("the question is empty")
     run(_search(settings_of(config_file, data=data), as_text(question), sets, k, as_json=as_json))
@@ -224,14 +228,25 @@ async def _search(settings: Settings, question: str, sets: Sequence[str], k: int
             set_of(library.store, name)
         found = await library.find([Turn("user", question)], names, k=k, view=ALL)
     if as_json:
-        rows = [{"set": one.set, **_operation_row(one.operation)} for one in found]
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-    for number, one in enumerate([] if as_json else found, 1):
+        click.echo(orjson.dumps([_found_row(one) for one in found.actions], option=orjson.OPT_INDENT_2))
+        return 0
+    for number, one in enumerate(found.actions, 1):
         operation = one.operation
-        echo(f"{number}. {one.set}/{operation.name}  {operation.method} {operation.path}  {operation.summary}")
-    if not found and not as_json:
-        echo("nothing found", err=True)
+        arms = "a producer" if one.hit is None else arms_text(one.hit.ranks, one.hit.scores)
+        echo(f"{number}. {one.label}  {operation.method} {operation.path}  {operation.summary}  ({arms})")
+    relevance = None if found.texts is None else found.texts.relevance
+    best = "" if relevance is None else f"the best is relevant with probability {relevance:.2f}"
+    if not found.actions:
+        echo(f"nothing found: {best}, the least is {MIN_RELEVANCE:g}" if best else "nothing found", err=True)
+    elif best:
+        echo(best)
     return 0
+
+
+def _found_row(one: FoundAction) -> dict[str, Any]:
+    hit = one.hit
+    matched = {"score": None if hit is None else hit.score, "scores": {} if hit is None else hit.scores}
+    return {"set": one.set, **_operation_row(one.operation), **matched}
 
 
 @command.command("run")

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +89,11 @@ def opened_accounts(config_file: Path | None, data: str | None, *, make: bool = 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print text with words of documents or with names of files or keys; control characters are escaped."""
     click.echo(logs.printable(text, lines=True), err=err, nl=nl)
+
+
+def arms_text(ranks: Mapping[str, int], scores: Mapping[str, float]) -> str:
+    """Rank and score of each arm that found a passage."""
+    return ", ".join(f"{arm} #{rank} {scores[arm]:.3g}" for arm, rank in sorted(ranks.items()))
 
 
 def as_text(argument: str) -> str:

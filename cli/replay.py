@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from cli.common import echo, knowledge, must_exist, options, run, settings_of
+from cli.common import arms_text, echo, knowledge, must_exist, options, run, settings_of
 from config.settings import Settings
 from proxy.access.permitted import PermittedSearch, search
 from proxy.access.rights import Names, Rights
@@ -133,6 +133,12 @@ def _print_actions(actions: Mapping[str, Any]) -> None:
     """The operations that the chat was offered, the rounds of the model, and the calls. No call is made again."""
     operations = ", ".join(actions["operations"]) or "none"
     echo(f"operations of {', '.join(actions['sets'])}: {actions['offer']}: {operations}")
+    for one in actions.get("searches", ()):  # missing in receipts of older versions
+        relevance = "" if one["relevance"] is None else f", relevance {one['relevance']:.2f}"
+        echo(f"searched: {one['query']}{relevance}")
+        for found in one["found"]:
+            arms = arms_text(found["ranks"], found["scores"]) or "a producer"
+            echo(f"  {found['operation']}: {found['outcome']} ({arms})")
     for number, one in enumerate([None, *actions["rounds"]]):  # calls before the first round: see `ActionCall.round`
         if one is not None:
             tokens = f"{one['prompt_tokens']}+{one['completion_tokens']} tokens"

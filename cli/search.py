@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import orjson
 
-from cli.common import WholeNumber, as_text, echo, knowledge, options, run, settings_of
+from cli.common import WholeNumber, arms_text, as_text, echo, knowledge, options, run, settings_of
 from config.settings import Settings
 from retrieval.records.search import ALL, Hit, Retrieved, Turn
 
@@ -62,7 +62,7 @@ def _likely(found: Retrieved, settings: Settings) -> str:
 
 
 def _passage_text(number: int, hit: Hit) -> str:
-    arms = ", ".join(f"{arm} #{rank} {hit.scores[arm]:.3g}" for arm, rank in sorted(hit.ranks.items()))
+    arms = arms_text(hit.ranks, hit.scores)
     passage = hit.passage
     path = " > ".join(part for part in (passage.title, *passage.headings) if part)
     text = "\n".join("    " + line for line in passage.text.strip().splitlines())

@@ -22,8 +22,30 @@ CallOutcome = Literal[
     "ok", "api_error", "timeout", "failed",
     "invalid_arguments", "invented_value", "limit", "unknown_tool", "could_change", "no_credentials",
 ]  # fmt: skip
+# "surplus": beyond the number of operations for a question. "other_server": at an address that is not called.
+FoundOutcome = Literal["offered", "surplus", "could_change", "other_server"]
 _NO_TOKENS = Tokens(0, 0)
 AnsweredBy = Literal["", "model", "gateway", "error"]  # "": the reply has not ended, or the client has left
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOperation:
+    """An operation found by a search."""
+
+    operation: str  # SET/OPERATION
+    outcome: FoundOutcome
+    score: float | None  # of the best text, only for the order; None: found as a producer only
+    ranks: Mapping[str, int]  # arm -> rank from 1
+    scores: Mapping[str, float]  # arm -> the arm's own score
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSearch:
+    """A search for operations, with the operations found, the best first."""
+
+    query: str
+    relevance: float | None  # the probability that a text answers the question
+    found: Sequence[FoundOperation]
 
 
 @dataclass(slots=True)
@@ -68,6 +90,7 @@ class ActionTrace:
     sets: Sequence[str] = ()
     offer: OfferResult | Literal[""] = "not suited"  # "": of a run
     tools: "Mapping[str, OfferedOperation | OwnTool]" = field(default_factory=dict)  # offered, by the name of the tool
+    searches: list[OperationSearch] = field(default_factory=list)
     forgotten: bool = False  # the conversation had hidden messages, which cannot be put back
     rounds: list[ModelRound] = field(default_factory=list)
     calls: list[ActionCall] = field(default_factory=list)

@@ -186,7 +186,7 @@ class Bench:
         added_ms: list[float] = []
         for question in own.judged.questions:
             began = time.perf_counter()
-            actions = await self._library.find(question.turns, sets, k=_K, view=ALL)
+            actions = (await self._library.find(question.turns, sets, k=_K, view=ALL)).actions
             times_ms.append((time.perf_counter() - began) * 1000)
             added_ms.append(times_ms[-1] - self._search.took_ms)
             found.append([own.ids.get((one.set, one.operation.name), "") for one in actions])

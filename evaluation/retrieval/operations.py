@@ -45,40 +45,37 @@ class Operations:
 
     async def ask(self, retriever: Retriever, options: SearchOptions, turns: Sequence[Turn], k: int | None) -> Answer:
         """Search for operations. `injected` has the operations that a chat is offered: the operations that read."""
-        search = _Search(retriever, options)
-        library = ActionLibrary(self.store, _Searched(search, self.index.library, self.index.writing))
+        searched = _Searched(_Search(retriever, options), self.index.library, self.index.writing)
+        library = ActionLibrary(self.store, searched)
         k = k or options.k
         start = time.perf_counter()
-        offered = await library.find(turns, self.sets, k=k * SEARCHED, view=ALL)
+        asked = await library.find(turns, self.sets, k=k * SEARCHED, view=ALL)
         took_ms = (time.perf_counter() - start) * 1000
-        asked = search.last
         ranked = await library.find(turns, self.sets, k=_RANKED, view=ALL)
-        hits = {hit.passage.source: hit for hit in reversed(search.last.hits)}
-        found = []
-        for each in map(label_of, ranked):
-            hit = hits.get(each)  # None: a producer
-            found.append(
-                RankedDocument(each, hit.score, dict(hit.ranks), dict(hit.scores))
-                if hit is not None
-                else RankedDocument(each, 0.0, {}, {})
-            )
-        reading = [label_of(one) for one in offered if one.operation.reads]
-        return Answer(asked.query, found, reading[:k], took_ms, asked.timings_ms)
+        assert asked.texts is not None  # the sets have operations
+        offered = [one.label for one in asked.actions if one.operation.reads][:k]
+        found = [_ranked(one) for one in ranked.actions]
+        return Answer(asked.texts.query, found, offered, took_ms, asked.texts.timings_ms)
+
+
+def _ranked(one: FoundAction) -> RankedDocument:
+    if one.hit is None:
+        return RankedDocument(one.label, 0.0, {}, {})
+    return RankedDocument(one.label, one.hit.score, dict(one.hit.ranks), dict(one.hit.scores))
 
 
 class _Search:
-    """The search of texts by a rung, with the last result."""
+    """The search of texts by a rung."""
 
     def __init__(self, retriever: Retriever, options: SearchOptions) -> None:
         self._retriever = retriever
         self._options = options
-        self.last: Retrieved
 
     async def retrieve(self, *arguments: Any, hit_options: HitOptions, **named: Any) -> Retrieved:
-        if not self._options.min_relevance:  # only the last rung decides whether an operation fits
+        """As `Search.retrieve`. Only the last rung decides whether an operation fits."""
+        if not self._options.min_relevance:
             hit_options = replace(hit_options, min_relevance=0.0)
-        self.last = await self._retriever.retrieve(*arguments, hit_options=hit_options, **named)
-        return self.last
+        return await self._retriever.retrieve(*arguments, hit_options=hit_options, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +88,6 @@ class _Searched:
 
     async def close(self) -> None:
         """Leave the index open."""
-
-
-def label_of(found: FoundAction) -> str:
-    """SET/NAME."""
-    return f"{found.set}/{found.operation.name}"
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ operations of all APIs, not of one.
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin, urlsplit
 
 from proxy.actions.addresses import origin_of
@@ -22,7 +22,7 @@ from retrieval.errors import CollectionExists, RetrievalError, UnknownCollection
 from retrieval.filters import checked_filter
 from retrieval.knowledge import HitOptions, Knowledge
 from retrieval.records.jobs import DocumentInput
-from retrieval.records.search import PUBLIC, Hit, Turn, View
+from retrieval.records.search import PUBLIC, Hit, Retrieved, Turn, View
 
 _BATCH = 100  # documents written at a time
 _GIVE_ADDRESS = "give the address with --base-url, or in actions.NAME.base_url"
@@ -31,7 +31,7 @@ _PAGE = 1000  # documents read at a time
 _HITS_PER_OPERATION = 3  # chunks of an operation
 # Lower than the gate of passages, which would find no operation for 5 of 100 questions of RestBench: a question without
 # a good document may still name an operation.
-_MIN_RELEVANCE = 0.02
+MIN_RELEVANCE = 0.02
 _SET = "action_set"  # the attribute of a text
 _FILTER_VALUES = 100  # in one condition of a filter
 # The weight of the mean score of a set's first _BEST_OF_SET operations. A question of several steps needs operations of
@@ -73,6 +73,20 @@ class FoundAction:
 
     set: str
     operation: Operation
+    hit: Hit | None = None  # the best text of the operation; None: found as a producer only
+
+    @property
+    def label(self) -> str:
+        """The set and the operation, for logs and reports."""
+        return f"{self.set}/{self.operation.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundActions:
+    """The result of a search."""
+
+    actions: Sequence[FoundAction] = field(default_factory=list)  # the best first, each before the producers
+    texts: Retrieved | None = None  # of the search of texts; None: no set has documents
 
 
 class ActionLibrary:
@@ -123,15 +137,13 @@ class ActionLibrary:
         existed = await asyncio.to_thread(self.store.remove, name)
         return await self._remove_texts(name, ()) > 0 or existed
 
-    async def find(
-        self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC
-    ) -> list[FoundAction]:
-        """At most k operations for the latest question, the best first, each before the producers.
+    async def find(self, question: Sequence[Turn], sets: Sequence[str], *, k: int, view: View = PUBLIC) -> FoundActions:
+        """At most k operations for the latest question.
 
         Sets without documents are left out. Raises RetrievalError.
         """
         if not sets:
-            return []
+            return FoundActions()
         try:
             found = await self._knowledge.search.retrieve(
                 question,
@@ -139,20 +151,22 @@ class ActionLibrary:
                 k=k * _HITS_PER_OPERATION,
                 budget_tokens=0,
                 view=replace(view, filter=_filter(sets)),
-                hit_options=HitOptions(min_relevance=_MIN_RELEVANCE),
+                hit_options=HitOptions(min_relevance=MIN_RELEVANCE),
             )
         except UnknownCollection:
-            return []
-        names = _by_set(found.hits)[:k]
-        return (await asyncio.to_thread(self._read_with_producers, names))[:k]
+            return FoundActions()
+        read = await asyncio.to_thread(self._read_with_producers, _by_set(found.hits)[:k])
+        hits = {_name_of(hit.passage.source): hit for hit in reversed(found.hits)}
+        actions = [FoundAction(name, operation, hits.get((name, operation.name))) for name, operation in read[:k]]
+        return FoundActions(actions, found)
 
-    def _read_with_producers(self, names: Sequence[tuple[str, str]]) -> list[FoundAction]:
-        """The operations (set, name), each once, and each before the producers."""
+    def _read_with_producers(self, names: Sequence[tuple[str, str]]) -> list[tuple[str, Operation]]:
+        """The sets and operations, each once, and each before the producers. names: (set, name)."""
         read = self.store.found(names)
         producers = {one: [(one[0], name) for name in read[one].producers] for one in read}
         read |= self.store.found({each for some in producers.values() for each in some} - read.keys())
         wanted = [each for one in names if one in read for each in (one, *producers[one])]
-        return [FoundAction(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
+        return [(one[0], read[one]) for one in dict.fromkeys(wanted) if one in read]
 
     async def move_texts(self) -> None:
         """Move texts of an earlier version from the collection `actions`; documents of clients stay there.

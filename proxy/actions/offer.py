@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.access.rights import Rights
-from proxy.action_trace import ActionTrace
+from proxy.action_trace import ActionTrace, FoundOperation, FoundOutcome, OperationSearch
 from proxy.actions.arguments import offered_schema
 from proxy.actions.baked_in import BakedInFault, baked_in
 from proxy.actions.call import Api, CallLimits
 from proxy.actions.key_apis import KeyApis
-from proxy.actions.library import ActionLibrary
+from proxy.actions.library import ActionLibrary, FoundAction
 from proxy.actions.memory import NEW, ActionMemory, Conversation, edits_of, has_results
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_entry, tool_name
@@ -281,7 +281,7 @@ class Actions:
         apis = await self.apis.of(exchange.key, [known[name] for name in sets if name in known])
 
         def search(turns: Sequence[Turn]) -> Awaitable[Sequence[OfferedOperation]]:
-            return self._search(turns, apis, exchange.rights)
+            return self._search(turns, apis, exchange.rights, trace)
 
         taken, others = _names_of(request.fields.get("tools"))
 
@@ -348,13 +348,16 @@ class Actions:
                 offer.tools[name] = _offered(in_set, one, apis[in_set])
 
     async def _search(
-        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights
+        self, turns: Sequence[Turn], apis: Mapping[str, Api], rights: Rights, trace: ActionTrace
     ) -> Sequence[OfferedOperation]:
-        """Reading operations, the best first. Raises RetrievalError."""
+        """Reading operations, the best first; the trace gets all operations found. Raises RetrievalError."""
         k = self.limits.k
         found = await self.library.find(turns, list(apis), k=k * SEARCHED, view=View(rights.groups))
-        usable = [one for one in found if one.operation.reads and apis[one.set].serves(one.operation)]
-        return [_offered(one.set, one.operation, apis[one.set]) for one in usable[:k]]
+        usable = [one for one in found.actions if one.operation.reads and apis[one.set].serves(one.operation)][:k]
+        if (texts := found.texts) is not None:
+            rows = [_found_operation(one, apis[one.set], offered=one in usable) for one in found.actions]
+            trace.searches.append(OperationSearch(texts.query.text, texts.relevance, rows))
+        return [_offered(one.set, one.operation, apis[one.set]) for one in usable]
 
     async def _known_sets(self) -> Mapping[str, ActionSet]:
         if time.monotonic() - self._read_s > _SETS_S:
@@ -374,6 +377,18 @@ class Actions:
 
 def _offered(name: str, operation: Operation, api: Api) -> OfferedOperation:
     return OfferedOperation(name, operation, api, offered_schema(operation, api.fixed))
+
+
+def _found_operation(one: FoundAction, api: Api, *, offered: bool) -> FoundOperation:
+    """An operation for the trace, with the reason if a chat is not offered the operation."""
+    outcome: FoundOutcome = "offered" if offered else "surplus"
+    if not one.operation.reads:
+        outcome = "could_change"
+    elif not api.serves(one.operation):
+        outcome = "other_server"
+    if one.hit is None:
+        return FoundOperation(one.label, outcome, None, {}, {})
+    return FoundOperation(one.label, outcome, one.hit.score, one.hit.ranks, one.hit.scores)
 
 
 def suited(request: ModelRequest, messages: Sequence[ConversationMessage]) -> bool:

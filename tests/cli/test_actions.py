@@ -55,6 +55,11 @@ def test_a_set_is_added_found_changed_and_removed(folder: Path) -> None:
     assert "2 operations, 1 cannot be called" in actions(folder, "list")[0]
     found = json.loads(actions(folder, "search", "who are the users in my organization?", "--json")[0])
     assert found[0]["name"] == "listOrganizationUsers"
+    assert found[0]["score"] > found[1]["score"]
+    assert found[0]["scores"].keys() == {"bm25", "dense"}
+    first, *_, last = actions(folder, "search", "who are the users in my organization?")[0].splitlines()
+    assert "bm25 #1 " in first
+    assert last.startswith("the best is relevant with probability 0.")
     shown: dict[str, Any] = json.loads(actions(folder, "show", "atlas", "listInvoices", "--json")[0])[0]
     assert shown["arguments"]["required"] == ["orgId"]
 

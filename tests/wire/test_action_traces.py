@@ -153,6 +153,23 @@ def test_the_receipt_has_the_offer_the_rounds_and_the_calls(team: Team, stream: 
     assert "your_organization_id" in actions["calls"][0]["result"]
 
 
+def test_the_receipt_has_the_operations_found_and_why_each_is_offered_or_not(team: Team) -> None:
+    team.script(calls(("find_actions", {"query": "create a cluster"})), says(ANSWER))
+    actions = team.receipt(team.ask(QUESTION))["actions"]
+    of_question, of_model = actions["searches"]
+    assert (of_question["query"], of_model["query"]) == (QUESTION, "create a cluster")
+    best, *_ = of_question["found"]
+    assert (best["operation"], best["outcome"], best["ranks"]) == (
+        "atlas/listUsers",
+        "offered",
+        {"bm25": 1, "dense": 1},
+    )
+    outcomes = {one["operation"]: one["outcome"] for search in actions["searches"] for one in search["found"]}
+    assert outcomes.pop("atlas/createCluster") == "could_change"
+    assert sorted(outcomes) == sorted(actions["operations"])
+    assert set(outcomes.values()) == {"offered"}
+
+
 def test_a_chat_without_passages_has_a_receipt_for_the_operations(team: Team) -> None:
     team.script(says("Hm."))
     receipt = team.receipt(team.ask(QUESTION, model="rage/atlas/raw/gpt-4o"))
@@ -227,6 +244,8 @@ def test_replay_prints_the_rounds_and_makes_no_call(team: Team) -> None:
         if "raw" in model:
             assert done.returncode == 0, done.stderr
             assert "operations of atlas: offered: " in done.stdout
+            assert f"searched: {QUESTION}, relevance 0." in done.stdout
+            assert "  atlas/createCluster: could_change (dense #" in done.stdout
             assert "atlas/listOrganizations: ok, status 200" in done.stdout
     assert team.api.seen == ["GET /orgs"]
 

@@ -85,7 +85,7 @@ class ActionSets:
     async def find(self, query: str, names: Sequence[str], k: int, view: View) -> list[tuple[str, Operation]]:
         """Sets and operations, the best first."""
         found = await self._library.find([Turn("user", query)], names, k=k, view=view)
-        return [(one.set, one.operation) for one in found]
+        return [(one.set, one.operation) for one in found.actions]
 
     async def apis(self, key: str, names: Sequence[str]) -> Mapping[str, Api]:
         """Name of each set with a document that the key may call -> the API."""

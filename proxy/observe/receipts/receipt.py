@@ -137,6 +137,7 @@ def _actions(trace: ActionTrace) -> dict[str, Any]:
         "sets": list(trace.sets),
         "offer": trace.offer,
         "operations": trace.operations,
+        "searches": trace.searches,
         "forgotten": trace.forgotten,
         "answered_by": trace.answered_by,
         "rounds": rounds,

@@ -9,12 +9,24 @@ import pytest
 
 from cli.common import knowledge
 from config.settings import load
+from proxy.access.key_credentials import KeyCredentials
+from proxy.access.rights import EVERYTHING
+from proxy.access.sealing import MasterKey
+from proxy.access.sql import SqlAccounts
+from proxy.actions.call import Api, CallLimits
+from proxy.actions.key_apis import KeyApis
 from proxy.actions.library import ActionLibrary
+from proxy.actions.offer import ActionLimits, Actions
 from proxy.actions.openapi.operation import Operation
 from proxy.actions.store import ActionSet, ActionStore
+from proxy.dialects.chat import ChatRequest
+from proxy.exchange import Exchange, Target
+from proxy.upstream.bridges.lacking import Lacking
 from retrieval.records.documents import Passage
 from retrieval.records.search import ALL, Context, Hit, Query, Retrieved, Turn
 from tests.support.unasked import Unasked
+
+SERVERS = [{"url": "https://api.example.com"}]
 
 
 @pytest.fixture
@@ -35,7 +47,7 @@ def document(title: str, **paths: Any) -> bytes:
 
 async def found(library: ActionLibrary, question: str, *sets: str) -> list[str]:
     operations = await library.find([Turn("user", question)], sets, k=5, view=ALL)
-    return [f"{one.set}/{one.operation.name}" for one in operations]
+    return [one.label for one in operations.actions]
 
 
 async def test_the_title_of_the_api_finds_an_operation_that_does_not_say_the_subject(library: ActionLibrary) -> None:
@@ -74,6 +86,47 @@ async def test_removing_a_set_keeps_the_operations_of_the_other_sets(library: Ac
     assert await library.remove("a")
     assert not await library.remove("a")
     assert await found(library, "list penguins", "a", "b") == ["b/penguins"]
+
+
+async def test_a_producer_that_the_question_does_not_find_has_no_hit(library: ActionLibrary) -> None:
+    user = {"name": "userId", "in": "path", "required": True}
+    paths: dict[str, Any] = {f"/birds{number}": {"get": {"summary": "Birthday of a penguin"}} for number in range(12)}
+    paths["/users/{userId}"] = {"get": {"parameters": [user], "summary": "Show the birthday of a penguin"}}
+    paths["/users"] = {"get": {"summary": "List"}}
+    await library.add("a", json.dumps({"openapi": "3.1.0", "servers": SERVERS, "paths": paths}).encode())
+    result = await library.find([Turn("user", "show the birthday of a penguin")], ["a"], k=2, view=ALL)
+    assert [(one.operation.path, one.hit is None) for one in result.actions] == [
+        ("/users/{userId}", False), ("/users", True),
+    ]  # fmt: skip
+
+
+async def test_the_trace_says_why_a_found_operation_is_not_offered(library: ActionLibrary, tmp_path: Path) -> None:
+    paths = {
+        f"/{name}": {method: {"operationId": name, "summary": summary, "servers": servers}}
+        for name, method, summary, servers in (
+            ("best", "get", "List penguins", SERVERS),
+            ("second", "get", "List penguins of a zoo", SERVERS),
+            ("third", "get", "List penguins of all the other zoos of the whole world", SERVERS),
+            ("add", "post", "List penguins that are new", SERVERS),
+            ("far", "get", "List penguins of elsewhere", [{"url": "https://x.example"}]),
+        )
+    }
+    await library.add("a", json.dumps({"openapi": "3.1.0", "servers": SERVERS, "paths": paths}).encode())
+    apis = KeyApis(
+        lambda found, _: Api(found.name, found.base_url), KeyCredentials(SqlAccounts(tmp_path), MasterKey("", "NONE"))
+    )
+    limits = ActionLimits(k=2, rounds=6, calls=12, total_s=60, keepalive_s=5, call=CallLimits())
+    exchange = Exchange(rights=EVERYTHING)
+    made = Actions(library, apis, {"a": True}, limits, None, Lacking(60))
+    request = ChatRequest.parse(b'{"model":"m","messages":[{"role":"user","content":"list penguins"}]}')
+    target = Target("m", "relay", "http://127.0.0.1:1", "")
+    await made.offer(request, [Turn("user", "list penguins")], ["a"], exchange, target)
+    assert exchange.action_trace is not None
+    (search,) = exchange.action_trace.searches
+    assert (search.query, search.found[0].operation) == ("list penguins", "a/best")
+    outcomes = {one.operation: one.outcome for one in search.found}
+    assert (outcomes.pop("a/add"), outcomes.pop("a/far")) == ("could_change", "other_server")
+    assert list(outcomes.values()) == ["offered", "offered", "surplus"]
 
 
 def passage_of(source: str) -> Passage:

@@ -81,7 +81,7 @@ async def test_a_killed_add_leaves_the_old_operations_and_the_next_add_completes
         half = await texts(index)
         assert {title.split()[1] for title in half.values()} == {"colour", "weight"}
         assert len(half) > COUNT, "texts of both documents"
-        found = await library.find([Turn("user", "the weight of thing 130")], ["set"], k=5, view=ALL)
+        found = (await library.find([Turn("user", "the weight of thing 130")], ["set"], k=5, view=ALL)).actions
         assert all("colour" in one.operation.summary for one in found)
 
         report = await library.add("set", OLD)  # the old document, by which no definition changes
@@ -95,7 +95,7 @@ async def test_a_killed_first_add_leaves_no_set(tmp_path: Path) -> None:
     killed(tmp_path, OLD)
     async with opened(tmp_path) as (library, index):
         assert library.store.sets() == []
-        assert await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL) == []
+        assert (await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL)).actions == []
         assert (await library.add("set", NEW)).added == COUNT
         assert (await texts(index)).keys() == library.store.revisions("set").keys()
         row = library.store.find("set")
@@ -133,14 +133,14 @@ async def test_texts_of_an_earlier_version_are_moved_and_documents_of_a_team_sta
             left = await index.library.documents(team, after="", limit=COUNT, groups=None)
             assert [row.source for row in left] == ["mine.md"]
         found = await library.find([Turn("user", "the colour of thing 30")], ["set"], k=1, view=ALL)
-        assert [one.operation.name for one in found] == ["op30"]
+        assert [one.operation.name for one in found.actions] == ["op30"]
 
 
 async def test_the_texts_of_a_half_removed_set_are_removed_by_the_next_removal(tmp_path: Path) -> None:
     await add(tmp_path, OLD)
     async with opened(tmp_path) as (library, index):
         library.store.remove("set")  # as far as a removal that was killed after the definitions
-        assert await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL) == []
+        assert (await library.find([Turn("user", "the colour of thing 3")], ["set"], k=5, view=ALL)).actions == []
         assert await library.remove("set")
         assert await texts(index) == {}
         assert not await library.remove("set")
