@@ -21,7 +21,7 @@ import orjson
 
 from proxy.dialects.base import ModelRequest, text_of
 from proxy.dialects.json_body import Edit, end_of, nth_item, unescaped, value_at
-from proxy.dialects.replies import json_bytes, json_of
+from proxy.dialects.replies import called_tool, json_bytes, json_of
 from proxy.observe.receipts.receipt_store import ReceiptStore
 from proxy.observe.receipts.write_behind import Count, WriteBehindQueue
 
@@ -161,7 +161,7 @@ def _canonical(message: Mapping[str, Any]) -> list[Any]:
     functions = [
         [call.get("id"), called.get("name"), _arguments(called.get("arguments", called.get("input")))]
         for call in (calls if isinstance(calls, list) else ())
-        if isinstance(call, dict) and isinstance(called := call.get("function") or call.get("custom") or {}, dict)
+        if (called := called_tool(call)) is not None
     ]
     return [role, _content(role, message.get("content")), functions, message.get("tool_call_id")]
 

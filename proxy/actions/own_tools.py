@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from proxy.action_trace import CallOutcome
+from proxy.dialects.replies import called_tool
 from retrieval.errors import RetrievalError
 
 FIND = "find_actions"
@@ -48,8 +49,7 @@ def tool_entry(name: str, description: str, schema: Mapping[str, Any]) -> bytes:
 
 def tool_name(row: Any) -> str:
     """The name in an entry of `tools`, in a call of a tool, or in a piece of a call; "": no name."""
-    function = (row.get("function") or row.get("custom")) if isinstance(row, dict) else None
-    return str(function.get("name") or "") if isinstance(function, dict) else ""
+    return str((called_tool(row) or {}).get("name") or "")
 
 
 def arguments_schema(required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:

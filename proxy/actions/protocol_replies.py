@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.actions.replies import ReplyHead, first_choice, with_length
 from proxy.actions.written_calls import CALL, FENCE, OPENINGS, begun_call, written_call
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
@@ -211,19 +212,18 @@ class ProtocolReply:
                 await self._send_whole()
 
     async def _begin(self, message: Message) -> None:
-        headers = dict(message.get("headers", ()))
         self._start = message
-        self._passes = message["status"] != 200 or headers.get(b"content-encoding", b"identity") != b"identity"
-        self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        readable, self._streamed = ReplyHead.of(message)
+        self._passes = not readable
         if self._passes or self._streamed:
             await self._send(message)
 
     async def _send_whole(self) -> None:
         body = b"".join(self._pieces)
         reply = json_of(body)
-        choice = _choice(reply, "message")
-        message = choice.get("message", {})
-        if isinstance(message.get("content"), str):
+        choice = first_choice(reply)
+        message = choice.get("message")
+        if isinstance(message, dict) and isinstance(message.get("content"), str):
             text = self._text.feed(message["content"])
             rest, call = self._text.end()
             if call is not None or text + rest != message["content"]:
@@ -232,17 +232,15 @@ class ProtocolReply:
                     message["tool_calls"] = [_tool_call(call)]
                     choice["finish_reason"] = "tool_calls"
                 body = json_bytes(reply)
-        headers = [pair for pair in self._start.get("headers", []) if pair[0].lower() != b"content-length"]
-        headers.append((b"content-length", b"%d" % len(body)))
-        await self._send({**self._start, "headers": headers})
+        await self._send(with_length(self._start, len(body)))
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _read(self, raw: bytes) -> Iterator[bytes]:
         """The frames for the reader, after one more frame of the model."""
         data = sse.data_of(raw)
-        event = json_of(data) if data is not None else None
-        choice = _choice(event, "delta")
-        if not choice or event is None:
+        event: Any = json_of(data) if data is not None else None
+        choice = first_choice(event)
+        if not isinstance(choice.get("delta"), dict):
             if data is not None and data.strip() == b"[DONE]":
                 yield from self._end()
             yield raw
@@ -280,13 +278,6 @@ class ProtocolReply:
         choice = {"index": 0, "delta": delta, "finish_reason": None}
         plain = {name: value for name, value in self._newest.items() if name not in ("usage", "choices")}
         return sse.frame(json_bytes({**plain, "choices": [choice]}))
-
-
-def _choice(event: Any, part: str) -> Json:
-    """The first choice of an event or of a reply, with this part; empty: none."""
-    choices = event.get("choices") if isinstance(event, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) and isinstance(choice.get(part), dict) else {}
 
 
 def _tool_call(call: ToolCall) -> Json:

@@ -52,6 +52,25 @@ class _Frame(NamedTuple):
         return zip(self.numbers, pieces, strict=False)
 
 
+class ReplyHead(NamedTuple):
+    """What the head of a model's reply says about the body."""
+
+    readable: bool  # no error, and no encoding but identity
+    streamed: bool
+
+    @classmethod
+    def of(cls, start: Message) -> "ReplyHead":
+        headers = dict(start.get("headers", ()))
+        readable = start["status"] == 200 and headers.get(b"content-encoding", b"identity") == b"identity"
+        return cls(readable, headers.get(b"content-type", b"").startswith(b"text/event-stream"))
+
+
+def with_length(start: Message, length: int) -> Message:
+    """The head of a reply whose body has another length."""
+    headers = [pair for pair in start.get("headers", ()) if pair[0].lower() != b"content-length"]
+    return {**start, "headers": [*headers, (b"content-length", b"%d" % length)]}
+
+
 class ClientReply:
     """The reply to the client: a single lifecycle for all rounds."""
 
@@ -90,11 +109,7 @@ class ClientReply:
             return
         self.started = True
         start = start or self.start
-        headers = start.get("headers", [])
-        if length is not None:
-            headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
-            headers.append((b"content-length", b"%d" % length))
-        await self._send({**start, "headers": headers})
+        await self._send(start if length is None else with_length(start, length))
 
     async def body(self, content: bytes, *, more: bool) -> None:
         """Send a part of the body."""
@@ -119,7 +134,7 @@ class ClientReply:
                 delta["content"], self._gap = "\n\n" + delta["content"], False
             changed = True
         elif changed and not self._role and event.get("choices"):
-            _choice_of(event)["delta"] = delta = {"role": "assistant", **delta}
+            first_choice(event)["delta"] = delta = {"role": "assistant", **delta}
         if isinstance(event.get("usage"), dict) and self.tokens != _NOTHING:
             event["usage"] = _summed(event["usage"], self.tokens)
             changed = True
@@ -246,10 +261,8 @@ class ModelReply:
 
     def _begin(self, message: Message) -> None:
         self._start = message
-        headers = dict(message.get("headers", ()))
-        encoding = headers.get(b"content-encoding", b"identity")
-        self._refused = message["status"] != 200 or encoding != b"identity"
-        self._streamed = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        readable, self._streamed = ReplyHead.of(message)
+        self._refused = not readable
         self._reader = ChatReplyReader(streamed=self._streamed, max_bytes=sys.maxsize)
         if not self._refused and not self._client.heard:
             self._client.start, self._client.heard = message, True
@@ -328,7 +341,7 @@ class ModelReply:
         read = json_of(body)
         reply: Json = read if isinstance(read, dict) else {}
         self._client.see(reply)
-        message = _choice_of(reply).get("message")
+        message = first_choice(reply).get("message")
         self.further.read(message if isinstance(message, dict) else {}, self._reader.call_numbers)
         if self.calls and not self.foreign:
             return True
@@ -431,7 +444,7 @@ class ModelReply:
             delta["tool_calls"] = calls
         finish = _finish_of(event)
         if finish is not None and not foreign:
-            _choice_of(event)["finish_reason"] = finish = None
+            first_choice(event)["finish_reason"] = finish = None
         left = calls or finish is not None or any(delta.get(name) for name in _TEXTS)
         if left or (foreign and not event.get("choices")):
             return frame._replace(changed=True)
@@ -446,19 +459,20 @@ def _is_prelude(event: Mapping[str, Any]) -> bool:
     return not any(delta.get(name) for name in (*_TEXTS, "tool_calls", "function_call", "audio"))
 
 
-def _choice_of(event: Mapping[str, Any]) -> Json:
-    choices = event.get("choices")
+def first_choice(event: Any) -> Json:
+    """The first choice of an event or of a whole reply; empty: none."""
+    choices = event.get("choices") if isinstance(event, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     return choice if isinstance(choice, dict) else {}
 
 
 def _delta_of(event: Mapping[str, Any]) -> Json:
-    delta = _choice_of(event).get("delta")
+    delta = first_choice(event).get("delta")
     return delta if isinstance(delta, dict) else {}
 
 
 def _finish_of(event: Mapping[str, Any]) -> Any:
-    return _choice_of(event).get("finish_reason")
+    return first_choice(event).get("finish_reason")
 
 
 def _chunk(envelope: Json, delta: Json) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import ReplyReader, error_text, json_bytes
+from proxy.dialects.replies import ReplyReader, called_tool, error_text, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 
 
@@ -53,8 +53,8 @@ class ChatReplyReader(ReplyReader):
 
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
         """A tool call of a whole reply, or a piece of a call: in most replies, only the first piece has id and name."""
-        called = call.get("function") or call.get("custom") or {}
-        if not isinstance(called, dict):
+        called = called_tool(call)
+        if called is None:
             self.call_numbers.append(-1)
             return
         id, name, arguments = call.get("id"), called.get("name"), called.get("arguments") or called.get("input")

@@ -32,6 +32,15 @@ class ToolCall:
     arguments: str  # as the model wrote the arguments: JSON, or text for a custom tool; cut off with the reply
 
 
+def called_tool(row: Any) -> dict[str, Any] | None:
+    """The member with the name: of a call of a tool, of a piece of a call, or of an entry of `tools`.
+
+    Empty where the row has no such member; None where the member is no object.
+    """
+    called = (row.get("function") or row.get("custom") or {}) if isinstance(row, dict) else None
+    return called if isinstance(called, dict) else None
+
+
 class ToolCallPieces:
     """A tool call that arrives in pieces: the first id and name, and the joined arguments."""
 

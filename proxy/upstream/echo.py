@@ -15,6 +15,7 @@ from proxy.body import by_size, read_body
 from proxy.dialects.base import ConversationMessage, Dialect, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.paths import BY_PATH
+from proxy.dialects.replies import called_tool
 from proxy.dialects.token_counts import Tokens
 from proxy.errors import ApiError
 from proxy.exchange import KEY, Exchange
@@ -148,8 +149,8 @@ def _part(part: Json) -> str:
 
 
 def _call(call: Json) -> str:
-    called = call.get("function") or call.get("custom")
-    if not isinstance(called, dict):
+    called = called_tool(call)
+    if not called:
         return "(a call without a function)"
     given = called.get("arguments", called.get("input", ""))
     by_id = f" as {call['id']}" if call.get("id") else ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxy.dialects import sse
-from proxy.dialects.replies import MAX_REPLY_BYTES, json_bytes
+from proxy.dialects.replies import MAX_REPLY_BYTES, called_tool, json_bytes
 from proxy.dialects.token_counts import Tokens, reported_tokens
 from proxy.errors import ApiError, upstream_error
 from proxy.upstream.bridges.members import Json
@@ -145,8 +145,8 @@ class ReplyWriter(ABC):
     def _read_call(self, call: Mapping[str, Any], place: int) -> None:
         """A piece of a call: the first piece has the name. Some providers give each call the index 0."""
         index, id = call.get("index", place), _text(call.get("id"))
-        called = call.get("function") or call.get("custom")
-        if not isinstance(index, int) or not isinstance(called, dict):
+        called = called_tool(call)
+        if not isinstance(index, int) or not called:
             return
         name = _text(called.get("name"))
         open_call = self._call
