@@ -268,7 +268,7 @@ QUESTIONS = [
     Question("tuning", "team", ["Who are the users in my organization?"], [("listOrganizationUsers", {"orgId": ORG})],
              ["Ann Berg", "Ben Cole"]),
     Question("tuning", "team", ["Which organizations do we have?"], [("listOrganizations", {})], ["Acme"]),
-    Question("tuning", "team", ["Write two lines of a poem about rain."]),
+    Question("tuning", "team", ["Write two lines of a poem about rain."], (), ["rain"]),
     Question("held out", "team", ["Which teams are in my organization?"], [("listOrganizationTeams", {"orgId": ORG})],
              ["Harbour", "Lantern"]),
     Question("held out", "team", [f"What is the e-mail address of the user {USER}?"], [("getUser", {"userId": USER})],
@@ -279,7 +279,7 @@ QUESTIONS = [
     Question("tuning", "weather", ["When does the sun rise in Tromsø?"], [("sunTimes", {"city": "Tromsø"})], ["8:41"]),
     Question("tuning", "weather", ["How warm is the sea at Bondi Beach?"],
              [("seaTemperature", {"beach": "Bondi Beach"})], ["21"]),
-    Question("tuning", "weather", ["Why is the sky blue?"]),
+    Question("tuning", "weather", ["Why is the sky blue?"], (), ["light"]),
     Question("held out", "weather", ["Do I need an umbrella in Bergen over the next three days?"],
              [("forecast", {"city": "Bergen"})], ["rain"]),
     Question("held out", "weather", ["How good is the air in Madrid?"], [("airQuality", {"city": "Madrid"})], ["37"]),
@@ -416,8 +416,8 @@ class Trial:
             bool(question.asks),
             answers,
             calls,
-            operation=self._sent(question, arguments=False),
-            arguments=self._sent(question, arguments=True),
+            operation=self._sent(question, arguments=False) if question.calls else not calls,
+            arguments=self._sent(question, arguments=True) if question.calls else not calls,
             facts=bool(answers[-1].strip()) and all(_has(answers[-1], fact) for fact in question.facts),
             asked=asked,
             leaked=any(_LEAK.search(text) for text in answers),
@@ -427,9 +427,7 @@ class Trial:
         )
 
     def _sent(self, question: Question, *, arguments: bool) -> bool:
-        """Whether the right requests reached the API; where no call is right, whether none did."""
-        if not question.calls:
-            return not self._seen
+        """Whether the right requests reached the API."""
         return all(
             any(
                 one.operation == name

@@ -25,6 +25,8 @@ _FAILURES = 2  # of one operation's arguments; then the gateway asks the person
 _MOST_CHARS = 300  # of a description
 _MOST_NAMES = 12  # of tools, in a reply to a call of another tool
 _MOST_NAME_CHARS = 64
+# Models that are not asked by tools go on with further calls, and lose the fact.
+_ANSWER_NOW = "If this result answers the question, answer the user now, with the facts of the result."
 _MOST_KEPT_CHARS = 2_000  # of arguments and of a result, in a receipt
 
 
@@ -64,7 +66,7 @@ class Execution:
         return texts
 
     async def _result(self, one: ToolCall, share: CallShare) -> str:
-        tool = self._offer.tools.get(one.name)  # a waiting call may outlive the operation
+        tool = self._offer.named(one.name)  # a waiting call may outlive the operation
         traced = ActionCall(len(self._trace.rounds), self._exchange.elapsed_ms())
         if tool is not None:
             traced.set, traced.operation = tool.origin[0], "/".join(filter(None, tool.origin))
@@ -137,8 +139,10 @@ class Execution:
         whole = outcome.whole or (outcome.text if fitted != outcome.text else "")
         if whole:
             text += f"\n{self._on_shelf(whole, share)}"
-        wanted = self._wanted.pop(tool.label, "") if outcome.succeeded and self._offer.way != "native" else ""
-        return f"{text}\n\nNow call {wanted} with the right value of this result." if wanted else text
+        if not outcome.succeeded or self._offer.way == "native":
+            return text
+        wanted = self._wanted.pop(tool.label, "")
+        return f"{text}\n\n{f'Now call {wanted} with the right value of this result.' if wanted else _ANSWER_NOW}"
 
     def _on_shelf(self, whole: str, share: CallShare) -> str:
         """Put a whole result on the shelf; returns how the model reads on."""

@@ -114,6 +114,11 @@ class Offer:
         """Whether a tool is the gateway's."""
         return name in self.tools
 
+    def named(self, name: str) -> OfferedOperation | OwnTool | None:
+        """The tool with this name. Models that write calls as text leave out the prefix: getOrder, not act_getOrder."""
+        tool = self.tools.get(name)
+        return tool if tool is not None or self.way == "native" else self.tools.get(_PREFIX + name)
+
     def owns_beginning(self, letters: str) -> bool:
         """Whether the name of a tool of the gateway's begins with these letters."""
         return any(name.startswith(letters) for name in self.tools)

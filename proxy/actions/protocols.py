@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 
 from proxy.actions.memory import HiddenMessages, edits_of
-from proxy.actions.offer import Offer, member_edit
+from proxy.actions.offer import Offer, OfferedOperation, member_edit
+from proxy.actions.own_tools import FIND, OwnTool
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
 from proxy.exchange import ToolsWay
@@ -22,11 +23,13 @@ _KEPT = ("type", "enum", "const", "description", "items", "properties", "require
 _MOST_SCHEMA_CHARS = 1_500
 
 _INTRODUCTION = "You can call these operations to look up facts:"
-_HOW = """To call an operation, answer with one JSON object alone, for example:
-{"name": "find_actions", "arguments": {"query": "list the orders of a customer"}}
+# A form, not an example: Qwen2.5-Coder 0.5B makes the call of an example, with the words of the example.
+_HOW = """To call an operation, answer with one JSON object alone, in this form:
+{"name": "the operation", "arguments": {"the argument": "the value"}}
 
-The next message has the result. Values that you do not know, such as ids, come from the results of other operations: \
-call these operations first, and never invent a value. """
+The next message has the result. Ids come from the results of other operations: call these operations first. \
+Never invent a value: where only the user knows a value, ask the user. \
+The user does not see the operations: make each call yourself. """
 _ANSWER = {
     "text": "When you know enough, or no operation helps, answer the user in plain words, without JSON.",
     # An example of an answer is no help: Qwen2.5-Coder 1.5B repeats the words of the example.
@@ -60,11 +63,21 @@ def request_parts(
         final = request.insertion(f"{results}\n\n{_FINAL}", "tail") if results else ()
         return [*edits_of(request, before, []), *final], ""
     edits = list(edits_of(request, before, [orjson.dumps(one) for one in as_texts(_messages(b",".join(hidden)))]))
-    functions = [orjson.loads(one.definition(name))["function"] for name, one in offer.tools.items()]
+    functions = [orjson.loads(one.definition(name))["function"] for name, one in _shown(offer)]
     if offer.way == "json_schema":
         edits.append(member_edit(request, "response_format", response_format(functions)))
     listed = "\n".join(_listed(one) for one in functions)
     return edits, f"{_INTRODUCTION}\n\n{listed}\n\n{_HOW}{_ANSWER[offer.way]}"
+
+
+def _shown(offer: Offer) -> Iterator[tuple[str, OfferedOperation | OwnTool]]:
+    """The tools that the instructions list, by name, without the search for operations where operations are offered.
+
+    Qwen2.5-Coder 0.5B searched in 7 of 10 questions for which the right operation was in the list.
+    """
+    for name, one in offer.tools.items():
+        if one.origin != ("", FIND) or not offer.operations:
+            yield name, one
 
 
 def spoken(hidden: HiddenMessages) -> HiddenMessages:

@@ -237,3 +237,19 @@ def test_the_clients_bytes_stay(team: Team) -> None:
     httpx.post(f"{team.served.url}/v1/chat/completions", content=body % QUESTION, headers=headers, timeout=60)
     assert b'"top_p" : 1.50,"messages":[' in team.asked[0]
     assert b' {"role":"user","content":"' + QUESTION.encode() + b' \\u00e9"}]' in team.asked[0]
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+def test_a_call_without_the_prefix_of_the_name_is_made(team: Team, asked_by: str) -> None:
+    team.script(says('{"name": "listOrganizations", "arguments": {}}'), says(FORMS[asked_by]))
+    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True) == ANSWER
+    assert team.api.seen == ["GET /orgs"]
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+def test_the_instructions_list_the_operations_and_not_the_search_for_operations(team: Team, asked_by: str) -> None:
+    team.script(says(FORMS[asked_by]))
+    answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=False)
+    asked = json.dumps(team.model.received[0])
+    assert "act_listOrganizations" in asked
+    assert "find_actions" not in asked
