@@ -179,7 +179,7 @@ class Execution:
     def _failed(self, tool: OfferedOperation, names: Sequence[str]) -> None:
         """Count a call with wrong arguments; ask the person after the second."""
         count = self._failures[tool.label] = self._failures.get(tool.label, 0) + 1
-        if count >= _FAILURES and names:
+        if count >= _FAILURES and names and not self._offer.form:
             self.question = _question(tool, names)
 
 

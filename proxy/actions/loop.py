@@ -17,8 +17,8 @@ from proxy.actions.offer import Actions, Offer
 from proxy.actions.protocol_replies import ProtocolReply, ProtocolText
 from proxy.actions.protocols import request_parts, spoken
 from proxy.actions.replies import ClientReply, ModelReply
-from proxy.actions.ways import REFUSED
-from proxy.asgi import App, Receive, Scope, Send
+from proxy.actions.ways import FORM_REFUSED, REFUSED
+from proxy.asgi import App, Message, Receive, Scope, Send
 from proxy.body import by_size
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.replies import ToolCall, json_bytes
@@ -75,7 +75,7 @@ class ActionLoop:
         execution = Execution(self._offer, self._limits, self._exchange, self._texts())
         if await self._resume(execution, client):
             return
-        shown = self._request.streamed and _PROGRESS in scope["headers"]
+        shown = self._request.streamed and _PROGRESS in scope["headers"] and not self._offer.form
         repeated = False
         for number in range(self._limits.rounds + 1):
             last = number == self._limits.rounds or execution.over or repeated
@@ -85,9 +85,7 @@ class ActionLoop:
             if reply.refuses_way and (client.started or self._hidden):  # the model took the tools of an earlier round
                 going_on = await reply.end(self._exchange.id)
             elif reply.refuses_way:
-                self._trace.offer = "model refuses tools"
-                self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
-                await self._upstream(scope, receive, send)
+                await self._ask_without_tools(scope, receive, send)
                 return
             if not going_on:
                 self._trace.answered_by = "model" if reply.complete else "error"
@@ -120,8 +118,33 @@ class ActionLoop:
         self._may_speak, self._spoken = False, True
         return True
 
+    async def _ask_without_tools(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the model as without an offer."""
+        answered = False
+
+        async def look(message: Message) -> None:
+            nonlocal answered
+            answered = answered or message.get("status") == 200
+            await send(message)
+
+        self._trace.offer = "model refuses tools"
+        self._exchange.body = await by_size(self._request.raw, lambda: self._forwarded([]))
+        await self._upstream(scope, receive, look)
+        if answered and self._offer.form:  # else the refusal may be about the client's schema
+            self._offer.lower(self._offer.way, True)
+
+    def _refusals(self, way: ToolsWay) -> Sequence[bytes]:
+        """The words of an error that refuses the way in which the model is asked."""
+        if self._may_speak:
+            return (b"",)
+        if not self._unsure:
+            return ()
+        return FORM_REFUSED if self._offer.form else REFUSED[way]
+
     def _lower(self, *, refused: bool) -> ToolsWay:
-        """Ask the model in the next way; beside tools of the client, in the same way."""
+        """Ask the model in the next way; beside tools of the client or a form, in no other way."""
+        if self._offer.form:
+            return "none" if refused else self._offer.way
         self._unsure = not self._request.fields.get("tools")
         if self._unsure:
             self._offer.way = self._offer.lower(self._offer.way, refused)
@@ -201,7 +224,7 @@ class ActionLoop:
         reply = ModelReply(
             client,
             self._offer,
-            (b"",) if self._may_speak else REFUSED[way] if self._unsure else (),
+            self._refusals(way),
             before_end=lambda: self._remember(client.text, reply),
         )
         text = ProtocolText(self._offer.owns, self._offer.owns_beginning, says=way == "json_schema" and not last)
@@ -211,7 +234,7 @@ class ActionLoop:
                 await exchange.reserve_next(body, self._request.fields, client.tokens)
             self._trace.rounds.append(traced)
             asking = self._upstream(scope, receive, send)
-            await (asking if first else self._kept_alive(asking, client))
+            await (asking if first and not self._offer.form else self._kept_alive(asking, client))
             if text.unwrapped and way == "json_schema" and not last:  # the server does not enforce the schema
                 self._lower(refused=False)
             return reply, reply.refuses_way or await reply.end(exchange.id)

@@ -25,7 +25,7 @@ from proxy.actions.openapi.operation import Operation
 from proxy.actions.own_tools import OwnTool, find_actions, tool_entry, tool_name
 from proxy.actions.shelf import Shelf, StoredResults
 from proxy.actions.store import ActionSet, collection_of
-from proxy.actions.ways import Ways
+from proxy.actions.ways import Ways, has_form
 from proxy.dialects.base import ConversationMessage, ModelRequest
 from proxy.dialects.chat import ChatRequest
 from proxy.dialects.json_body import Edit, member_span, unescaped
@@ -42,8 +42,8 @@ _MOST_DESCRIPTION_CHARS = 1_000
 SEARCHED = 3  # times as many operations are searched as offered: operations that do not read are left out
 _MOST_TIMES = 4  # as many operations as for one question in a conversation, before no further operation is added
 _SETS_S = 10.0  # the list of the sets is read again after so long
-# Members that an offer could change the meaning of: older calls, several answers, a form of the answer.
-_UNSUITED = ("functions", "function_call", "response_format", "audio", "web_search_options")
+# Members that an offer could change the meaning of: older calls, speech, a search of the provider.
+_UNSUITED = ("functions", "function_call", "audio", "web_search_options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,7 @@ class Offer:
     others: bool = False  # whether the client has tools without a name, such as a provider's search
     shelf: Shelf = field(default_factory=Shelf)
     way: ToolsWay = "native"  # in which the model is asked for calls
+    form: bool = False  # the client wants a form of the answer: the answer is the model's text of one round alone
 
     def handles(self, name: str) -> bool:
         """Whether the gateway answers a call: of a tool of the gateway's, or of a tool that does not exist."""
@@ -291,9 +292,10 @@ class Actions:
         taken, others = _names_of(request.fields.get("tools"))
 
         def lower(way: ToolsWay, refused: bool) -> ToolsWay:
-            return self.ways.lower(target, way, refused=refused)
+            return self.ways.lower(target, way, refused=refused, form=form)
 
-        offer = Offer(search, lower, taken, others=others, way=self.ways.of(target, client_tools=bool(taken or others)))
+        way, form = self.ways.of(target, request.fields), has_form(request.fields)
+        offer = Offer(search, lower, taken, others=others, way=way, form=form)
         offer.shelf = Shelf(self._stored, exchange.key)
         own = [find_actions(offer.find), *([documents] if documents is not None else [])]
         if conversation is not None:

@@ -12,6 +12,7 @@ import orjson
 from proxy.actions.memory import HiddenMessages, edits_of
 from proxy.actions.offer import Offer, OfferedOperation, member_edit
 from proxy.actions.own_tools import FIND, OwnTool
+from proxy.actions.ways import has_form
 from proxy.dialects.base import ModelRequest
 from proxy.dialects.json_body import Edit
 from proxy.exchange import ToolsWay
@@ -44,6 +45,8 @@ def suits(way: ToolsWay, request: ModelRequest) -> bool:
     if way == "native":
         return True
     fields = request.fields
+    if has_form(fields):
+        return False
     return not any(fields.get(name) for name in _UNSUITED) and fields["messages"][-1].get("role") == "user"
 
 

@@ -397,7 +397,7 @@ class ModelReply:
 
     def _waits(self, event: Json | None) -> bool:
         """Whether the client gets the event later, or not at all."""
-        if self._nameless:
+        if self._nameless or self._offer.form:  # a text before a call is no part of a form
             return True
         return not self._open and (event is None or _is_prelude(event) or self._may_be_written)
 

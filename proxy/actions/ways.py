@@ -6,6 +6,9 @@ text         instructions list the operations; the model writes a call as JSON
 none         no operation is offered: by the setting `models.NAME.tools` alone
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from proxy.exchange import Target, ToolsWay
 from proxy.upstream.bridges.lacking import Lacking
 
@@ -16,6 +19,9 @@ _LACKS: dict[ToolsWay, tuple[str, str]] = {
     "json_schema": ("JSON schema of the answer", "operations are offered by text"),
 }
 _NO_TOOLS = ("tools", "no operation is offered beside tools of a client")
+_NO_FORM = ("tools beside a form of the answer", "no operation is offered beside a form of the answer")
+# Words of a refusal of tools beside a form of the answer.
+FORM_REFUSED = (b"tool", b"function call", b"response_format", b"response mime", b"json", b"schema", b"grammar")
 # Words of a refusal -> the refused part of the request.
 REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
     "native": (b"tool",),
@@ -25,35 +31,47 @@ REFUSED: dict[ToolsWay, tuple[bytes, ...]] = {
 }
 
 
+def has_form(fields: Mapping[str, Any]) -> bool:
+    """Whether a request for a chat completion wants a form of the answer, such as JSON."""
+    form = fields.get("response_format")
+    return bool(form) and form != {"type": "text"}
+
+
 class Ways:
     """The knowledge of a process: per upstream and model, for a time."""
 
     def __init__(self, lacking: Lacking) -> None:
         self._lacking = lacking
 
-    def of(self, target: Target, *, client_tools: bool = False) -> ToolsWay:
-        """The way of the setting, else the first way that the model does not lack.
+    def of(self, target: Target, fields: Mapping[str, Any]) -> ToolsWay:
+        """The way of the setting, else the first way that the model does not lack. fields: of the request.
 
-        client_tools: of a request with tools of the client, which only a model that refuses tools is not asked by.
+        With tools of the client, only a model that refuses tools is not asked by tools.
         """
-        if target.tools:
-            return target.tools
+        if has_form(fields) and self._lacking.knows(target, _NO_FORM[0], model=target.model):
+            return "none"
+        return target.tools or self._learned(target, client_tools=bool(fields.get("tools")))
+
+    def _learned(self, target: Target, *, client_tools: bool = False) -> ToolsWay:
         if client_tools and not self._lacking.knows(target, _NO_TOOLS[0], model=target.model):
             return "native"
         return next((way for way in LEARNED[:-1] if not self._lacks(target, way)), LEARNED[-1])
 
-    def lower(self, target: Target, way: ToolsWay, *, refused: bool) -> ToolsWay:
+    def lower(self, target: Target, way: ToolsWay, *, refused: bool, form: bool = False) -> ToolsWay:
         """Learn that a way does not suit the model; returns the way from now on.
 
         refused: by an error, not by a reply without the form of the way. A way of the setting stays; a refusal of this
-        way returns "none".
+        way returns "none". form: the model refuses tools beside a form of the answer.
         """
+        if form:
+            self._learn(target, *_NO_FORM)
+            return "none"
         if target.tools or way not in _LACKS:
             return "none" if refused else way
         if refused and way == "native":
             self._learn(target, *_NO_TOOLS)
         self._learn(target, *_LACKS[way])
-        return self.of(target)
+        return self._learned(target)
 
     def _lacks(self, target: Target, way: ToolsWay) -> bool:
         return self._lacking.knows(target, _LACKS[way][0], model=target.model)

@@ -277,7 +277,7 @@ class Augment:
         turns = decision.turns or turns_of(messages)
         if decision.reason == HOUSEKEEPING or not turns or not suited(chat.request, messages):
             return None
-        way = actions.ways.of(target, client_tools=bool(chat.request.fields.get("tools")))
+        way = actions.ways.of(target, chat.request.fields)
         if way == "none":
             trace.offer = "model refuses tools"
         if way == "none" or not suits(way, chat.request):

@@ -91,7 +91,7 @@ UNSUITED: list[dict[str, Any]] = [
     {"tool_choice": "required", "tools": [CLIENT_TOOL]},
     {"tool_choice": "none", "tools": [CLIENT_TOOL]},
     {"n": 2},
-    {"response_format": {"type": "json_object"}},
+    {"tools": [CLIENT_TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
     {"functions": [{"name": "f"}]},
     {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Well,"}]},
     {"model": "gpt-x"},

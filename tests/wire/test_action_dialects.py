@@ -13,6 +13,7 @@ from tests.support.action_clients import (
     BY_CHAT,
     STREAMED,
     WEATHER,
+    CompletionsChat,
     MessagesChat,
     ReferringResponsesChat,
     ResponsesChat,
@@ -255,7 +256,6 @@ UNSUITED: list[tuple[type[SdkChat], dict[str, Any]]] = [
         ResponsesChat,
         {"tools": [FUNCTION], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [FUNCTION]}},
     ),
-    (ResponsesChat, {"text": {"format": SCHEMA}}),
     (ResponsesChat, {"tools": [{"type": "web_search"}]}),
     (ResponsesChat, {"tools": [{"type": "mcp", "server_label": "a", "server_url": "https://a.example"}]}),
     (ResponsesChat, {"tools": [{"type": "computer_use_preview"}]}),
@@ -270,7 +270,6 @@ UNSUITED: list[tuple[type[SdkChat], dict[str, Any]]] = [
     (MessagesChat, {"tools": [TOOL], "tool_choice": {"type": "any"}}),
     (MessagesChat, {"tools": [TOOL], "tool_choice": {"type": "none"}}),
     (MessagesChat, {"tools": [TOOL], "tool_choice": {"type": "tool", "name": WEATHER}}),
-    (MessagesChat, {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}),
     (MessagesChat, {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
     (MessagesChat, {"mcp_servers": [{"type": "url", "url": "https://a.example", "name": "a"}]}),
     (MessagesChat, {"container": "c_1"}),
@@ -340,7 +339,7 @@ def test_other_spellings_of_a_path_get_actions(team: Team, path: str) -> None:
 
 
 @BY_CHAT
-@pytest.mark.parametrize("model", ["rage/atlas/raw/gpt-x", "rage/atlas/rag/actions/gpt-x", "rage/atlas,weather/gpt-x"])
+@pytest.mark.parametrize("model", ["rage/atlas/raw/gpt-x", "rage/atlas,weather/gpt-x"])
 def test_the_prefix_of_a_set_stands_before_every_other_prefix(team: Team, kind: type[SdkChat], model: str) -> None:
     team.script(calls(ORGS), says(ANSWER))
     assert kind(team.served.url, model).ask(QUESTION).text == ANSWER
@@ -472,3 +471,63 @@ def test_an_item_that_the_gateway_does_not_know_is_for_the_upstream(team: Team) 
         body = {**chat.body("More?"), "input": [reference, {"role": "user", "content": "More?"}]}
         httpx.post(team.served.url + chat.path, json=body, timeout=60)
         assert team.paths[-1] == chat.path
+
+
+FORMED: dict[type[SdkChat], dict[str, Any]] = {
+    CompletionsChat: {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}},
+    ResponsesChat: {"text": {"format": SCHEMA}},
+    StoredResponsesChat: {"text": {"format": {"type": "json_object"}}},
+    MessagesChat: {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+}
+NAMES_AS_JSON = '{"names": ["Ann", "Ben"]}'
+
+
+@BY_CHAT
+@STREAMED
+def test_an_answer_in_a_form_comes_from_the_api_without_another_text(
+    team: Team, kind: type[SdkChat], stream: bool
+) -> None:
+    wrong = calls(("act_findShirts", {}))
+    model = team.script(calls(ORGS, text="{}"), wrong, wrong, says(NAMES_AS_JSON), one_byte=stream)
+    chat = kind(team.served.url, fields={**FORMED[kind], "extra_headers": {"x-rag-progress": "on"}})
+    reply = chat.ask(QUESTION, stream=stream)
+    assert (reply.text, team.api.seen) == (NAMES_AS_JSON, ["GET /orgs"])
+    assert all(asked["response_format"]["type"].startswith("json_") for asked in model.received)
+    assert reply.tokens == (4 * USAGE["prompt_tokens"], 4 * USAGE["completion_tokens"])
+
+
+@BY_CHAT
+@STREAMED
+def test_a_model_that_refuses_tools_beside_a_form_answers_without_operations(
+    team: Team, kind: type[SdkChat], stream: bool
+) -> None:
+    name = f"rage/atlas/gpt-without-form-{kind.__name__}-{stream}"
+    refusal = {"error": {"message": "Function calling with a response mime type 'application/json' is unsupported"}}
+    model = team.script(refusal, says(NAMES_AS_JSON), says(NAMES_AS_JSON), calls(ORGS), says(ANSWER))
+    chat = kind(team.served.url, name, fields=FORMED[kind])
+    body = chat.body(QUESTION)
+    assert chat.ask(QUESTION, stream=stream).text == NAMES_AS_JSON
+    assert httpx.post(team.served.url + kind.path, json=body, timeout=60).is_success
+    assert team.paths[1:] == [CHAT_PATH, kind.path], "the gateway has learned"
+    assert kind(team.served.url, name).ask(QUESTION, stream=stream).text == ANSWER
+    assert ["tools" in asked for asked in model.received] == [True, False, False, True, True]
+    assert "response_format" in model.received[1]
+
+
+@pytest.mark.parametrize("name", ["gpt-schema", "gpt-text"])
+def test_a_model_without_tool_calls_is_offered_nothing_beside_a_form(team: Team, name: str) -> None:
+    team.script(says(NAMES_AS_JSON))
+    body = CompletionsChat(team.served.url).body(QUESTION, **FORMED[CompletionsChat], model=f"rage/atlas/{name}")
+    httpx.post(team.served.url + CHAT_PATH, json=body, timeout=60)
+    assert team.model.received == [{**body, "model": name}]
+
+
+def test_a_wrong_schema_of_a_client_costs_no_other_client_the_operations(team: Team) -> None:
+    wrong = {"error": {"message": "Invalid schema for response_format 'n'"}}
+    model = team.script(wrong, wrong, calls(ORGS), says(NAMES_AS_JSON))
+    chat = CompletionsChat(team.served.url, "rage/atlas/gpt-without-a-right-schema", fields=FORMED[CompletionsChat])
+    with pytest.raises(openai.BadRequestError, match="Invalid schema"):
+        chat.ask(QUESTION)
+    chat.said.clear()
+    assert chat.ask(QUESTION).text == NAMES_AS_JSON
+    assert ["tools" in asked for asked in model.received] == [True, False, True, True]
