@@ -58,9 +58,17 @@ class Execution:
         return (one.name, _canonical(one.arguments)) in self._made
 
     async def results(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The texts for the model, in the order of the calls, which run at the same time."""
+        """The texts for the model, in the order of the calls, which run at the same time.
+
+        An unexpected error of one call ends the other calls.
+        """
         share = self._budget.share(max(1, len(calls)), self._limits.call)
-        texts = await asyncio.gather(*(self._result(one, share) for one in calls))
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(self._result(one, share)) for one in calls]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        texts = [task.result() for task in running]
         for text in texts:
             self._budget.spend(text)
         return texts

@@ -1,5 +1,6 @@
 """The model's calls against a server that counts: a right call is sent, and each wrong form of the call is not."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,13 @@ from proxy.actions.call import Api, CallLimits
 from proxy.actions.execution import Execution
 from proxy.actions.offer import ActionLimits, Offer, OfferedOperation
 from proxy.actions.openapi.operations import operations_of
+from proxy.actions.own_tools import OwnTool, ToolAnswer, arguments_schema
 from proxy.dialects.replies import ToolCall
 from proxy.exchange import Exchange
 from tests.proxy.actions.calling import served_api
 from tests.support.api_server import ApiRequest, Reply
 
+PATIENCE_S = 10.0  # less than the 30 s of a call
 LIMITS = ActionLimits(k=6, rounds=6, calls=100, total_s=60, keepalive_s=5, call=CallLimits(pause_s=0))
 QUESTION = "Which admins of organization 5f0c1e joined since 2024? Show 20 of team red/blue, please."
 
@@ -76,6 +79,10 @@ async def result(running: Execution, arguments: Any, name: str = "act_listUsers"
     return (await running.results([ToolCall("c1", name, text)]))[0]
 
 
+async def slow(_request: ApiRequest) -> Reply:
+    return Reply(hold=True)
+
+
 async def users(request: ApiRequest) -> Reply:
     return Reply(body=b'[{"id": "u77", "name": "Ann"}]', headers=[("Content-Type", "application/json")])
 
@@ -89,6 +96,21 @@ async def test_a_right_call_is_sent_with_the_fixed_arguments() -> None:
 
 def changed(**more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**GOLD, **more}.items() if value is not ...}
+
+
+async def test_an_unexpected_error_of_one_call_ends_the_other_calls() -> None:
+    async with served_api(slow, fixed={"groupId": "fixed-group"}) as (server, api):
+        running = execution(api)
+
+        async def fault(_asked: dict[str, Any], _max_chars: int) -> ToolAnswer:
+            await server.arrived.wait()
+            raise ZeroDivisionError("a fault of the gateway")
+
+        running._offer.add_own(OwnTool("fault", "", arguments_schema("id", id={"type": "string"}), fault))
+        gold = ToolCall("c1", "act_listUsers", orjson.dumps(GOLD).decode())
+        with pytest.raises(ZeroDivisionError, match="a fault of the gateway"):
+            await running.results([gold, ToolCall("c2", "fault", '{"id": "x"}')])
+        await asyncio.wait_for(server.left.wait(), PATIENCE_S)
 
 
 MUTANTS: dict[str, tuple[Any, str]] = {
