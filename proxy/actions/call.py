@@ -27,7 +27,6 @@ from proxy.body import by_size
 
 _PASSING = frozenset({429, 502, 503, 504})
 _BROKEN = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError)
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError, httpx.InvalidURL)
 _MOST_REDIRECTS = 3
 _MOST_DRAINED_BYTES = 1 << 16  # of a refused try: a longer body costs the connection
 
@@ -48,7 +47,7 @@ class Outcome:
 
     text: str  # for the model: the result, or what went wrong and what to do
     status: int = 0
-    sent: bool = False  # whether a request left the gateway
+    sent: bool = False  # whether the request of the operation, or a part of the request, left the gateway
     ms: float = 0.0
     size: int = 0  # bytes of the response
     whole: str = field(default="", repr=False)  # the whole result, where the text is cut
@@ -149,25 +148,37 @@ async def call(api: Api, operation: Operation, arguments: Mapping[str, Any], lim
         request = api.request(operation, arguments)
     except (BadArgument, ForbiddenAddress) as error:
         return Outcome(api.masked_text(f"Nothing was sent: {error}."), word="invalid_arguments")
-    began = time.perf_counter()
+    began, sending = time.perf_counter(), _Sending()
     try:
         async with asyncio.timeout(limits.seconds):
-            outcome = await _with_retries(api, request, limits)
+            outcome = await _with_retries(api, request, limits, sending)
     except TimeoutError:
-        outcome = Outcome(f"The API did not answer within {limits.seconds:g} s.", sent=True, word="timeout")
+        fault = "The API did not answer" if sending.began else "Nothing was sent: no connection to the API was ready"
+        outcome = Outcome(f"{fault} within {limits.seconds:g} s.", word="timeout")
     except (httpx.HTTPError, httpx.InvalidURL, NoToken, ForbiddenAddress, UnicodeError) as error:
         outcome = _failure(error, tries=1)
-    return replace(outcome, text=api.masked_text(outcome.text), ms=(time.perf_counter() - began) * 1000)
+    ms = (time.perf_counter() - began) * 1000
+    return replace(outcome, text=api.masked_text(outcome.text), sent=sending.began, ms=ms)
 
 
-async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) -> Outcome:
+class _Sending:
+    """Whether a try has begun to send the request of the operation, as httpcore reports."""
+
+    def __init__(self) -> None:
+        self.began = False
+
+    async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
+        self.began = self.began or event.endswith(".send_request_headers.started")
+
+
+async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits, sending: _Sending) -> Outcome:
     """The outcome of the last try. A try that would begin after the limit of time is not waited for."""
     end_s = time.monotonic() + limits.seconds
     pauses_s = (limits.pause_s, limits.pause_s * 2, math.inf)  # before the next try, at least
     for tries, least_s in enumerate(pauses_s, 1):
         pause_s = least_s
         try:
-            outcome, asked_s = await _once(api, request, limits)
+            outcome, asked_s = await _once(api, request, limits, sending)
         except _BROKEN as error:
             if time.monotonic() + pause_s > end_s:
                 return _failure(error, tries)
@@ -179,11 +190,11 @@ async def _with_retries(api: Api, request: ActionRequest, limits: CallLimits) ->
     raise AssertionError("the last try returns")
 
 
-async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Outcome, float]:
+async def _once(api: Api, given: ActionRequest, limits: CallLimits, sending: _Sending) -> tuple[Outcome, float]:
     """The outcome, and the seconds that the API asks to wait. Redirects within the origin are followed."""
     url = httpx.URL(given.url)
     for _ in range(_MOST_REDIRECTS + 1):
-        response = await _response(api, given, url, limits)
+        response = await _response(api, given, url, limits, sending)
         try:
             target = _redirect_target(response, url, given.method)
             if target is None:
@@ -193,10 +204,12 @@ async def _once(api: Api, given: ActionRequest, limits: CallLimits) -> tuple[Out
             url = target
         finally:
             await response.aclose()
-    return Outcome("The API redirects without an end.", sent=True, word="failed"), 0.0
+    return Outcome("The API redirects without an end.", word="failed"), 0.0
 
 
-async def _response(api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits) -> httpx.Response:
+async def _response(
+    api: Api, given: ActionRequest, url: httpx.URL, limits: CallLimits, sending: _Sending
+) -> httpx.Response:
     """The response to the request with credentials, not yet read."""
     timeout = httpx.Timeout(limits.seconds, connect=min(10.0, limits.seconds)).as_dict()
     headers = [("user-agent", "ragway"), ("accept-encoding", "gzip"), *given.headers]
@@ -206,6 +219,8 @@ async def _response(api: Api, given: ActionRequest, url: httpx.URL, limits: Call
         request = await anext(tries)
         while True:
             request.extensions = {"timeout": timeout}
+            if request is first:  # not the request for a token
+                request.extensions["trace"] = sending.trace
             response = await api.transport.handle_async_request(request)
             try:
                 request = await tries.asend(response)
@@ -251,7 +266,7 @@ def _outcome(api: Api, response: httpx.Response, content: bytes, whole: bool, li
         text = f"The API answered with status {status} and no content."
     cut = "" if response.has_redirect_location else api.masked_text(result.whole)
     word: CallOutcome = "ok" if 200 <= status < 300 else "api_error"
-    return Outcome(text, status, True, 0.0, size_bytes, cut, word)
+    return Outcome(text, status, size=size_bytes, whole=cut, word=word)
 
 
 def _retry_after_s(response: httpx.Response) -> float:
@@ -266,11 +281,7 @@ def _retry_after_s(response: httpx.Response) -> float:
 
 
 def _failure(error: Exception, tries: int) -> Outcome:
-    return Outcome(f"The call failed: {_reason(error)}.", sent=_was_sent(error), word="failed", tries=tries)
-
-
-def _was_sent(error: Exception) -> bool:
-    return isinstance(error, httpx.HTTPError) and not isinstance(error, _NOT_SENT)
+    return Outcome(f"The call failed: {_reason(error)}.", word="failed", tries=tries)
 
 
 def _reason(error: Exception) -> str:

@@ -49,6 +49,13 @@ class ApiServer:
     left: asyncio.Event = field(default_factory=asyncio.Event)  # a client closed a connection
     arrived: asyncio.Event = field(default_factory=asyncio.Event)  # a request came
 
+    listener: asyncio.Server | None = None
+
+    def close(self) -> None:
+        """Refuse further connections."""
+        assert self.listener is not None
+        self.listener.close()
+
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
@@ -80,6 +87,7 @@ async def api_server(
             tasks.discard(task)
 
     listener = await asyncio.start_server(connection, host, 0, ssl=tls)
+    server.listener = listener
     server.port = listener.sockets[0].getsockname()[1]
     try:
         yield server

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import json
 import re
@@ -116,6 +117,41 @@ async def test_a_call_ends_at_the_limit_of_time() -> None:
         outcome = await called(api, limits=CallLimits(seconds=0.2))
         await server.left.wait()
     assert (outcome.text, outcome.sent, outcome.status) == ("The API did not answer within 0.2 s.", True, 0)
+
+
+async def test_a_call_that_gets_no_connection_in_time_is_not_sent() -> None:
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # Linux ignores further connections while a queue of none has one
+            stack.enter_context(socket.socket()).setblocking(False)
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        api = Api("things", f"http://127.0.0.1:{full.getsockname()[1]}", networks=LOOPBACK)
+        outcome = await called(api, limits=CallLimits(seconds=0.2))
+        await api.close()
+    assert (outcome.word, outcome.sent) == ("timeout", False)
+    assert outcome.text == "Nothing was sent: no connection to the API was ready within 0.2 s."
+
+
+async def test_a_call_whose_first_try_was_sent_stays_sent() -> None:
+    async def last(_: ApiRequest) -> Reply:
+        server.close()
+        return Reply(raw=b"")
+
+    async with served_api(last) as (server, api):
+        outcome = await called(api)
+    assert (outcome.text, outcome.sent) == ("The call failed: no connection.", True)
+
+
+async def test_a_call_without_a_token_is_not_sent() -> None:
+    async with served_api(replies(Reply(hold=True))) as (server, api):
+        api.auth = ClientCredentials(server.base_url + "/token", "client", "secret")
+        outcome = await called(api, limits=CallLimits(seconds=0.2))
+    assert server.targets == ["/token"]
+    assert (outcome.word, outcome.sent) == ("timeout", False)
 
 
 async def test_a_cancelled_call_closes_the_connection() -> None:
