@@ -127,6 +127,19 @@ class ActionStore:
             if each in rows
         ]
 
+    def page(self, name: str, *, after: str, limit: int) -> list[Operation]:
+        """At most `limit` operations of a set, by name, after the name `after`. Raises RetrievalError."""
+        if self._database.empty():
+            return []
+        from sqlalchemy import select
+
+        from proxy.actions.tables import actions
+
+        query = select(actions.c.definition).where(actions.c.set == name, actions.c.name > after)
+        with self._database.reading() as sql:
+            rows = sql.scalars(query.order_by(actions.c.name).limit(limit)).all()
+        return [msgspec.json.decode(definition, type=Operation) for definition in rows]
+
     def found(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Operation]:
         """(set, name) -> operation, of the operations that exist. Raises RetrievalError."""
         by_set: dict[str, list[str]] = {}

@@ -78,9 +78,13 @@ class ActionSets:
         found = [known.get(name, ActionSet(name, "", "", 0.0, ())) for name in names]
         return [replace(row, base_url=self._settings[row.name].base_url or row.base_url) for row in found]
 
-    async def operations(self, name: str, wanted: Sequence[str] | None = None) -> list[Operation]:
-        """The wanted operations of a set, else all."""
+    async def operations(self, name: str, wanted: Sequence[str]) -> list[Operation]:
+        """The wanted operations of a set."""
         return await asyncio.to_thread(self._library.store.operations, name, wanted)
+
+    async def page(self, name: str, after: str, limit: int) -> list[Operation]:
+        """At most `limit` operations of a set, by name, after the name `after`."""
+        return await asyncio.to_thread(self._library.store.page, name, after=after, limit=limit)
 
     async def find(self, query: str, names: Sequence[str], k: int, view: View) -> list[tuple[str, Operation]]:
         """Sets and operations, the best first."""
@@ -186,7 +190,7 @@ class _Routes:
         asked = query_of(scope, "limit", "after")
         limit = whole_number(asked.get("limit", str(_LISTED)), "limit", _MOST_LISTED)
         name, after = self._name(scope), asked.get("after", "")
-        rows = [one for one in await self._sets.operations(name) if one.name > after]
+        rows = await self._sets.page(name, after, limit + 1)
         apis = await self._apis(scope, [name])
         page = [_operation(name, one, apis.get(name)) for one in rows[:limit]]
         return listed(page, more=len(rows) > limit)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -109,6 +110,19 @@ async def test_a_set_whose_texts_are_gone_gets_the_texts_again(tmp_path: Path) -
         await index.writing.delete_collection(COLLECTION, None)
         assert (await library.add("set", OLD)).unchanged == COUNT
         assert len(await texts(index)) == COUNT
+
+
+async def test_a_page_reads_the_operations_of_the_page_alone(tmp_path: Path) -> None:
+    await add(tmp_path, OLD)
+    store = ActionStore(tmp_path)
+    everything = store.operations("set")
+    with contextlib.closing(sqlite3.connect(tmp_path / "actions.db")) as sql:  # a definition that cannot be decoded
+        sql.execute("update actions set definition = 'x' where name = ?", (everything[9].name,))
+        sql.commit()
+    assert store.page("set", after="", limit=9) == everything[:9]
+    assert store.page("set", after=everything[9].name, limit=COUNT) == everything[10:]
+    assert store.page("set", after="", limit=0) == store.page("other", after="", limit=9) == []
+    store.close()
 
 
 async def test_texts_of_an_earlier_version_are_moved_and_documents_of_a_team_stay(tmp_path: Path) -> None:
