@@ -16,8 +16,10 @@ from proxy.actions.store import ActionSet
 
 log = logging.getLogger("ragway")
 _MOST_APIS = 1_000  # kept; an API that is made again has no token and no nonce
+_MOST_ADDRESSES = 2  # of one set with open connections: a chat may still call at the address before the newest
 _REFUSAL = "Nothing was sent: the gateway has no working credentials for this API at present. The operator must act."
 
+_Place = tuple[str, str]  # set and address
 Sealed = Mapping[CredentialName, bytes]
 # The set, and the key's credentials by name -> the API; None: the key may not call the API.
 ApiOf = Callable[[ActionSet, Mapping[str, str]], Api | None]
@@ -29,8 +31,8 @@ class KeyApis:
     def __init__(self, api_of: ApiOf, credentials: KeyCredentials) -> None:
         self._api_of = api_of
         self._credentials = credentials
-        self._apis: OrderedDict[object, Api | None] = OrderedDict()  # the most recently used last
-        self._connected: dict[tuple[str, str], Api] = {}  # set and address -> the API with the connections
+        self._apis: OrderedDict[tuple[_Place, object], Api | None] = OrderedDict()  # the most recently used last
+        self._connected: dict[_Place, Api] = {}  # the API with the connections
 
     async def of(self, key: str, sets: Sequence[ActionSet]) -> dict[str, Api]:
         """Name of each set that a key may call -> the API. key: the id; "": no key. Raises RetrievalError."""
@@ -56,11 +58,19 @@ class KeyApis:
             if api is not None:
                 api.refusal = refusal
                 api.share(self._connected.setdefault(place, api))
+                await self._drop_old_addresses(action_set.name)
             self._apis[known] = api
             if len(self._apis) > _MOST_APIS:
                 self._apis.popitem(last=False)
         self._apis.move_to_end(known)
         return self._apis[known]
+
+    async def _drop_old_addresses(self, name: str) -> None:
+        """Close the connections of a set to all but the newest addresses."""
+        for old in [place for place in self._connected if place[0] == name][:-_MOST_ADDRESSES]:
+            for known in [known for known in self._apis if known[0] == old]:
+                del self._apis[known]
+            await self._connected.pop(old).close()
 
     def _opened(self, sealed: Sealed) -> tuple[dict[str, str], str]:
         """The credentials by name, and why no call can be made. The model's schema needs the names in both cases."""

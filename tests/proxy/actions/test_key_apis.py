@@ -1,8 +1,10 @@
 """The APIs of each key: own credentials, shared connections, and changes that count at once."""
 
+import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -76,6 +78,23 @@ async def test_a_key_calls_with_its_own_secret_and_arguments_on_shared_connectio
     groups = [request.url.params["groupId"] for request in sent]
     assert groups == ["group-one", "group-of-the-set", "group-of-the-set", "group-of-the-set", "group-one"]
     assert keys.server.connections == 1
+
+
+async def test_connections_to_old_addresses_of_a_set_are_closed(keys: Keys) -> None:
+    async def called_at(path: str) -> Api:
+        place = replace(keys.sets[0], base_url=keys.server.base_url + path)
+        api = (await keys.apis.of("", [place]))["atlas"]
+        assert (await called(api)).succeeded
+        return api
+
+    first = await called_at("/1")
+    await called_at("/2")
+    assert await called_at("/1") is first, "a chat may still call at the earlier address"
+    assert not keys.server.left.is_set()
+    await called_at("/3")
+    await asyncio.wait_for(keys.server.left.wait(), 10)
+    assert keys.server.connections == 3
+    assert await called_at("/1") is not first
 
 
 async def test_keys_without_own_credentials_share_an_api_and_each_other_key_has_one(keys: Keys) -> None:
