@@ -9,15 +9,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from proxy.actions.prose_calls import PLACES, begins_call, call_of, cut_call
 from proxy.actions.replies import ReplyHead, first_choice, with_length
-from proxy.actions.written_calls import CALL, FENCE, OPENINGS, begun_call, written_call
+from proxy.actions.written_calls import CALL, FENCE, OPENINGS, written_call
 from proxy.asgi import Message, Send
 from proxy.dialects import sse
 from proxy.dialects.replies import ToolCall, json_bytes, json_of
 
 _SAY = re.compile(FENCE + r'\{\s*"say"\s*:\s*"')
-_NAMED = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<letters>[\w.-]*)')  # the name may go on
-_PLACES = re.compile(r"[`<{]")
 _SAY_BEGINNING = '{"say":"'
 _CALL_BEGINNINGS = ('"name":"', '","arguments":', '","parameters":', '"}')
 # A part of a JSON text: characters, a pair of surrogates, or an escape. Half an escape at the end of a piece waits.
@@ -45,7 +44,9 @@ class ProtocolText:
         self._says = says
         self._state = "begins"  # -> says, call, said or prose
         self._held = ""
+        self._last = ""  # the last character of the text for the client: a call does not begin in a word
         self._after: list[str] = []  # the beginning of the call
+        self._answer: ProtocolText | None = None  # the text in the object of the answer
         self.unwrapped = False  # an answer came without the JSON object of the protocol
 
     def feed(self, piece: str) -> str:
@@ -64,16 +65,16 @@ class ProtocolText:
         """The rest of the text for the client, and the call."""
         held, self._held = self._held, ""
         if self._state == "call":
-            return "", _call(held + "".join(self._after))
-        if self._state in ("says", "said") or not held.strip():
+            return "", call_of(held + "".join(self._after), self._owns)
+        if self._answer is not None:
+            return self._answer.end()
+        if not held.strip():
             return "", None
         if self._state == "begins":
             alone = ToolCall("", held.strip(), "{}") if self._owns(held.strip()) else None
             if (call := alone or written_call(held, self._owns)) is not None:
                 return "", call
-        named = _NAMED.match(held)
-        cut = named is not None and named["letters"] != "" and self._owns_beginning(named["letters"])
-        if cut or (self._says and self._state == "begins"):
+        if cut_call(held, self._owns_beginning) or (self._says and self._state == "begins"):
             return "", None  # the beginning of the protocol's JSON
         return held, None
 
@@ -81,6 +82,8 @@ class ProtocolText:
         """Find the form of the answer, once the form is clear."""
         if self._says and (said := _SAY.match(self._held)):
             self._state, self._held = "says", self._held[said.end() :]
+            self._answer = ProtocolText(self._owns, self._owns_beginning, says=False)
+            self._answer._state = "prose"
         elif CALL.match(self._held):
             self._state = "call"
         elif not self._may_begin():
@@ -101,30 +104,20 @@ class ProtocolText:
         self._held = self._held[used:]
         if self._held.startswith('"'):
             self._state, self._held = "said", ""
-        return text
+        return self._answer.feed(text) if self._answer is not None else text
 
     def _prose(self) -> str:
         """The text up to a place where a call of the gateway's tools may begin."""
-        for place in _PLACES.finditer(self._held):
-            rest = self._held[place.start() :]
-            called = CALL.match(rest)
-            if called is not None and self._owns(called["name"]):
-                self._state = "call"
-            elif called is not None or not self._may_be_own_call(rest):
-                continue
-            shown, self._held = self._held[: place.start()], rest
-            return shown
-        shown, self._held = self._held, ""
-        return shown
-
-    def _may_be_own_call(self, rest: str) -> bool:
-        if (named := _NAMED.match(rest)) is not None:
-            after = rest[named.end() :]
-            if not after:
-                return self._owns_beginning(named["letters"])
-            compact = "".join(after.split())
-            return self._owns(named["letters"]) and any(one.startswith(compact) for one in _CALL_BEGINNINGS[1:])
-        return '{"name":"'.startswith(_compact(rest))
+        text, begin = self._last + self._held, len(self._last)
+        self._held = ""
+        for place in PLACES.finditer(text, begin):
+            begins = begins_call(text[place.start() :], self._owns, self._owns_beginning)
+            if begins is not False:
+                self._state = "call" if begins else self._state
+                text, self._held = text[: place.start()], text[place.start() :]
+                break
+        self._last = text[-1:]
+        return text[begin:]
 
 
 def _compact(text: str) -> str:
@@ -169,12 +162,6 @@ def _may_be_call(rest: str) -> bool:
     if not quote:
         return len(rest) < _MOST_NAME_CHARS
     return any(one.startswith(quote + after) for one in others)
-
-
-def _call(text: str) -> ToolCall | None:
-    """The call that a text begins with. Broken arguments stay as written, and the model reads what is wrong."""
-    begun = begun_call(text)
-    return None if begun is None else begun[0]
 
 
 class ProtocolReply:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from proxy.dialects.replies import ToolCall
 
-OPENINGS = ("```json", "```", "<tool_call>")
-FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*)?"
+OPENINGS = ("```json", "```", "<tool_call>", "[TOOL_CALLS]", "<function_call>", "<function=")
+FENCE = r"\s*(?:```(?:json)?\s*|<tool_call>\s*|<function_call>\s*|\[TOOL_CALLS\]\s*)?"
 CALL = re.compile(FENCE + r'\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"\s*,\s*"(?:arguments|parameters)"\s*:\s*')
 _END = re.compile(r"\s*\}*\s*(?:```|</tool_call>)?\s*")
 _NAME = re.compile(r'\{\s*"name"\s*:\s*"([\w-]*)(")?')

@@ -155,6 +155,22 @@ BROKEN = [
 ]
 
 
+IN_PROSE = [
+    "I will call act_listOrganizations: {}",
+    'I will call {"function": "act_listOrganizations", "parameters": {}}',
+    "I will call act_listOrganizations({})",
+]
+
+
+@pytest.mark.parametrize("asked_by", ["json_schema", "text"])
+@pytest.mark.parametrize("text", IN_PROSE)
+def test_a_call_between_other_words_is_made_and_not_shown(team: Team, text: str, asked_by: str) -> None:
+    said = json.dumps({"say": text}) if asked_by == "json_schema" else text
+    team.script(says(said), says(FORMS[asked_by]), one_byte=True)
+    assert answer(team, f"rage/atlas/{MODELS[asked_by]}", stream=True) == f"I will call \n\n{ANSWER}"
+    assert team.api.seen == ["GET /orgs"]
+
+
 @pytest.mark.parametrize("asked_by", ["json_schema", "text"])
 @pytest.mark.parametrize("text", BROKEN)
 def test_broken_json_of_a_call_never_reaches_the_client(team: Team, text: str, asked_by: str) -> None:

@@ -25,7 +25,39 @@ json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
 )
+CALLS = [  # forms of a call beside the form of the instructions
+    'act_a: {"x": 1}',
+    '`act_a`: {"x": 1}',
+    '**act_a** {"x": 1}',
+    'act_a\n```json\n{"x": 1}\n```',
+    'act_a({"x": 1})',
+    'Action: act_a\nAction Input: {"x": 1}',
+    '<function=act_a>{"x": 1}</function>',
+    '[TOOL_CALLS] [{"name": "act_a", "arguments": {"x": 1}}]',
+    '[{"name": "act_a", "arguments": {"x": 1}}]',
+    '{"function": "act_a", "parameters": {"x": 1}}',
+    '{"tool": "act_a", "args": {"x": 1}}',
+    '{"type": "function", "function": {"name": "act_a", "arguments": {"x": 1}}}',
+    '{"tool_calls": [{"function": {"name": "act_a", "arguments": "{\\"x\\": 1}"}}]}',
+    '{"action": "act_a", "action_input": {"x": 1}}',
+    '{"name": "act_a", "id": "1", "arguments": {"x": 1}}',
+]
+NO_CALLS = [  # names and objects of an answer
+    "I used act_a, act_ab and find_actions.",
+    "See `act_a` (the list of users), and act_a().",
+    "The tools are [act_a, act_ab], or {act_a}.",
+    "act_a is the best. a",
+    "find_actions",
+    'My file: {"type": "module", "name": "x"}',
+    'Write {"name": "Ann", "tool": "act_a"}.',
+    '{"arguments": {"name": 1}}',
+    "A list: [1, 2], [[], {}], <b>`x`</b>",
+    "act_a: none. act_ab = {}",
+    "xact_a({}) or act_a-b: {}",
+]
 pieces = st.sampled_from(
+    [*CALLS, *NO_CALLS, "act_a: {", "act_a(", "act_a", "Action Input: ", "[", "'", '{"type": "function", ']
+) | st.sampled_from(
     ['{"name": "act_a"', ', "arguments": {', "```json\n", "<tool_call>", '{"say": "', '"', "\\", "}", "a"]
 )
 
@@ -107,3 +139,39 @@ def test_an_unknown_escape_stays_as_written(text: str) -> None:
     shown, used = read_text(text + '"')
     assert used == len(text)
     assert shown == (text if "d800" not in text else "\ud800x")
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("says", [False, True], ids=["text", "in the object of an answer"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_between_the_words_of_an_answer_is_made_and_not_shown(call: str, says: bool, size: int) -> None:
+    text = f"I will look this up. {call}\n\nThe result is {{'made': 'up'}}."
+    shown, made = read(json.dumps({"say": text}) if says else text, size, says=says)
+    assert made is not None
+    assert (made.name, json.loads(made.arguments)) == ("act_a", {"x": 1})
+    assert shown in (
+        "I will look this up. ",
+        "I will look this up. Action: ",
+        "I will look this up. `",
+        "I will look this up. **",
+    )
+
+
+@pytest.mark.parametrize("text", [text for text in NO_CALLS if text != "find_actions"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_names_and_objects_of_an_answer_are_shown_as_written(text: str, size: int) -> None:
+    assert read(text, size, says=False) == (text, None)
+    assert read(json.dumps({"say": text}), size, says=True) == (text, None)
+
+
+@pytest.mark.parametrize("text", ["act_a(x=1)", "act_a( x = 1 )", "{'name': 'act_a', 'arguments': {'x': 1}}"])
+def test_arguments_that_are_no_json_stay_as_written(text: str) -> None:
+    shown, made = read(f"So: {text}", 1, says=False)
+    assert (shown, made is not None and made.name) == ("So: ", "act_a")
+    assert made is not None
+    assert made.arguments.replace(" ", "").startswith(("x=1", "{'x':1}"))
+
+
+@pytest.mark.parametrize("text", ['{"function": "act_', '{"type": "function", "function": {"name": "act_a'])
+def test_a_cut_call_is_not_shown(text: str) -> None:
+    assert read(f"So: {text}", 1, says=False) == ("So: ", None)
