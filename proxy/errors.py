@@ -3,7 +3,8 @@
 The relay passes the bytes of an upstream's error on unchanged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
@@ -33,6 +34,7 @@ class ApiError(Exception):
         self.param = param
         self.headers = headers or []  # besides content-type and content-length
         self.log_text = log_text or code
+        self.details: Mapping[str, Any] = {}  # for programs, in errors of messages alone
 
     def body(self) -> bytes:
         """OpenAI's error body as JSON."""

@@ -34,6 +34,8 @@ from retrieval.errors import RetrievalError
 
 log = logging.getLogger("ragway")
 _NO_CHAT = (404, 405, 501)  # statuses of an upstream without chat completions, or without any for the model
+_NO_CUSTOM = (400, 422)  # statuses of an upstream whose chat completions know no custom tools
+_CUSTOM = "custom tools in chat completions"
 _MOST_ITEMS_BYTES = 1 << 20  # of the conversation that a stored response continues
 
 
@@ -47,6 +49,7 @@ class ClientChat:
     items: Sequence[Any] | None = None  # of a response that is stored: the whole conversation
     continues: bool = False  # continues a response that only the gateway has stored
     narrowed: bool = False  # the client names the tools that the model may call
+    custom: bool = False  # the client has custom tools, such as Codex's `apply_patch`
 
 
 async def client_chat(
@@ -60,7 +63,7 @@ async def client_chat(
     if isinstance(request, ChatRequest):
         return ClientChat(request, target)
     earlier = await _earlier_items(request, exchange, actions)
-    if earlier is None and (not sets or not _knows_chat(target, actions)):
+    if earlier is None and (not sets or not _knows_chat(request, target, actions)):
         return None
     try:
         return await by_size(request.raw, lambda: _translated(request, model, target, earlier, exchange, actions))
@@ -113,10 +116,16 @@ def _names_own_item(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "item_reference" and response_of_item(item.get("id")) != ""
 
 
-def _knows_chat(target: Target, actions: Actions) -> bool:
-    """Whether the upstream may know chat completions."""
+def _knows_chat(request: ModelRequest, target: Target, actions: Actions) -> bool:
+    """Whether the upstream may know chat completions with the tools of the request."""
     stated = not target.dialects or DIALECT_NAMES[CHAT.path] in target.dialects
-    return stated and not actions.lacking.knows(target, CHAT.path, model=target.model)
+    needed = [CHAT.path, *([_CUSTOM] if _has_custom_tools(request.fields) else [])]
+    return stated and not any(actions.lacking.knows(target, name, model=target.model) for name in needed)
+
+
+def _has_custom_tools(fields: Mapping[str, Any]) -> bool:
+    tools = fields.get("tools")
+    return isinstance(tools, list) and any(isinstance(one, dict) and one.get("type") == "custom" for one in tools)
 
 
 def _translated(
@@ -147,6 +156,7 @@ def _translated(
         items if request.stored else None,
         continues=earlier is not None,
         narrowed=isinstance(choice, dict) and choice.get("type") == "allowed_tools",
+        custom=exchange.dialect is RESPONSES and _has_custom_tools(fields),
     )
 
 
@@ -210,6 +220,7 @@ class BridgedChat:
         self._rounds = rounds
         self._actions = actions
         self._answered = False
+        self._lacks = CHAT.path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError as the bridge and as the upstream."""
@@ -224,7 +235,7 @@ class BridgedChat:
                 exchange.action_trace.offer = "not suited"
             await self._upstream(scope, receive, send)
             if exchange.status < 400:
-                self._actions.lacking.learn(target, CHAT.path, "no operation is offered", model=target.model)
+                self._actions.lacking.learn(target, self._lacks, "no operation is offered", model=target.model)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the chat completion in `exchange.body`."""
@@ -234,9 +245,12 @@ class BridgedChat:
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the upstream. Raises _NoChatError where the upstream refuses the first chat completion as unknown."""
+        no_custom = _NO_CUSTOM if self._chat.custom else ()
 
         async def look(message: Message) -> None:
-            if not self._answered and not self._chat.continues and message.get("status") in _NO_CHAT:
+            status = message.get("status")
+            if not self._answered and not self._chat.continues and status in (*_NO_CHAT, *no_custom):
+                self._lacks = CHAT.path if status in _NO_CHAT else _CUSTOM
                 raise _NoChatError
             self._answered = True
             await send(message)

@@ -147,7 +147,9 @@ class Messages:
 
     def error_body(self, error: ApiError, request_id: str) -> bytes:
         kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-        row = {"type": kind, "message": encodable(error.message)}
+        row: dict[str, Any] = {"type": kind, "message": encodable(error.message)}
+        if error.details:
+            row["details"] = error.details
         return orjson.dumps({"type": "error", "error": row, "request_id": request_id})
 
     def error_frame(self, error: ApiError, request_id: str) -> bytes:

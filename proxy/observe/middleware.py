@@ -108,9 +108,14 @@ def _headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _ran(exchange: Exchange) -> tuple[str, ...]:
-    """The operations that ran; at first "forgotten" where earlier calls of the conversation cannot be put back."""
-    forgotten = exchange.action_trace is not None and exchange.action_trace.forgotten
-    return (*(("forgotten",) if forgotten else ()), *exchange.actions)
+    """The operations that ran, after a word of the gateway.
+
+    "forgotten": earlier calls of the conversation cannot be put back. "unsuited": the request cannot get operations.
+    """
+    trace = exchange.action_trace
+    forgotten = ("forgotten",) if trace is not None and trace.forgotten else ()
+    unsuited = ("unsuited",) if trace is not None and trace.offer == "not suited" else ()
+    return (*forgotten, *unsuited, *exchange.actions)
 
 
 def _line(exchange: Exchange) -> str:

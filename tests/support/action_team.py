@@ -29,6 +29,7 @@ models:
   gpt-text: {{api_base: "{model}/v1", tools: text}}
   gpt-none: {{api_base: "{model}/v1", tools: none}}
   claude-x: {{api_base: "{model}/v1"}}
+  gpt-chat-alone: {{api_base: "{model}/v1", dialects: [chat]}}
   gpt-no-chat: {{api_base: "{model}/v1", dialects: [responses, messages]}}
 actions:
   atlas:

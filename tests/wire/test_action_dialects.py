@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.action_clients import (
     BY_CHAT,
+    HTTP,
     STREAMED,
     WEATHER,
     CompletionsChat,
@@ -287,7 +288,9 @@ def test_a_request_that_an_offer_could_change_goes_on_without_a_change(
     body = {**kind(team.served.url).body(QUESTION), **more}
     if "conversation" in more:
         body["store"] = False
-    assert httpx.post(team.served.url + kind.path, json=body, timeout=60).status_code == 200
+    reply = httpx.post(team.served.url + kind.path, json=body, timeout=60)
+    assert reply.status_code == 200
+    assert reply.headers.get("x-rag-actions") == ("unsuited" if body["model"] != "gpt-x" else None)
     same = {**body, "model": body["model"].rpartition("/")[2]}
     assert team.asked == [httpx.Request("POST", team.served.url, json=same).content]
     assert team.paths == [kind.path]
@@ -531,3 +534,38 @@ def test_a_wrong_schema_of_a_client_costs_no_other_client_the_operations(team: T
     chat.said.clear()
     assert chat.ask(QUESTION).text == NAMES_AS_JSON
     assert ["tools" in asked for asked in model.received] == [True, False, True, True]
+
+
+@STREAMED
+def test_a_client_leaves_the_thread_out_where_the_upstream_has_chat_completions_alone(team: Team, stream: bool) -> None:
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """Return the weather."""
+        return f"sunny in {city}"
+
+    model = team.script(calls(ORGS, (WEATHER, {"city": "Bonn"})), says(ANSWER))
+    asking: Any = {"model": "rage/atlas/gpt-chat-alone", "max_tokens": 99, "stream": stream}
+    with anthropic.Anthropic(base_url=team.served.url, **HTTP) as client:
+        replies = client.beta.messages.tool_runner(
+            tools=[weather], messages=[{"role": "user", "content": QUESTION}], **asking
+        )
+        last: Any = None
+        for reply in replies:
+            last = reply.get_final_message() if stream else reply
+    assert last.content[0].text == ANSWER
+    assert [message["role"] for message in model.received[1]["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert team.paths == [CHAT_PATH, CHAT_PATH]
+
+
+@STREAMED
+def test_an_upstream_without_custom_tools_gets_the_clients_request(team: Team, stream: bool) -> None:
+    name = f"gpt-without-custom-{stream}"
+    refusal = {"error": {"message": "tools[0].type must be function"}}
+    model = team.script(refusal, says("Hm."), says("Hm."), calls(ORGS), says(ANSWER))
+    chat = ResponsesChat(team.served.url, f"rage/atlas/{name}")
+    body = {**chat.body(QUESTION, stream=stream), "tools": [{"type": "custom", "name": "apply_patch"}]}
+    for _ in range(2):
+        assert httpx.post(team.served.url + chat.path, json=body, timeout=60).is_success
+    assert team.paths == [CHAT_PATH, chat.path, chat.path], "the gateway has learned"
+    assert model.received[1] == {**body, "model": name}
+    assert chat.ask(QUESTION).text == ANSWER, "a request without custom tools gets operations"

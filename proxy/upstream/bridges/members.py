@@ -59,9 +59,11 @@ def wrong(at: str, expected: str) -> NoReturn:
     raise ApiError(400, f"`{at}` {expected}.", code="invalid_type", param=at)
 
 
-def unsupported(at: str, remedy: str, *, value: object = None) -> NoReturn:
-    """Raises ApiError 400 for a member without a counterpart in chat completions."""
+def unsupported(at: str, remedy: str, *, value: object = None, details: Mapping[str, Any] | None = None) -> NoReturn:
+    """Raises ApiError 400 for a member without a counterpart in chat completions. details: as of ApiError."""
     at = at[:_LONGEST_NAME]
     named = f"`{at}`" + (f" {value[:_LONGEST_NAME]!r}" if isinstance(value, str) else "")
     message = f"{named} is not supported: this model is asked by a chat completion, which has no counterpart; {remedy}."
-    raise ApiError(400, message, code="unsupported_by_bridge", param=at)
+    error = ApiError(400, message, code="unsupported_by_bridge", param=at)
+    error.details = details or {}
+    raise error

@@ -16,6 +16,8 @@ _TRANSLATED = "system messages stop_sequences metadata tools tool_choice thinkin
 # `context_management` shortens a conversation, `cache_control` makes a provider's cache cheaper; `service_tier` chooses
 # among Anthropic's capacities.
 _LEFT_OUT = "context_management cache_control service_tier"
+# By these words, Anthropic's SDKs leave `thread` out, and send the request and the whole conversation again.
+_NO_THREAD = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 _OWN_TOOLS = "send tools of your own, or ask a model whose upstream has /v1/messages"
 _SEND_TEXT = "send text, images, PDF files, tool calls and tool results"
 _EFFORTS = {"max": "xhigh"}  # the highest effort of each API
@@ -23,6 +25,8 @@ _EFFORTS = {"max": "xhigh"}  # the highest effort of each API
 
 def chat_of(fields: Mapping[str, Any]) -> Json:
     """The members of the request for a chat completion. fields: of the request for a message. Raises ApiError 400."""
+    if fields.get("thread"):
+        unsupported("thread", "send the whole conversation in `messages`", details=_NO_THREAD)
     sent = members_of(dict(fields), "", f"{_SAME} {_TRANSLATED}", _LEFT_OUT)
     claude = "claude" in str(sent.get("model"))
     chat: Json = {name: sent[name] for name in _SAME.split() if name in sent}
